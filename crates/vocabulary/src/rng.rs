@@ -1,0 +1,99 @@
+//! Randomness as every engine sees it: a generator whose whole state came from outside.
+
+use chacha20::ChaCha20Rng;
+use core::convert::Infallible;
+use core::fmt;
+use rand_core::{SeedableRng, TryCryptoRng, TryRng};
+
+/// The random generator of one engine, seeded once by its host.
+///
+/// A host with an operating system draws the seed there; a simulator derives
+/// it from the run's seed, and the whole run then repeats to the byte.
+pub struct Random(ChaCha20Rng);
+
+impl Random {
+    /// A generator whose output is a function of `seed` alone.
+    ///
+    /// For anything but tests and simulations the seed must be 32 bytes of
+    /// full entropy that nobody else ever sees.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self(ChaCha20Rng::from_seed(seed))
+    }
+
+    /// A generator for tests and simulations, from a number a failing test can print.
+    pub fn insecure(seed: u64) -> Self {
+        Self(ChaCha20Rng::seed_from_u64(seed))
+    }
+
+    /// An independent generator, for a child engine.
+    pub fn fork(&mut self) -> Self {
+        Self::from_seed(self.array())
+    }
+
+    /// Fills `out` with random bytes.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        let Ok(()) = self.0.try_fill_bytes(out);
+    }
+
+    /// `N` random bytes.
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        self.fill(&mut out);
+        out
+    }
+
+    /// A uniform number below `bound`, which must not be zero.
+    ///
+    /// Multiply-shift: the bias is below `bound / 2^64`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let word = u64::from_le_bytes(self.array());
+        ((u128::from(word) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl TryRng for Random {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.0.try_next_u32()
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.0.try_next_u64()
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        self.0.try_fill_bytes(out)
+    }
+}
+
+impl TryCryptoRng for Random {}
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Random(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_seed_same_bytes() {
+        let (mut a, mut b) = (Random::insecure(7), Random::insecure(7));
+        assert_eq!(a.array::<40>(), b.array::<40>());
+        assert_eq!(a.fork().array::<8>(), b.fork().array::<8>());
+        assert_ne!(a.array::<8>(), a.array::<8>());
+    }
+
+    #[test]
+    fn below_is_in_range_and_uniform() {
+        let mut rng = Random::insecure(1);
+        let mut hits = [0; 10];
+        for _ in 0..10_000 {
+            hits[rng.below(10) as usize] += 1;
+        }
+        assert!(hits.iter().all(|n| (850..1150).contains(n)), "{hits:?}");
+    }
+}
