@@ -1,0 +1,179 @@
+//! How long a key may be used (RFC 9147, section 4.5.3 and appendix B), enforced.
+//!
+//! A sender counts what it seals, a receiver what it evaluates and what fails.
+//! Neither sees the other's count, so a bound on the sum of both is split:
+//! each end keeps to its part, and the sum holds whatever the other does.
+
+/// What one key may do. `u64::MAX`: no limit of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Records sealed.
+    pub sealed_records: u64,
+    /// Block cipher calls for records sealed.
+    pub sealed_blocks: u64,
+    /// Records whose tag was evaluated, genuine or not.
+    pub evaluated_records: u64,
+    /// Block cipher calls for records evaluated.
+    pub evaluated_blocks: u64,
+    /// Records that failed authentication.
+    pub failed: u64,
+    /// How many block cipher calls a record costs.
+    pub cost: Cost,
+}
+
+/// The number of block cipher calls that count against a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// The limits are in records; blocks are not counted.
+    Uncounted,
+    /// Counter mode: one call for 16 bytes begun.
+    Ctr,
+    /// CCM (RFC 3610): the first block, the header behind its 2-byte length,
+    /// the content twice, the tag's mask.
+    Ccm,
+}
+
+/// RFC 9147, section 4.5.3: 2^36 records of GCM or ChaCha20-Poly1305 may fail.
+const FAILED_WIDE: u64 = 1 << 36;
+/// floor(2^24.5): RFC 8446, section 5.5.
+const SEALED_GCM: u64 = 23_726_566;
+/// floor(2^23.5): RFC 9147, section 4.5.3.
+const FAILED_CCM: u64 = 11_863_283;
+/// Every record number but one, so that the count itself never wraps.
+const NUMBERS: u64 = (1 << 48) - 1;
+
+impl Limits {
+    /// AES-GCM.
+    pub const GCM: Self = Self {
+        sealed_records: SEALED_GCM,
+        sealed_blocks: u64::MAX,
+        evaluated_records: u64::MAX,
+        evaluated_blocks: u64::MAX,
+        failed: FAILED_WIDE,
+        cost: Cost::Uncounted,
+    };
+
+    /// ChaCha20-Poly1305: only the record numbers end.
+    pub const CHACHA20_POLY1305: Self = Self { sealed_records: NUMBERS, ..Self::GCM };
+
+    /// AES-CCM: RFC 9147 states 2^23 records of 2^14 bytes, which is 2^34
+    /// calls; counted in calls, short records are not punished. 2^35 for both
+    /// ends together.
+    pub const CCM: Self = Self {
+        sealed_records: NUMBERS,
+        sealed_blocks: 1 << 34,
+        evaluated_records: u64::MAX,
+        evaluated_blocks: 1 << 34,
+        failed: FAILED_CCM,
+        cost: Cost::Ccm,
+    };
+
+    /// AES-CCM with an 8-byte tag: 2^7 forgeries succeed with 2^-57; a
+    /// KeyUpdate is due at 2^6.
+    pub const CCM_8: Self = Self { failed: 1 << 7, ..Self::CCM };
+
+    /// AES-CTR with LightMAC: 2^34 counter blocks; 2^34 evaluations of the MAC
+    /// for both ends together.
+    pub const CTR_LIGHTMAC: Self = Self {
+        sealed_records: 1 << 33,
+        sealed_blocks: 1 << 34,
+        evaluated_records: 1 << 33,
+        evaluated_blocks: u64::MAX,
+        failed: 1 << 33,
+        cost: Cost::Ctr,
+    };
+
+    /// Block cipher calls for a record of `content_len` bytes under a header of `header_len`.
+    pub const fn blocks(&self, header_len: usize, content_len: usize) -> u64 {
+        let content = content_len.div_ceil(16) as u64;
+        match self.cost {
+            Cost::Uncounted => 0,
+            Cost::Ctr => content,
+            Cost::Ccm => {
+                let header = if header_len == 0 { 0 } else { (header_len + 2).div_ceil(16) as u64 };
+                2 + header + 2 * content
+            }
+        }
+    }
+}
+
+/// How worn a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyState {
+    /// Below half of every limit.
+    Fresh,
+    /// At half of some limit: time for a KeyUpdate, or to ask the peer for one.
+    UpdateDue,
+    /// At a limit: the key must not be used again.
+    Exhausted,
+}
+
+/// What one key has done so far. One for each direction of each epoch.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    limits: &'static Limits,
+    sealed_records: u64,
+    sealed_blocks: u64,
+    evaluated_records: u64,
+    evaluated_blocks: u64,
+    failed: u64,
+}
+
+impl Usage {
+    /// A key that was not used yet.
+    pub const fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            sealed_records: 0,
+            sealed_blocks: 0,
+            evaluated_records: 0,
+            evaluated_blocks: 0,
+            failed: 0,
+        }
+    }
+
+    /// Counts a record sealed.
+    pub const fn add_sealed(&mut self, header_len: usize, content_len: usize) {
+        let blocks = self.limits.blocks(header_len, content_len);
+        self.sealed_records = self.sealed_records.saturating_add(1);
+        self.sealed_blocks = self.sealed_blocks.saturating_add(blocks);
+    }
+
+    /// Counts a record whose tag was evaluated. A check of an aggregate counts
+    /// once for each of its open records.
+    pub const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
+        let blocks = self.limits.blocks(header_len, content_len);
+        self.evaluated_records = self.evaluated_records.saturating_add(1);
+        self.evaluated_blocks = self.evaluated_blocks.saturating_add(blocks);
+    }
+
+    /// Counts an evaluation that failed, besides [`add_evaluated`](Self::add_evaluated).
+    pub const fn add_failed(&mut self) {
+        self.failed = self.failed.saturating_add(1);
+    }
+
+    /// How many evaluations failed.
+    pub const fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// The state of the limit that is nearest.
+    pub fn state(&self) -> KeyState {
+        let limits = self.limits;
+        [
+            (self.sealed_records, limits.sealed_records),
+            (self.sealed_blocks, limits.sealed_blocks),
+            (self.evaluated_records, limits.evaluated_records),
+            (self.evaluated_blocks, limits.evaluated_blocks),
+            (self.failed, limits.failed),
+        ]
+        .into_iter()
+        .map(|(used, limit)| match used {
+            _ if used >= limit => KeyState::Exhausted,
+            _ if used >= limit.div_ceil(2) => KeyState::UpdateDue,
+            _ => KeyState::Fresh,
+        })
+        .max()
+        .unwrap_or(KeyState::Fresh)
+    }
+}

@@ -1,0 +1,33 @@
+//! What the engine needs of cryptography, and where it gets it.
+//!
+//! - [`provider`]: a [`Provider`] is two slices, of cipher suites and of groups;
+//!   what is not listed is not linked;
+//! - [`protection`]: records sealed and opened in place;
+//! - [`limits`]: how long a key may be used;
+//! - [`schedule`]: the key schedule, one type a stage;
+//! - [`transcript`]: the hash it is bound to;
+//! - [`group`]: key exchange;
+//! - [`suites`]: the constructions, generic over the block cipher where they are ours;
+//! - [`rustcrypto`]: the portable provider (feature `rustcrypto`).
+
+pub mod group;
+pub mod limits;
+pub mod protection;
+pub mod provider;
+#[cfg(feature = "rustcrypto")]
+pub mod rustcrypto;
+pub mod schedule;
+pub mod suites;
+pub mod transcript;
+
+pub use group::{Group, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
+pub use limits::{KeyState, Limits, Usage};
+pub use protection::{
+    Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
+};
+pub use provider::{CipherSuite, CipherSuiteId, Keying, Provider, SelfTestFailed};
+pub use schedule::{
+    BinderKey, EarlySecret, ExportTooLong, ExporterSecret, FinishedKey, HandshakeSecret,
+    MasterSecret, ResumptionSecret, TrafficSecret,
+};
+pub use transcript::Transcript;

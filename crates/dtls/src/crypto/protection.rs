@@ -1,0 +1,91 @@
+//! Records, sealed and opened in place.
+
+use core::fmt;
+
+/// One block of a 128-bit cipher or of tag material.
+pub type Block = [u8; 16];
+
+/// What [`PrfProtection`] keeps of one record: enough to compute any of its tag's blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PrfState(pub Block);
+
+impl fmt::Debug for PrfState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrfState(..)")
+    }
+}
+
+/// A pseudorandom function of records with a long output.
+pub trait Prf {
+    /// Output block `index` of the record that left `state` behind: 0, 1, 2
+    /// (tag bits 0 to 383) or 255 (closing tags).
+    fn block(&self, state: &PrfState, index: u8) -> Block;
+}
+
+/// The record did not pass its tag, or it could not be one of this suite's at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unauthentic;
+
+impl fmt::Display for Unauthentic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("record failed authentication")
+    }
+}
+
+impl core::error::Error for Unauthentic {}
+
+/// What a record's protection depends on besides its key and content.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The record number in its epoch, below 2^48.
+    pub number: u64,
+    /// The header as sent, but with the record number in clear: the
+    /// additional data (RFC 9147, section 4.2.3).
+    pub header: &'a [u8],
+}
+
+/// One direction of one epoch, in the standard record layout.
+pub trait Protection: Send + Sync {
+    /// Encrypts `content` (payload ‖ type ‖ padding, at most 2^14 + 256 bytes)
+    /// in place and writes its tag; `tag` is as long as the suite's `tag_len`.
+    fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]);
+
+    /// Checks `tag` in constant time and decrypts `content` in place. After an
+    /// error `content` holds nothing of use.
+    ///
+    /// # Errors
+    /// The tag, of any length, is not that of these bytes.
+    fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic>;
+
+    /// The mask for the record number (RFC 9147, section 4.2.3), made with a
+    /// key of its own. One-byte numbers use its first byte.
+    fn mask(&self, sample: &Block) -> [u8; 2];
+}
+
+/// What [`PrfProtection::open`] found.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// How many bytes of the body are content (type ‖ payload), at least 1.
+    pub content_len: usize,
+    /// Whether the record's own full 16-byte tag follows the content: its type is not 23.
+    pub own_tag: bool,
+    /// What the record's tag is computed from; its own full tag is block 0.
+    pub state: PrfState,
+}
+
+/// One direction of one epoch with aggregated tags: the content type comes first.
+pub trait PrfProtection: Prf + Send + Sync {
+    /// Encrypts `content` (type ‖ payload) in place. It must not be empty.
+    fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState;
+
+    /// Decrypts a record in place and authenticates nothing.
+    ///
+    /// `body` is content ‖ own tag of 16 bytes if the type is not 23 ‖
+    /// `aggregate_len` bytes. The first byte tells the type, and exactly the
+    /// content is decrypted. `None`: too short for that, or longer than a
+    /// record may be.
+    fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened>;
+
+    /// As [`Protection::mask`].
+    fn mask(&self, sample: &Block) -> [u8; 2];
+}

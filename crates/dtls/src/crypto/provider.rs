@@ -1,0 +1,132 @@
+//! What a host chooses: which suites and groups there are, and who computes them.
+
+use super::suites::known_answer::KnownAnswer;
+use super::{Group, Limits, PrfProtection, Protection, TrafficSecret};
+use alloc::boxed::Box;
+use core::fmt;
+
+/// The code point of a cipher suite.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CipherSuiteId(pub u16);
+
+impl CipherSuiteId {
+    /// TLS_AES_128_GCM_SHA256 (RFC 8446).
+    pub const AES_128_GCM_SHA256: Self = Self(0x1301);
+    /// TLS_CHACHA20_POLY1305_SHA256 (RFC 8446).
+    pub const CHACHA20_POLY1305_SHA256: Self = Self(0x1303);
+    /// TLS_AES_128_CCM_SHA256 (RFC 8446).
+    pub const AES_128_CCM_SHA256: Self = Self(0x1304);
+    /// TLS_AES_128_CCM_8_SHA256 (RFC 8446).
+    pub const AES_128_CCM_8_SHA256: Self = Self(0x1305);
+    /// AES-128-CTR with LightMAC, from TLS's private range.
+    pub const AES_128_CTR_LIGHTMAC_SHA256: Self = Self(0xff01);
+}
+
+impl fmt::Debug for CipherSuiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CipherSuiteId({:#06x})", self.0)
+    }
+}
+
+/// A cipher suite. All of them use SHA-256.
+#[derive(Debug)]
+pub struct CipherSuite {
+    /// Its code point.
+    pub id: CipherSuiteId,
+    /// Its name in the registry, or ours.
+    pub name: &'static str,
+    /// Length of a record's own tag in the standard layout, in bytes: 16 or 8.
+    pub tag_len: usize,
+    /// How long one of its keys may be used.
+    pub limits: Limits,
+    /// What makes a traffic secret into record protection.
+    pub keying: Keying,
+    /// What the self-test must compute.
+    pub known_answer: KnownAnswer,
+}
+
+/// What a suite can do with a traffic secret.
+///
+/// Aggregation needs tags that are a pseudorandom function's output. GCM,
+/// ChaCha20-Poly1305 and short tags are excluded by this type, not by configuration.
+#[derive(Debug)]
+pub enum Keying {
+    /// Plain tags only.
+    Aead(fn(&TrafficSecret) -> Box<dyn Protection>),
+    /// Tags may be aggregated.
+    Prf {
+        /// The standard layout, one tag a record.
+        plain: fn(&TrafficSecret) -> Box<dyn Protection>,
+        /// Content type first and tags aggregated. The context is scheme ‖ n ‖ o,
+        /// so that two ends with different parameters fail closed.
+        aggregated: fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection>,
+    },
+}
+
+impl Keying {
+    /// Protection in the standard layout.
+    pub fn plain(&self, secret: &TrafficSecret) -> Box<dyn Protection> {
+        match self {
+            Self::Aead(plain) | Self::Prf { plain, .. } => plain(secret),
+        }
+    }
+}
+
+/// The cryptography of one host.
+#[derive(Clone, Copy)]
+pub struct Provider {
+    /// Who computes it.
+    pub name: &'static str,
+    /// Cipher suites, in order of preference.
+    pub suites: &'static [&'static CipherSuite],
+    /// Key exchange groups, in order of preference.
+    pub groups: &'static [&'static dyn Group],
+}
+
+impl Provider {
+    /// The suite with this code point, if there is one.
+    pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
+        self.suites.iter().copied().find(|suite| suite.id == id)
+    }
+
+    /// The group with this code point, if there is one.
+    pub fn group(&self, id: super::NamedGroup) -> Option<&'static dyn Group> {
+        self.groups.iter().copied().find(|group| group.id() == id)
+    }
+
+    /// Recomputes the known answers of every suite and group.
+    ///
+    /// # Errors
+    /// Names the first suite or group that computes something else. It must not be used.
+    pub fn self_test(&self) -> Result<(), SelfTestFailed> {
+        for suite in self.suites {
+            if !suite.known_answer.holds(suite) {
+                return Err(SelfTestFailed(suite.name));
+            }
+        }
+        for group in self.groups {
+            if !super::group::known_answer_holds(*group) {
+                return Err(SelfTestFailed(group.name()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Provider({})", self.name)
+    }
+}
+
+/// A suite or group, named here, does not compute its known answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfTestFailed(pub &'static str);
+
+impl fmt::Display for SelfTestFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} does not compute its known answers", self.0)
+    }
+}
+
+impl core::error::Error for SelfTestFailed {}
