@@ -1,1 +1,55 @@
-//! To come.
+//! Drivers: what carries datagrams between sans-I/O engines.
+//!
+//! - [`virtual_time`]: any number of engines in one deterministic network
+//!   without sockets or clocks, for tests and simulations;
+//! - [`impairment`]: seeded loss, bursts, delay, reordering, duplication,
+//!   corruption and rate limits, for virtual time and sockets alike;
+//! - [`blocking`]: one engine over one `std` UDP socket;
+//! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
+//! - `relay` (feature `tokio`): the impairments between real sockets, with
+//!   the address changes of a NAT.
+//!
+//! No protocol lives here: every driver works with every
+//! [`vocabulary::Engine`]. An endpoint that serves thousands of peers is one
+//! engine to its driver.
+//!
+//! # A network in virtual time
+//!
+//! ```
+//! # use vocabulary::{Engine, Instant, Output};
+//! # use core::net::SocketAddr;
+//! # struct Echo(Option<(SocketAddr, Vec<u8>)>);
+//! # impl Engine for Echo {
+//! #     type Event<'a> = ();
+//! #     fn handle_datagram(&mut self, _: Instant, from: SocketAddr, d: &mut [u8]) { self.0 = Some((from, d.to_vec())); }
+//! #     fn handle_timeout(&mut self, _: Instant) {}
+//! #     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, ()> {
+//! #         let Some((to, d)) = self.0.take() else { return Output::Idle };
+//! #         buf[..d.len()].copy_from_slice(&d);
+//! #         Output::Datagram { to, payload: &buf[..d.len()] }
+//! #     }
+//! # }
+//! use net::impairment::Impairments;
+//! use net::virtual_time::Network;
+//! use std::time::Duration;
+//!
+//! let mut network = Network::new(1);
+//! network.impair_all(&Impairments { delay: Duration::from_millis(20), ..Impairments::NONE });
+//! let ping = network.add("10.0.0.1:1".parse().unwrap(), Echo(None));
+//! let pong = network.add("10.0.0.2:2".parse().unwrap(), Echo(None));
+//! network.inject(network.address(ping), network.address(pong), b"hello");
+//! network.run_until(Instant::from_micros(100_000), |_node, _now, _event| {});
+//! assert_eq!(network.counters(pong, ping).delivered, 3);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod blocking;
+pub mod clock;
+pub mod delay_line;
+pub mod either;
+pub mod impairment;
+pub mod virtual_time;
+
+pub use clock::Clock;
+pub use either::Either;
+pub use impairment::{Counters, Impairments, Path, Probability};

@@ -1,0 +1,140 @@
+//! One engine over one `std` UDP socket, on the caller's thread.
+//!
+//! ```no_run
+//! # fn example<E: vocabulary::Engine>(engine: E) -> std::io::Result<()> {
+//! use net::blocking::Driver;
+//! use std::time::Duration;
+//!
+//! let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! let mut driver = Driver::new(socket, engine);
+//! loop {
+//!     driver.turn(Duration::from_secs(1), |_now, _event| { /* act */ })?;
+//! }
+//! # }
+//! ```
+
+use crate::Clock;
+use core::time::Duration;
+use std::io;
+use std::net::UdpSocket;
+use vocabulary::{Engine, Instant, Output};
+
+/// The largest UDP payload.
+const DATAGRAM_BYTES: usize = 65_535;
+
+/// An engine and its socket.
+#[derive(Debug)]
+pub struct Driver<E> {
+    engine: E,
+    socket: UdpSocket,
+    clock: Clock,
+    wake: Option<Instant>,
+    buf: Vec<u8>,
+}
+
+impl<E: Engine> Driver<E> {
+    /// Drives `engine` over `socket`, which must be in blocking mode.
+    pub fn new(socket: UdpSocket, engine: E) -> Self {
+        Self::with_clock(socket, engine, Clock::start())
+    }
+
+    /// The same with a clock that the engine has already been told times of.
+    pub fn with_clock(socket: UdpSocket, engine: E, clock: Clock) -> Self {
+        Self { engine, socket, clock, wake: None, buf: vec![0; DATAGRAM_BYTES] }
+    }
+
+    /// The engine, to read its state.
+    pub const fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The socket.
+    pub const fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Calls the engine as its application; what it wants to send leaves at
+    /// the next [`turn`](Self::turn) or [`flush`](Self::flush).
+    pub fn call<R>(&mut self, call: impl FnOnce(&mut E, Instant) -> R) -> R {
+        call(&mut self.engine, self.clock.now())
+    }
+
+    /// Sends what the engine has to send, waits for one datagram, for the
+    /// engine's wake-up time or for `patience`, and lets the engine act on it.
+    /// Returns whether a datagram arrived.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket, but for what an unreachable peer reports: on
+    /// datagrams that is a loss like any other.
+    pub fn turn(
+        &mut self,
+        patience: Duration,
+        mut event: impl FnMut(Instant, E::Event<'_>),
+    ) -> io::Result<bool> {
+        self.flush(&mut event)?;
+        let now = self.clock.now();
+        let wait = self.wake.map_or(patience, |at| patience.min(at - now));
+        let arrived = if wait.is_zero() { None } else { self.receive(wait)? };
+        let now = self.clock.now();
+        match arrived {
+            Some((len, from)) => self.engine.handle_datagram(now, from, &mut self.buf[..len]),
+            None => self.engine.handle_timeout(now),
+        }
+        self.flush(&mut event)?;
+        Ok(arrived.is_some())
+    }
+
+    /// Sends what the engine has to send and reports what it has to report.
+    ///
+    /// # Errors
+    ///
+    /// As [`turn`](Self::turn).
+    pub fn flush(&mut self, mut event: impl FnMut(Instant, E::Event<'_>)) -> io::Result<()> {
+        let now = self.clock.now();
+        self.wake = loop {
+            match self.engine.poll_output(&mut self.buf) {
+                Output::Datagram { to, payload } => {
+                    if let Err(error) = self.socket.send_to(payload, to)
+                        && !is_loss(&error)
+                    {
+                        return Err(error);
+                    }
+                }
+                Output::Event(what) => event(now, what),
+                Output::WakeAt(at) => break Some(at),
+                Output::Idle => break None,
+            }
+        };
+        Ok(())
+    }
+
+    fn receive(&mut self, wait: Duration) -> io::Result<Option<(usize, std::net::SocketAddr)>> {
+        // Below a millisecond some platforms round to zero, which means forever.
+        self.socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
+        match self.socket.recv_from(&mut self.buf) {
+            Ok(arrived) => Ok(Some(arrived)),
+            Err(error) if is_timeout(&error) || is_loss(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// What an ICMP message or a short-lived lack of buffers makes a UDP socket say.
+pub(crate) fn is_loss(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, OutOfMemory,
+    };
+    /// Linux, macOS: no buffer space available.
+    const ENOBUFS: [i32; 2] = [105, 55];
+    let kind = error.kind();
+    matches!(
+        kind,
+        ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | OutOfMemory
+    ) || error.raw_os_error().is_some_and(|code| cfg!(unix) && ENOBUFS.contains(&code))
+}
