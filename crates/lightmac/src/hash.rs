@@ -1,0 +1,123 @@
+//! The inner sum of LightMAC: everything but the last cipher call.
+
+use crate::limits::{MessageTooLong, ParameterError, check_counter, max_message_bits};
+use crate::pipeline::Pipeline;
+use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
+use core::fmt;
+
+/// Blocks in flight within one message: fills AES-NI and NEON pipelines.
+pub(crate) const LANES: usize = 8;
+/// Blocks in flight within a batch: one full call of the widest AES backend (VAES-512).
+const BATCH_LANES: usize = 64;
+
+/// Computes V, the n-bit state that the last cipher call turns into a tag.
+///
+/// V is secret: who knows the states of messages can forge. It is kept only where
+/// several tags are made of one message, or where tags are made later.
+#[derive(Clone)]
+pub struct Hasher<C: BlockCipherEncrypt> {
+    cipher: C,
+    counter_bits: u32,
+}
+
+impl<C: BlockCipherEncrypt + KeyInit> Hasher<C> {
+    /// A hasher under K1 with a counter of s = `counter_bits` bits.
+    ///
+    /// # Errors
+    /// When the cipher's block is not 4 to 16 bytes or s not 1 to n/2.
+    pub fn new(k1: &Key<C>, counter_bits: u32) -> Result<Self, ParameterError> {
+        Self::from_cipher(C::new(k1), counter_bits)
+    }
+}
+
+impl<C: BlockCipherEncrypt> Hasher<C> {
+    /// As [`new`](Self::new), with a cipher that has its key already.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_cipher(cipher: C, counter_bits: u32) -> Result<Self, ParameterError> {
+        check_counter(C::block_size(), counter_bits)?;
+        Ok(Self { cipher, counter_bits })
+    }
+
+    /// The counter length s in bits.
+    pub fn counter_bits(&self) -> u32 {
+        self.counter_bits
+    }
+
+    /// The longest message in bits, 2^s·(n − s).
+    pub fn max_message_bits(&self) -> u128 {
+        max_message_bits(C::block_size(), self.counter_bits)
+    }
+
+    /// V of the message that is the concatenation of `parts`.
+    ///
+    /// # Errors
+    /// When the message is longer than [`max_message_bits`](Self::max_message_bits).
+    pub fn hash_parts(&self, parts: &[&[u8]]) -> Result<Block<C>, MessageTooLong> {
+        self.check_length(parts.iter().map(|part| part.len() as u128).sum())?;
+        let mut pipeline = Pipeline::<C::BlockSize, LANES>::new(self.counter_bits);
+        let mut state = [Block::<C>::default()];
+        for part in parts {
+            pipeline.absorb(&self.cipher, &mut state, part);
+        }
+        pipeline.finish(&mut state);
+        pipeline.flush(&self.cipher, &mut state);
+        let [state] = state;
+        Ok(state)
+    }
+
+    /// V of each of `messages`, into `states` of the same length.
+    ///
+    /// Blocks of all messages share the cipher's pipeline, so many short messages
+    /// cost little more than one long one.
+    ///
+    /// # Errors
+    /// When one message is too long; no state is meaningful then.
+    ///
+    /// # Panics
+    /// When the slices' lengths differ: caller misuse.
+    pub fn hash_many(
+        &self,
+        messages: &[&[u8]],
+        states: &mut [Block<C>],
+    ) -> Result<(), MessageTooLong> {
+        assert_eq!(messages.len(), states.len(), "one state a message");
+        for message in messages {
+            self.check_length(message.len() as u128)?;
+        }
+        let mut pipeline = Pipeline::<C::BlockSize, BATCH_LANES>::new(self.counter_bits);
+        // Owners are 32-bit: a longer batch is cut, which changes no result.
+        for (messages, states) in
+            messages.chunks(u32::MAX as usize).zip(states.chunks_mut(u32::MAX as usize))
+        {
+            states.fill(Block::<C>::default());
+            for (owner, message) in (0u32..).zip(messages) {
+                pipeline.start(owner);
+                pipeline.absorb(&self.cipher, states, message);
+                pipeline.finish(states);
+            }
+            pipeline.flush(&self.cipher, states);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cipher(&self) -> &C {
+        &self.cipher
+    }
+
+    pub(crate) fn check_length(&self, bytes: u128) -> Result<(), MessageTooLong> {
+        self.check_bits(bytes.saturating_mul(8))
+    }
+
+    pub(crate) fn check_bits(&self, bits: u128) -> Result<(), MessageTooLong> {
+        let max_bits = self.max_message_bits();
+        if bits > max_bits { Err(MessageTooLong { max_bits }) } else { Ok(()) }
+    }
+}
+
+impl<C: BlockCipherEncrypt> fmt::Debug for Hasher<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").field("counter_bits", &self.counter_bits).finish_non_exhaustive()
+    }
+}

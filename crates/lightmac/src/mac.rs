@@ -1,0 +1,228 @@
+//! LightMAC in one call, in batches, and with a long output.
+
+use crate::hash::Hasher;
+use crate::limits::{MessageTooLong, ParameterError};
+use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
+use core::fmt;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+/// LightMAC under two independent keys K1 and K2.
+///
+/// Keys that are equal or related void the theorems.
+#[derive(Clone)]
+pub struct LightMac<C: BlockCipherEncrypt> {
+    hasher: Hasher<C>,
+    last: C,
+    tag_bits: u32,
+}
+
+impl<C: BlockCipherEncrypt + KeyInit> LightMac<C> {
+    /// A MAC with a counter of s = `counter_bits` and tags of t = `tag_bits` bits.
+    ///
+    /// # Errors
+    /// When the cipher's block is not 4 to 16 bytes, s not 1 to n/2 or t not 1 to n.
+    pub fn new(
+        k1: &Key<C>,
+        k2: &Key<C>,
+        counter_bits: u32,
+        tag_bits: u32,
+    ) -> Result<Self, ParameterError> {
+        Self::from_parts(Hasher::new(k1, counter_bits)?, C::new(k2), tag_bits)
+    }
+}
+
+impl<C: BlockCipherEncrypt> LightMac<C> {
+    /// A MAC from a hasher under K1 and a cipher under K2.
+    ///
+    /// # Errors
+    /// When t is not 1 to n.
+    pub fn from_parts(hasher: Hasher<C>, last: C, tag_bits: u32) -> Result<Self, ParameterError> {
+        if tag_bits == 0 || tag_bits as usize > C::block_size() * 8 {
+            return Err(ParameterError::TagBits);
+        }
+        Ok(Self { hasher, last, tag_bits })
+    }
+
+    /// The inner sum, for callers that keep V.
+    pub fn hasher(&self) -> &Hasher<C> {
+        &self.hasher
+    }
+
+    /// The tag length t in bits.
+    pub fn tag_bits(&self) -> u32 {
+        self.tag_bits
+    }
+
+    /// The tag of the concatenation of `parts`.
+    ///
+    /// # Errors
+    /// When the message is too long for the counter.
+    pub fn tag(&self, parts: &[&[u8]]) -> Result<Tag, MessageTooLong> {
+        Ok(self.finalize(&self.hasher.hash_parts(parts)?))
+    }
+
+    /// The tag of the message whose state is `v`.
+    pub fn finalize(&self, v: &Block<C>) -> Tag {
+        let mut block = v.clone();
+        self.last.encrypt_block(&mut block);
+        Tag::leading(&block, self.tag_bits)
+    }
+
+    /// The whole last blocks E_K2(V) of `messages`, into `blocks` of the same
+    /// length; a tag is the leading t bits of one ([`Tag::leading`]).
+    ///
+    /// # Errors
+    /// When the lengths differ or a message is too long; no block is meaningful then.
+    pub fn tag_many(&self, messages: &[&[u8]], blocks: &mut [Block<C>]) -> Result<(), BatchError> {
+        if messages.len() != blocks.len() {
+            return Err(BatchError::LengthsDiffer);
+        }
+        self.hasher.hash_many(messages, blocks).map_err(BatchError::TooLong)?;
+        self.last.encrypt_blocks(blocks);
+        Ok(())
+    }
+
+    /// Compares `tag`, ⌈t/8⌉ bytes with zeros behind the t-th bit, in constant time.
+    ///
+    /// # Errors
+    /// When the tag is not the message's, or the message too long to have one.
+    pub fn verify(&self, parts: &[&[u8]], tag: &[u8]) -> Result<(), VerifyError> {
+        let expected = self.tag(parts).map_err(|_| VerifyError)?;
+        if expected.as_bytes().ct_eq(tag).into() { Ok(()) } else { Err(VerifyError) }
+    }
+}
+
+impl<C: BlockCipherEncrypt> fmt::Debug for LightMac<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LightMac")
+            .field("hasher", &self.hasher)
+            .field("tag_bits", &self.tag_bits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// LightMAC with `R` output blocks: block i is E_{K2,i}(V), each under a key of its own.
+///
+/// V is computed once. As a pseudorandom function with an output of R·n bits, over
+/// q messages, Theorem 1's first term becomes (1 + ε)·((R + 1)/2)·q²/2^n: one
+/// collision of states (q²/2^(n+1)) and one switch from permutation to function
+/// for each of the R keys.
+#[derive(Clone)]
+pub struct LongLightMac<C: BlockCipherEncrypt, const R: usize> {
+    hasher: Hasher<C>,
+    last: [C; R],
+}
+
+impl<C: BlockCipherEncrypt, const R: usize> LongLightMac<C, R> {
+    /// A MAC from a hasher under K1 and ciphers under K2,0 … K2,R−1, all independent.
+    pub fn new(hasher: Hasher<C>, last: [C; R]) -> Self {
+        Self { hasher, last }
+    }
+
+    /// The inner sum: computes V.
+    pub fn hasher(&self) -> &Hasher<C> {
+        &self.hasher
+    }
+
+    /// Output block `i` of the message whose state is `v`; `None` when `i` ≥ R.
+    pub fn finalize(&self, i: usize, v: &Block<C>) -> Option<Block<C>> {
+        let mut block = v.clone();
+        self.last.get(i)?.encrypt_block(&mut block);
+        Some(block)
+    }
+}
+
+impl<C: BlockCipherEncrypt, const R: usize> fmt::Debug for LongLightMac<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LongLightMac")
+            .field("hasher", &self.hasher)
+            .field("blocks", &R)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tag of 1 to 128 bits. Compared in constant time.
+#[derive(Clone, Copy)]
+pub struct Tag {
+    /// The tag, left-aligned; zeros behind its last bit.
+    bytes: [u8; 16],
+    bits: u8,
+}
+
+impl Tag {
+    /// The leading `bits` of `block`, or all of it when it is shorter.
+    ///
+    /// `block` holds at most 16 bytes; what is beyond is ignored.
+    pub fn leading(block: &[u8], bits: u32) -> Self {
+        let mut bytes = [0; 16];
+        let whole = block.len().min(16);
+        bytes[..whole].copy_from_slice(&block[..whole]);
+        let bits = bits.min(whole as u32 * 8);
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        Self { bytes: (u128::from_be_bytes(bytes) & mask).to_be_bytes(), bits: bits as u8 }
+    }
+
+    /// The tag's ⌈t/8⌉ bytes; bits of the last byte behind the t-th are zero.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.bits).div_ceil(8)]
+    }
+
+    /// The tag length t in bits.
+    pub fn bits(&self) -> u32 {
+        u32::from(self.bits)
+    }
+}
+
+impl PartialEq for Tag {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits == other.bits && self.bytes.ct_eq(&other.bytes).into()
+    }
+}
+
+impl Eq for Tag {}
+
+impl Zeroize for Tag {
+    fn zeroize(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+/// A tag that was expected and must stay unknown prints no content.
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tag").field("bits", &self.bits).finish_non_exhaustive()
+    }
+}
+
+/// The tag does not belong to the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyError;
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tag mismatch")
+    }
+}
+
+impl core::error::Error for VerifyError {}
+
+/// Why a batch was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchError {
+    /// Not as many output blocks as messages: caller misuse.
+    LengthsDiffer,
+    /// One message is too long for the counter.
+    TooLong(MessageTooLong),
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LengthsDiffer => f.write_str("a batch needs one output block a message"),
+            Self::TooLong(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for BatchError {}

@@ -1,0 +1,152 @@
+//! Cuts messages into counter blocks and keeps several of them in flight.
+
+use cipher::array::{Array, ArraySize};
+use cipher::{BlockCipherEncrypt, BlockSizeUser};
+use zeroize::Zeroize;
+
+/// Up to `LANES` counter blocks that wait for one parallel cipher call.
+///
+/// Blocks of several messages may wait together; each remembers its owner, the
+/// index of the state that its encryption is added to. The lane under
+/// construction holds the counter and the message bits so far, zeros behind.
+#[derive(Clone)]
+pub(crate) struct Pipeline<N: ArraySize, const LANES: usize> {
+    lanes: [Array<u8, N>; LANES],
+    owners: [u32; LANES],
+    /// Complete lanes; `lanes[queued]` is under construction. Below `LANES`.
+    queued: usize,
+    /// Bits in the lane under construction, counter included: s to n − 1.
+    filled: u32,
+    /// Counter of the lane under construction, 1 for a message's first block.
+    counter: u64,
+    counter_bits: u32,
+    owner: u32,
+}
+
+impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
+    /// Ready for a first message, owned by state 0.
+    pub(crate) fn new(counter_bits: u32) -> Self {
+        let mut pipeline = Self {
+            lanes: [const { None::<Array<u8, N>> }; LANES].map(Option::unwrap_or_default),
+            owners: [0; LANES],
+            queued: 0,
+            filled: 0,
+            counter: 0,
+            counter_bits,
+            owner: 0,
+        };
+        pipeline.start(0);
+        pipeline
+    }
+
+    /// Begins the message whose blocks go to `states[owner]`.
+    pub(crate) fn start(&mut self, owner: u32) {
+        self.owner = owner;
+        self.counter = 0;
+        self.next_lane();
+    }
+
+    fn next_lane(&mut self) {
+        self.counter = self.counter.wrapping_add(1);
+        self.filled = self.counter_bits;
+        // Left-aligned in 128 bits; the bits above s, set only for the last
+        // counter 2^s, fall off.
+        let lead = (u128::from(self.counter) << (128 - self.counter_bits)).to_be_bytes();
+        self.lanes[self.queued].copy_from_slice(&lead[..N::USIZE]);
+    }
+
+    /// Adds whole bytes to the message. The caller has checked its length.
+    pub(crate) fn absorb<C>(&mut self, cipher: &C, states: &mut [Array<u8, N>], mut data: &[u8])
+    where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        if !self.filled.is_multiple_of(8) || !self.counter_bits.is_multiple_of(8) {
+            for &byte in data {
+                self.absorb_bits(cipher, states, byte, 8);
+            }
+            return;
+        }
+        while !data.is_empty() {
+            let at = self.filled as usize / 8;
+            let (now, later) = data.split_at(data.len().min(N::USIZE - at));
+            self.lanes[self.queued][at..at + now.len()].copy_from_slice(now);
+            self.filled += now.len() as u32 * 8;
+            self.complete_if_full(cipher, states);
+            data = later;
+        }
+    }
+
+    /// Adds the leading `count` bits of `bits`, at most 8.
+    pub(crate) fn absorb_bits<C>(
+        &mut self,
+        cipher: &C,
+        states: &mut [Array<u8, N>],
+        mut bits: u8,
+        mut count: u32,
+    ) where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        while count > 0 {
+            let used = self.filled % 8;
+            let now = count.min(8 - used);
+            let kept = bits & (0xffu16 << (8 - now)) as u8;
+            self.lanes[self.queued][self.filled as usize / 8] |= kept >> used;
+            self.filled += now;
+            self.complete_if_full(cipher, states);
+            bits = (u16::from(bits) << now) as u8;
+            count -= now;
+        }
+    }
+
+    fn complete_if_full<C>(&mut self, cipher: &C, states: &mut [Array<u8, N>])
+    where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        if self.filled as usize == N::USIZE * 8 {
+            self.owners[self.queued] = self.owner;
+            self.queued += 1;
+            if self.queued == LANES {
+                self.flush(cipher, states);
+            }
+            self.next_lane();
+        }
+    }
+
+    /// Adds the message's remainder, padded with 10*, to its state.
+    /// [`start`](Self::start) or [`flush`](Self::flush) must follow.
+    pub(crate) fn finish(&mut self, states: &mut [Array<u8, N>]) {
+        let mut wide = [0; 16];
+        wide[..N::USIZE].copy_from_slice(&self.lanes[self.queued]);
+        let remainder = u128::from_be_bytes(wide) << self.counter_bits;
+        let padded = remainder | 1 << (127 - (self.filled - self.counter_bits));
+        xor(&mut states[self.owner as usize], &padded.to_be_bytes()[..N::USIZE]);
+    }
+
+    /// Encrypts every complete lane and adds it to its owner's state.
+    pub(crate) fn flush<C>(&mut self, cipher: &C, states: &mut [Array<u8, N>])
+    where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        let lanes = &mut self.lanes[..self.queued];
+        cipher.encrypt_blocks(lanes);
+        for (lane, &owner) in lanes.iter().zip(&self.owners) {
+            xor(&mut states[owner as usize], lane);
+        }
+        self.queued = 0;
+    }
+}
+
+impl<N: ArraySize, const LANES: usize> Zeroize for Pipeline<N, LANES> {
+    fn zeroize(&mut self) {
+        for lane in &mut self.lanes {
+            lane.as_mut_slice().zeroize();
+        }
+    }
+}
+
+/// `state ^= block`, both of the cipher's block size.
+pub(crate) fn xor(state: &mut [u8], block: &[u8]) {
+    for (s, b) in state.iter_mut().zip(block) {
+        *s ^= b;
+    }
+}

@@ -1,0 +1,161 @@
+//! LightMAC behind RustCrypto's streaming traits.
+
+use crate::hash::{Hasher, LANES};
+use crate::limits::{MessageTooLong, check_counter};
+use crate::pipeline::Pipeline;
+use cipher::typenum::{Sum, Unsigned};
+use cipher::{Block, BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, KeySizeUser};
+use core::fmt;
+use core::ops::Add;
+use digest::array::ArraySize;
+use digest::{FixedOutput, FixedOutputReset, MacMarker, Output, OutputSizeUser, Reset, Update};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// LightMAC as a [`digest::Mac`], with a counter of `S` bits and tags of a whole block.
+///
+/// The key is K1 ‖ K2. Shorter tags: [`digest::Mac::verify_truncated_left`], or the
+/// leading bytes of the output. A counter length the cipher does not allow fails to
+/// compile.
+///
+/// ```
+/// use digest::{KeyInit, Mac};
+/// use lightmac::{LightMacStream, Present128};
+///
+/// let mut mac = LightMacStream::<Present128, 8>::new(&[7; 32].into());
+/// mac.update(b"in ");
+/// mac.update(b"pieces");
+/// let tag = mac.finalize().into_bytes();
+/// let again = LightMacStream::<Present128, 8>::new(&[7; 32].into()).chain_update(b"in pieces");
+/// assert!(again.verify(&tag).is_ok());
+/// ```
+#[derive(Clone)]
+pub struct LightMacStream<C: BlockCipherEncrypt, const S: u32 = 16> {
+    hasher: Hasher<C>,
+    last: C,
+    pipeline: Pipeline<C::BlockSize, LANES>,
+    state: [Block<C>; 1],
+    /// Bits taken so far, a multiple of 8.
+    bits: u128,
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
+    const VALID: () = assert!(
+        check_counter(<C::BlockSize as Unsigned>::USIZE, S).is_ok(),
+        "LightMAC: S must be 1 to half the cipher's block bits, blocks 4 to 16 bytes"
+    );
+
+    /// A MAC from ciphers under K1 and K2.
+    pub fn from_ciphers(first: C, last: C) -> Self {
+        const { Self::VALID };
+        let hasher = Hasher::from_cipher(first, S).expect("checked at compile time");
+        Self { hasher, last, pipeline: Pipeline::new(S), state: [Block::<C>::default()], bits: 0 }
+    }
+
+    /// Adds `data` to the message.
+    ///
+    /// # Errors
+    /// When the message would be longer than 2^S·(n − S) bits; nothing of `data` is
+    /// taken then, and the MAC stays usable.
+    pub fn try_update(&mut self, data: &[u8]) -> Result<(), MessageTooLong> {
+        let bits = self.bits + data.len() as u128 * 8;
+        self.hasher.check_bits(bits)?;
+        self.bits = bits;
+        self.pipeline.absorb(self.hasher.cipher(), &mut self.state, data);
+        Ok(())
+    }
+
+    /// Adds the leading `count` bits of `last`, 0 to 7, as the message's end and
+    /// returns the tag: messages are bit strings.
+    ///
+    /// # Errors
+    /// When the message would be longer than 2^S·(n − S) bits.
+    pub fn try_finalize_bits(mut self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
+        let count = count.min(7);
+        self.hasher.check_bits(self.bits + u128::from(count))?;
+        self.pipeline.absorb_bits(self.hasher.cipher(), &mut self.state, last, count);
+        Ok(self.take_tag())
+    }
+
+    fn take_tag(&mut self) -> Block<C> {
+        self.pipeline.finish(&mut self.state);
+        self.pipeline.flush(self.hasher.cipher(), &mut self.state);
+        self.last.encrypt_blocks(&mut self.state);
+        self.state[0].clone()
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> Update for LightMacStream<C, S> {
+    /// # Panics
+    /// When the message becomes longer than 2^S·(n − S) bits: this trait has no
+    /// error, and a wrong tag would be worse. Use
+    /// [`try_update`](LightMacStream::try_update) where the length is not known.
+    fn update(&mut self, data: &[u8]) {
+        if let Err(error) = self.try_update(data) {
+            panic!("{error}");
+        }
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> OutputSizeUser for LightMacStream<C, S> {
+    type OutputSize = C::BlockSize;
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> FixedOutput for LightMacStream<C, S> {
+    fn finalize_into(mut self, out: &mut Output<Self>) {
+        *out = self.take_tag();
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> FixedOutputReset for LightMacStream<C, S> {
+    fn finalize_into_reset(&mut self, out: &mut Output<Self>) {
+        *out = self.take_tag();
+        Reset::reset(self);
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> Reset for LightMacStream<C, S> {
+    fn reset(&mut self) {
+        self.pipeline = Pipeline::new(S);
+        self.state = [Block::<C>::default()];
+        self.bits = 0;
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> MacMarker for LightMacStream<C, S> {}
+
+impl<C, const S: u32> KeySizeUser for LightMacStream<C, S>
+where
+    C: BlockCipherEncrypt + KeySizeUser,
+    C::KeySize: Add<C::KeySize>,
+    Sum<C::KeySize, C::KeySize>: ArraySize,
+{
+    type KeySize = Sum<C::KeySize, C::KeySize>;
+}
+
+impl<C, const S: u32> KeyInit for LightMacStream<C, S>
+where
+    C: BlockCipherEncrypt + KeyInit,
+    C::KeySize: Add<C::KeySize>,
+    Sum<C::KeySize, C::KeySize>: ArraySize,
+{
+    fn new(key: &Key<Self>) -> Self {
+        let (k1, k2) = key.split_at(C::key_size());
+        let half = "a key has two halves of the cipher's key size";
+        Self::from_ciphers(C::new_from_slice(k1).expect(half), C::new_from_slice(k2).expect(half))
+    }
+}
+
+impl<C: BlockCipherEncrypt + BlockSizeUser, const S: u32> fmt::Debug for LightMacStream<C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LightMacStream").field("counter_bits", &S).finish_non_exhaustive()
+    }
+}
+
+impl<C: BlockCipherEncrypt, const S: u32> Drop for LightMacStream<C, S> {
+    fn drop(&mut self) {
+        self.pipeline.zeroize();
+        self.state[0].as_mut_slice().zeroize();
+    }
+}
+
+impl<C: BlockCipherEncrypt + ZeroizeOnDrop, const S: u32> ZeroizeOnDrop for LightMacStream<C, S> {}
