@@ -1,1 +1,61 @@
-fn main() {}
+//! What a maintainer runs: `cargo xtask lint`, `test` and `claim`.
+//!
+//! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
+//! the last line says why.
+#![forbid(unsafe_code)]
+
+mod claim;
+mod claims;
+mod lint;
+mod process;
+mod system;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Maintenance of the Lightseal workspace
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check format, lints, documentation, layering, licences and file length
+    Lint(lint::Arguments),
+    /// Run every test of the workspace, those against other implementations included
+    Test,
+    /// Measure a published figure afresh, or list them all
+    Claim(claim::Arguments),
+}
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+enum Failure {
+    /// What was checked does not hold: exit code 1.
+    Failed(String),
+    /// This machine cannot tell: exit code 2.
+    NotPossibleHere(String),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Lint(arguments) => lint::run(&arguments),
+        Command::Test => test::run(),
+        Command::Claim(arguments) => return claim::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(1)
+        }
+        Err(Failure::NotPossibleHere(message)) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The registry: one file a topic.
+//!
+//! A claim runs a program of this workspace, built with optimisation, and
+//! reads the JSON that it prints; no figure stands here.
+
+mod coap;
+mod peers;
+
+use crate::claim::{Claim, Unmeasured};
+use crate::process::{capture, cargo};
+use crate::{Failure, system};
+use serde_json::Value;
+
+/// Every claim, by topic.
+pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
+    [coap::CLAIMS, peers::CLAIMS].into_iter().flatten()
+}
+
+/// Builds and runs `program` of `package` and parses the JSON it prints.
+fn run_json(package: &str, program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
+    let fixed = ["run", "--quiet", "--release", "--package", package, "--bin", program, "--"];
+    let line = [&fixed[..], arguments].concat();
+    let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
+    serde_json::from_str(&text)
+        .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))
+}
+
+/// [`run_json`] of a program of `interop`, which needs system packages.
+fn run_peer(program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
+    system::require_packages().map_err(|failure| match failure {
+        Failure::Failed(reason) => Unmeasured::Broken(reason),
+        Failure::NotPossibleHere(reason) => Unmeasured::NotHere(reason),
+    })?;
+    run_json("interop", program, arguments)
+}
+
+/// The number at `pointer` (RFC 6901) of what a program printed.
+fn number(value: &Value, pointer: &str) -> Result<f64, Unmeasured> {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .ok_or_else(|| Unmeasured::Broken(format!("there is no number at {pointer}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_claim_is_described() {
+        let mut names: Vec<_> = all().map(|claim| claim.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(all().all(|claim| !claim.about.is_empty() && claim.seconds > 0));
+    }
+
+    #[test]
+    fn a_missing_number_is_an_error() {
+        let value = serde_json::json!({ "ratio": 1.5, "name": "x" });
+        assert_eq!(number(&value, "/ratio").ok(), Some(1.5));
+        assert!(number(&value, "/name").is_err());
+        assert!(number(&value, "/none").is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Dependencies point one way.
+
+use crate::process::{capture, cargo};
+use serde_json::Value;
+
+/// The layers, lowest first. A crate depends only on crates of lower layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    /// Time, randomness, codec, replay window, the engine contract.
+    Vocabulary,
+    /// Algorithms without a protocol.
+    Primitive,
+    /// One protocol, sans I/O.
+    Engine,
+    /// Protocols made of others, sans I/O.
+    Composite,
+    /// Faster cryptography for an engine, from outside.
+    Provider,
+    /// Sockets, clocks and threads for engines.
+    Driver,
+    /// Programs and libraries around an engine.
+    Host,
+    /// The command, the door to all of it.
+    Command,
+    /// Never shipped.
+    Tool,
+}
+
+/// Every crate of the workspace and where it stands.
+const CRATES: &[(&str, Layer)] = &[
+    ("vocabulary", Layer::Vocabulary),
+    ("aggregation", Layer::Primitive),
+    ("lightmac", Layer::Primitive),
+    ("dtls", Layer::Engine),
+    ("macsec", Layer::Engine),
+    ("gateway", Layer::Composite),
+    ("group", Layer::Composite),
+    ("dtls-aws-lc", Layer::Provider),
+    ("dtls-ring", Layer::Provider),
+    ("net", Layer::Driver),
+    ("capi", Layer::Host),
+    ("lab", Layer::Host),
+    ("lightseal", Layer::Command),
+    ("fuzz", Layer::Tool),
+    ("interop", Layer::Tool),
+    ("xtask", Layer::Tool),
+];
+
+/// A crate and the crates of this workspace that it depends on.
+type Dependencies = Vec<(String, Vec<String>)>;
+
+pub(super) fn check() -> Result<(), String> {
+    let faults = violations(&dependencies()?);
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// Crates that must need no operating system.
+pub(super) fn no_std_crates() -> Result<Vec<String>, String> {
+    let crates = dependencies()?.into_iter().map(|(name, _)| name);
+    Ok(crates.filter(|name| layer(name).is_some_and(|l| l < Layer::Provider)).collect())
+}
+
+fn layer(name: &str) -> Option<Layer> {
+    CRATES.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
+}
+
+fn violations(dependencies: &Dependencies) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, needed) in dependencies {
+        let Some(own) = layer(name) else {
+            faults.push(format!("{name}: give it a layer in xtask/src/lint/layers.rs"));
+            continue;
+        };
+        for other in needed {
+            if let Some(theirs) = layer(other)
+                && theirs >= own
+            {
+                faults.push(format!("{name} ({own:?}) must not depend on {other} ({theirs:?})"));
+            }
+        }
+    }
+    faults
+}
+
+/// What cargo says of the workspace, tests and build scripts included.
+fn dependencies() -> Result<Dependencies, String> {
+    let text = capture(cargo(&["metadata", "--format-version", "1", "--no-deps", "--quiet"]))?;
+    let metadata: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+    let name_of = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    Ok(packages
+        .iter()
+        .map(|package| {
+            let needed = package["dependencies"].as_array().into_iter().flatten();
+            // Only crates of this workspace have a path.
+            let ours = needed.filter(|needed| needed["path"].is_string()).map(name_of);
+            (name_of(package), ours.collect())
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(name: &str, needed: &[&str]) -> usize {
+        violations(&vec![(name.into(), needed.iter().map(ToString::to_string).collect())]).len()
+    }
+
+    #[test]
+    fn only_lower_layers_may_be_used() {
+        assert_eq!(faults("dtls", &["vocabulary", "aggregation", "lightmac"]), 0);
+        assert_eq!(faults("lightseal", &["net", "dtls", "lab"]), 0);
+        assert_eq!(faults("dtls", &["net"]), 1);
+        assert_eq!(faults("vocabulary", &["lightmac"]), 1);
+    }
+
+    #[test]
+    fn the_same_layer_is_not_lower() {
+        assert_eq!(faults("dtls", &["macsec"]), 1);
+        assert_eq!(faults("gateway", &["macsec"]), 0);
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_is_named() {
+        assert_eq!(faults("misc", &[]), 1);
+    }
+
+    #[test]
+    fn this_workspace_is_layered() {
+        let found = dependencies().expect("cargo metadata works here");
+        assert!(found.iter().any(|(name, _)| name == "xtask"));
+        assert_eq!(violations(&found), [""; 0]);
+    }
+}

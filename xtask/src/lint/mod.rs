@@ -1,0 +1,133 @@
+//! `cargo xtask lint`: what can be judged without running the code.
+
+mod layers;
+mod source;
+
+use crate::process::{capture, cargo, run as run_command};
+use crate::{Failure, system};
+use clap::Args;
+use std::time::Instant;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only these checks (all of them if none is named)
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(CHECKS.iter().map(|check| check.0)))]
+    checks: Vec<String>,
+}
+
+/// What it found wrong is the error.
+type Check = fn() -> Result<(), String>;
+
+/// Name and check, cheapest first.
+const CHECKS: &[(&str, Check)] = &[
+    ("format", format),
+    ("source", source::check),
+    ("layers", layers::check),
+    ("no-std", no_std),
+    ("dependencies", dependencies),
+    ("clippy", clippy),
+    ("rustdoc", rustdoc),
+];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    system::require_packages()?;
+    let wanted =
+        |name: &str| arguments.checks.is_empty() || arguments.checks.iter().any(|c| c == name);
+    let mut failed = Vec::new();
+    for (name, check) in CHECKS.iter().filter(|(name, _)| wanted(name)) {
+        let started = Instant::now();
+        match check() {
+            Ok(()) => println!("lint {name}: ok ({} s)", started.elapsed().as_secs()),
+            Err(message) => {
+                println!("lint {name}: failed\n{message}");
+                failed.push(*name);
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Failed(format!("lint failed: {}", failed.join(", "))))
+    }
+}
+
+fn format() -> Result<(), String> {
+    run_command(cargo(&["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Result<(), String> {
+    run_command(cargo(&[
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny",
+        "warnings",
+    ]))
+}
+
+fn rustdoc() -> Result<(), String> {
+    let mut doc =
+        cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "--deny warnings");
+    run_command(doc)
+}
+
+/// Licences, duplicate crates and sources. Advisories need a database that is
+/// not within reach of every machine, so they are no part of this.
+fn dependencies() -> Result<(), String> {
+    system::require_cargo_deny()?;
+    run_command(cargo(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]))
+}
+
+/// That engines and what stands below them need no operating system: each
+/// says so, and none of their dependencies is built with its `std` feature.
+///
+/// A build for a bare-metal target would say it better, and needs a target
+/// that a plain installation of Rust does not have.
+fn no_std() -> Result<(), String> {
+    let mut faults = Vec::new();
+    for name in layers::no_std_crates()? {
+        faults.extend(source::missing_attributes(&name)?);
+        let tree = capture(cargo(&[
+            "tree",
+            "--quiet",
+            "--package",
+            &name,
+            "--no-default-features",
+            "--edges",
+            "normal,no-proc-macro",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} {f}",
+        ]))?;
+        faults.extend(
+            std_users(&tree).map(|dependency| format!("{name}: {dependency} is built with std")),
+        );
+    }
+    faults.sort();
+    faults.dedup();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// The packages in `tree` (lines of `name version features`) with feature `std`.
+fn std_users(tree: &str) -> impl Iterator<Item = &str> {
+    tree.lines().filter_map(|line| {
+        let features = line.rsplit(' ').next()?;
+        features.split(',').any(|feature| feature == "std").then(|| line.split(' ').next())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::std_users;
+
+    #[test]
+    fn a_dependency_with_std_is_found() {
+        let tree = "dtls v0.1.0 (/x) \naes v0.9.0 zeroize\nsha2 v0.11.0 alloc,std\n";
+        assert_eq!(std_users(tree).collect::<Vec<_>>(), ["sha2"]);
+        assert_eq!(std_users("dtls v0.1.0\naes v0.9.0 alloc,stdio\n").count(), 0);
+    }
+}

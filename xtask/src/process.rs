@@ -1,0 +1,75 @@
+//! Running other programs from the top of the workspace.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The top of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies one folder below the top")
+        .to_path_buf()
+}
+
+/// `program arguments...`, to be run at the top of the workspace.
+pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+/// The cargo that runs us, with `arguments`.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = command(&cargo, arguments);
+    // Set for us alone; inherited, they would make cargo rebuild what it has.
+    for (name, _) in std::env::vars_os() {
+        let inherited = name.to_string_lossy();
+        if inherited.starts_with("CARGO_PKG_") || inherited.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Runs `command` with its output shown; the error says what failed.
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{}: {error}", shown(&command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(&command))) }
+}
+
+/// Runs `command` and returns what it printed; its standard error is shown.
+pub(crate) fn capture(mut command: Command) -> Result<String, String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("{}: {error}", shown(&command)))?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", shown(&command), output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", shown(&command)))
+}
+
+/// Whether `command` can be started and succeeds; it shows nothing.
+pub(crate) fn succeeds(mut command: Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The command line, as a person would type it.
+fn shown(command: &Command) -> String {
+    let mut line = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program())
+        .to_string_lossy()
+        .into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}

@@ -1,0 +1,86 @@
+//! Programs and libraries that cargo cannot fetch.
+
+use crate::Failure;
+use crate::process::{cargo, command, run, succeeds};
+
+/// Debian packages that `interop` needs, and what tells that each is there.
+const PACKAGES: &[(&str, Probe)] = &[
+    ("autoconf", Probe::Program("autoreconf")),
+    ("automake", Probe::Program("automake")),
+    ("libtool", Probe::Program("libtoolize")),
+    ("libclang-dev", Probe::Package),
+    ("libcoap3-bin", Probe::Program("coap-client-notls")),
+];
+
+/// The licence checker, pinned so that two machines judge alike.
+const CARGO_DENY: &str = "0.20.2";
+
+enum Probe {
+    Program(&'static str),
+    Package,
+}
+
+impl Probe {
+    fn is_there(&self, package: &str) -> bool {
+        match self {
+            Self::Program(program) => on_path(program),
+            Self::Package => {
+                // Where dpkg does not exist the build itself is the probe.
+                !on_path("dpkg") || succeeds(command("dpkg", &["--status", package]))
+            }
+        }
+    }
+}
+
+/// Whether `program` can be found in the search path.
+fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|paths| {
+        std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+    })
+}
+
+/// Makes sure that the system packages are installed.
+///
+/// Root on a Debian system gets them installed; anybody else is told.
+pub(crate) fn require_packages() -> Result<(), Failure> {
+    let missing = missing_packages();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let tell = || {
+        Failure::NotPossibleHere(format!(
+            "needs system packages: apt-get install {}",
+            missing.join(" ")
+        ))
+    };
+    if !(on_path("apt-get") && is_root()) {
+        return Err(tell());
+    }
+    eprintln!("installing system packages: {}", missing.join(" "));
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(&missing);
+    for arguments in [&["update"][..], &install] {
+        let mut apt = command("apt-get", arguments);
+        apt.env("DEBIAN_FRONTEND", "noninteractive").stdout(std::process::Stdio::null());
+        run(apt).map_err(|_| tell())?;
+    }
+    if missing_packages().is_empty() { Ok(()) } else { Err(tell()) }
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let absent = PACKAGES.iter().filter(|(package, probe)| !probe.is_there(package));
+    absent.map(|(package, _)| *package).collect()
+}
+
+fn is_root() -> bool {
+    crate::process::capture(command("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
+}
+
+/// Makes sure that `cargo deny` can be run.
+pub(crate) fn require_cargo_deny() -> Result<(), String> {
+    if succeeds(cargo(&["deny", "--version"])) {
+        return Ok(());
+    }
+    println!("installing cargo-deny {CARGO_DENY} (a few minutes)");
+    run(cargo(&["install", "cargo-deny", "--locked", "--version", CARGO_DENY]))
+}

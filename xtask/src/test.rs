@@ -1,0 +1,112 @@
+//! `cargo xtask test`: every test there is, and one line that counts them.
+
+use crate::process::cargo;
+use crate::{Failure, system};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// What is run, in this order. Each step ends in cargo's own `test result`
+/// lines, which are counted; a fuzz smoke run is a test with a fixed seed and
+/// is listed here like any other.
+const STEPS: &[(&str, &[&str])] = &[("the workspace", &["test", "--workspace", "--no-fail-fast"])];
+
+pub(crate) fn run() -> Result<(), Failure> {
+    system::require_packages()?;
+    let mut total = Count::default();
+    let mut broken = Vec::new();
+    for (name, arguments) in STEPS {
+        println!("testing {name}: cargo {}", arguments.join(" "));
+        let (count, success) = counted(cargo(arguments)).map_err(Failure::Failed)?;
+        // Cargo also fails when a test does not compile, which no line counts.
+        if !success && count.failed == 0 {
+            broken.push(*name);
+        }
+        total.add(&count);
+    }
+    for skipped in &total.skipped {
+        println!("skipped: {skipped}");
+    }
+    println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped.len());
+    if !broken.is_empty() {
+        return Err(Failure::Failed(format!("did not run to its end: {}", broken.join(", "))));
+    }
+    if total.failed > 0 {
+        return Err(Failure::Failed(format!("{} tests failed", total.failed)));
+    }
+    if total.passed == 0 {
+        return Err(Failure::Failed("no test ran".into()));
+    }
+    Ok(())
+}
+
+/// What the test programs said of themselves.
+#[derive(Debug, Default, PartialEq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    /// Name and reason of each.
+    skipped: Vec<String>,
+}
+
+impl Count {
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend_from_slice(&other.skipped);
+    }
+
+    /// Takes in one line that a test program printed.
+    fn read(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |what: &str| {
+                let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(what));
+                part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+            };
+            self.passed += number("passed");
+            self.failed += number("failed");
+        } else if let Some((name, reason)) =
+            line.strip_prefix("test ").and_then(|test| test.split_once(" ... ignored"))
+        {
+            let reason = reason.trim_start_matches(", ");
+            let reason = if reason.is_empty() { "no reason given" } else { reason };
+            self.skipped.push(format!("{name}: {reason}"));
+        }
+    }
+}
+
+/// Runs `command`, shows what it prints and counts; also whether it succeeded.
+fn counted(mut command: Command) -> Result<(Count, bool), String> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let stdout = child.stdout.take().expect("its standard output was piped");
+    let mut count = Count::default();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.map_err(|error| error.to_string())?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        count.read(&line);
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    Ok((count, status.success()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Count;
+
+    #[test]
+    fn result_lines_are_counted_and_nothing_else() {
+        let mut count = Count::default();
+        for line in [
+            "running 9 tests",
+            "test wire::cut ... ok",
+            "test slow ... ignored, needs an hour",
+            "test result: ok. 7 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.0s",
+            "7 passed",
+        ] {
+            count.read(line);
+        }
+        assert_eq!((count.passed, count.failed), (8, 2));
+        assert_eq!(count.skipped, ["slow: needs an hour"]);
+    }
+}
