@@ -6,11 +6,13 @@
 //! - [`limits`]: how long a key may be used;
 //! - [`schedule`]: the key schedule, one type a stage;
 //! - [`transcript`]: the hash it is bound to;
-//! - [`group`]: key exchange;
+//! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
 //! - [`suites`]: the constructions, generic over the block cipher where they are ours;
 //! - [`rustcrypto`]: the portable provider (feature `rustcrypto`).
 
 pub mod group;
+#[cfg(feature = "rustcrypto")]
+pub mod groups;
 pub mod limits;
 pub mod protection;
 pub mod provider;
@@ -20,7 +22,7 @@ pub mod schedule;
 pub mod suites;
 pub mod transcript;
 
-pub use group::{Group, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
+pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
 pub use limits::{KeyState, Limits, Usage};
 pub use protection::{
     Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
@@ -30,4 +32,5 @@ pub use schedule::{
     BinderKey, EarlySecret, ExportTooLong, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,
 };
+pub use suites::known_answer::KnownAnswer;
 pub use transcript::Transcript;

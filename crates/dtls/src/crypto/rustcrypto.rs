@@ -1,14 +1,25 @@
 //! The portable provider: RustCrypto's ciphers and curves, which pick AES and
 //! carry-less multiplication instructions at run time.
 
+use super::groups::p256::P256;
+use super::groups::x25519::X25519;
+use super::suites::ccm::{AggregatedCcm, Ccm};
+use super::suites::chacha::ChaCha;
 use super::suites::gcm::Gcm;
 use super::suites::known_answer::KnownAnswer;
+use super::suites::lightmac::CtrLightMac;
 use super::{CipherSuite, CipherSuiteId, Keying, Limits, Provider};
 use aes::Aes128Enc;
 
-/// Everything this crate knows.
-pub static PROVIDER: Provider =
-    Provider { name: "RustCrypto", suites: &[&AES_128_GCM], groups: &[] };
+/// Every suite and group of this crate.
+///
+/// AES_128_CCM_8 is in no default: its short tags are for hosts that accept
+/// their risk (RFC 9147, section 4.5.3) and list it themselves.
+pub static PROVIDER: Provider = Provider {
+    name: "RustCrypto",
+    suites: &[&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM, &AES_128_CTR_LIGHTMAC],
+    groups: &[&X25519, &P256],
+};
 
 /// AES-128-GCM.
 pub static AES_128_GCM: CipherSuite = CipherSuite {
@@ -18,6 +29,52 @@ pub static AES_128_GCM: CipherSuite = CipherSuite {
     limits: Limits::GCM,
     keying: Keying::Aead(Gcm::<Aes128Enc>::protection),
     known_answer: KnownAnswer::AES_128_GCM,
+};
+
+/// ChaCha20-Poly1305.
+pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
+    id: CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    name: "TLS_CHACHA20_POLY1305_SHA256",
+    tag_len: 16,
+    limits: Limits::CHACHA20_POLY1305,
+    keying: Keying::Aead(ChaCha::protection),
+    known_answer: KnownAnswer::CHACHA20_POLY1305,
+};
+
+/// AES-128-CCM.
+pub static AES_128_CCM: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_128_CCM_SHA256,
+    name: "TLS_AES_128_CCM_SHA256",
+    tag_len: 16,
+    limits: Limits::CCM,
+    keying: Keying::Prf {
+        plain: Ccm::<Aes128Enc, 16>::protection,
+        aggregated: AggregatedCcm::<Aes128Enc>::protection,
+    },
+    known_answer: KnownAnswer::AES_128_CCM,
+};
+
+/// AES-128-CCM with 8-byte tags.
+pub static AES_128_CCM_8: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_128_CCM_8_SHA256,
+    name: "TLS_AES_128_CCM_8_SHA256",
+    tag_len: 8,
+    limits: Limits::CCM_8,
+    keying: Keying::Aead(Ccm::<Aes128Enc, 8>::protection),
+    known_answer: KnownAnswer::AES_128_CCM_8,
+};
+
+/// AES-128-CTR with LightMAC.
+pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    name: "AES_128_CTR_LIGHTMAC_SHA256",
+    tag_len: 16,
+    limits: Limits::CTR_LIGHTMAC,
+    keying: Keying::Prf {
+        plain: CtrLightMac::<Aes128Enc, 1>::protection,
+        aggregated: CtrLightMac::<Aes128Enc, 4>::aggregated,
+    },
+    known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
 };
 
 #[cfg(test)]

@@ -3,9 +3,20 @@
 //! | file | suites | tags may be aggregated |
 //! |---|---|---|
 //! | [`gcm`] | AES_128_GCM | no |
+//! | [`chacha`] | CHACHA20_POLY1305 | no |
+//! | [`ccm`] | AES_128_CCM, AES_128_CCM_8 | with full tags |
+//! | [`lightmac`] | AES_128_CTR_LIGHTMAC | yes |
+//!
+//! All but `chacha` take any block cipher, so that a device can bring its own AES.
 
+pub mod ccm;
+#[cfg(feature = "rustcrypto")]
+pub mod chacha;
+mod ctr;
 #[cfg(feature = "rustcrypto")]
 pub mod gcm;
 pub mod known_answer;
+pub mod lightmac;
 pub mod mask;
 pub mod nonce;
+mod outputs;

@@ -1,0 +1,158 @@
+//! AES-128-CTR, then LightMAC over what was encrypted: the suite made for
+//! short records and for aggregation.
+//!
+//! The counter block is nonce ‖ 32-bit counter from 0. LightMAC with a 16-bit
+//! counter covers
+//!
+//! ```text
+//! number(6) ‖ length of header(1) ‖ header ‖ encrypted content
+//! ```
+//!
+//! Every key, "key", "iv", "sn", "lm1" and the output keys "lm2" (with the
+//! block's index behind it), is derived under the aggregation context, 00 00 00
+//! for plain tags. What a record leaves behind is LightMAC's inner sum V;
+//! output block i is E(K2,i; V), and the own tag is block 0.
+
+use super::ctr;
+use super::mask::{BlockMask, keyed};
+use super::nonce::Iv;
+use super::outputs::{Outputs, open_content_first};
+use crate::crypto::{
+    Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret, Unauthentic,
+};
+use alloc::boxed::Box;
+use cipher::consts::U16;
+use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
+use lightmac::hash::Hasher;
+use subtle::ConstantTimeEq;
+
+/// Bits of LightMAC's counter: 2^16 blocks of 14 bytes, far above a record.
+const COUNTER_BITS: u32 = 16;
+/// The aggregation context of plain tags.
+const PLAIN: [u8; 3] = [0; 3];
+
+/// One direction of one epoch under CTR and LightMAC with the block cipher `C`
+/// and `N` output blocks.
+pub struct CtrLightMac<C: BlockCipherEncrypt, const N: usize> {
+    cipher: C,
+    iv: Iv,
+    hasher: Hasher<C>,
+    outputs: Outputs<C, N>,
+    mask: BlockMask<C>,
+}
+
+impl<C> CtrLightMac<C, 1>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
+{
+    /// Derives the keys of an epoch in the standard layout.
+    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
+        Box::new(Self::new(secret, PLAIN, [0]))
+    }
+}
+
+impl<C> CtrLightMac<C, 4>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
+{
+    /// Derives the keys of an epoch with aggregated tags under an aggregation context.
+    pub fn aggregated(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
+        Box::new(Self::new(secret, context, [0, 1, 2, 255]))
+    }
+}
+
+impl<C, const N: usize> CtrLightMac<C, N>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+{
+    fn new(secret: &TrafficSecret, context: [u8; 3], indices: [u8; N]) -> Self {
+        Self {
+            cipher: keyed(secret, "key", &context),
+            iv: Iv::new(secret, &context),
+            hasher: Hasher::from_cipher(keyed(secret, "lm1", &context), COUNTER_BITS)
+                .expect("16 bits are at most half of a 16-byte block"),
+            outputs: Outputs::new(secret, "lm2", context, indices),
+            mask: BlockMask::new(secret, &context),
+        }
+    }
+
+    fn first_counter_block(&self, number: u64) -> Block {
+        let mut block = [0; 16];
+        block[..12].copy_from_slice(&self.iv.nonce(number));
+        block
+    }
+
+    fn crypt(&self, number: u64, content: &mut [u8]) {
+        ctr::apply(&self.cipher, self.first_counter_block(number), content);
+    }
+
+    /// V of a record whose content is encrypted.
+    fn state(&self, record: Record<'_>, encrypted: &[u8]) -> PrfState {
+        let header_len = record.header.len() as u8;
+        debug_assert_eq!(usize::from(header_len), record.header.len());
+        let [_, _, number @ ..] = record.number.to_be_bytes();
+        let [a, b, c, d, e, f] = number;
+        let prefix = [a, b, c, d, e, f, header_len];
+        let state = self
+            .hasher
+            .hash_parts(&[&prefix, record.header, encrypted])
+            .expect("a record is far below 2^16 blocks");
+        PrfState(state.into())
+    }
+}
+
+impl<C> Protection for CtrLightMac<C, 1>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync,
+{
+    fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
+        self.crypt(record.number, content);
+        tag.copy_from_slice(&self.outputs.block(&self.state(record, content).0, 0));
+    }
+
+    fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
+        let expected = self.outputs.block(&self.state(record, content).0, 0);
+        if !bool::from(expected.ct_eq(tag)) {
+            return Err(Unauthentic);
+        }
+        self.crypt(record.number, content);
+        Ok(())
+    }
+
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask.mask(sample)
+    }
+}
+
+impl<C> Prf for CtrLightMac<C, 4>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+{
+    fn block(&self, state: &PrfState, index: u8) -> Block {
+        self.outputs.block(&state.0, index)
+    }
+}
+
+impl<C> PrfProtection for CtrLightMac<C, 4>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync,
+{
+    fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState {
+        self.crypt(record.number, content);
+        self.state(record, content)
+    }
+
+    fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
+        let first = *body.first()?;
+        let mut block = self.first_counter_block(record.number).into();
+        self.cipher.encrypt_block(&mut block);
+        let (content, own_tag) = open_content_first(first ^ block[0], body, aggregate_len)?;
+        let state = self.state(record, content);
+        self.crypt(record.number, content);
+        Some(Opened { content_len: content.len(), own_tag, state })
+    }
+
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask.mask(sample)
+    }
+}

@@ -1,0 +1,62 @@
+//! What every pseudorandom-function suite shares: the output blocks of a tag,
+//! and where a record's content ends.
+
+use super::mask::keyed;
+use crate::crypto::{Block, TrafficSecret};
+use cipher::consts::U16;
+use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
+
+/// The content type of application data, the only one whose tags are aggregated.
+const APPLICATION_DATA: u8 = 23;
+/// Length of a record's own tag.
+const OWN_TAG: usize = 16;
+/// The longest content: a type and 2^14 bytes (RFC 8446, section 5.1).
+const LONGEST: usize = (1 << 14) + 1;
+
+/// The finalisation keys of `N` output blocks, expanded.
+pub(crate) struct Outputs<C, const N: usize> {
+    indices: [u8; N],
+    ciphers: [C; N],
+}
+
+impl<C, const N: usize> Outputs<C, N>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+{
+    /// Derives `label` under context ‖ i for every `i` of `indices`.
+    pub(crate) fn new(
+        secret: &TrafficSecret,
+        label: &str,
+        [scheme, n, o]: [u8; 3],
+        indices: [u8; N],
+    ) -> Self {
+        Self { indices, ciphers: indices.map(|i| keyed(secret, label, &[scheme, n, o, i])) }
+    }
+
+    /// E(K,index; input).
+    ///
+    /// # Panics
+    /// If there is no key for `index`.
+    pub(crate) fn block(&self, input: &Block, index: u8) -> Block {
+        let at = self.indices.iter().position(|i| *i == index);
+        let mut block = (*input).into();
+        self.ciphers[at.expect("an output block that aggregation uses")].encrypt_block(&mut block);
+        block.into()
+    }
+}
+
+/// Splits the content off a body in the layout with the content type first,
+/// and tells whether the record's own tag follows it.
+pub(crate) fn open_content_first(
+    content_type: u8,
+    body: &mut [u8],
+    aggregate_len: usize,
+) -> Option<(&mut [u8], bool)> {
+    let own_tag = content_type != APPLICATION_DATA;
+    let tags = aggregate_len.checked_add(if own_tag { OWN_TAG } else { 0 })?;
+    let content_len = body.len().checked_sub(tags)?;
+    if !(1..=LONGEST).contains(&content_len) {
+        return None;
+    }
+    Some((body.get_mut(..content_len)?, own_tag))
+}
