@@ -69,6 +69,11 @@ impl<T> DelayLine<T> {
         self.heap.peek().map(|entry| entry.due)
     }
 
+    /// The first item, if it is due by `now`, left where it is.
+    pub fn peek_due(&self, now: Instant) -> Option<&T> {
+        self.heap.peek().filter(|entry| entry.due <= now).map(|entry| &entry.item)
+    }
+
     /// The first item and its due time, if it is due by `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.next_due()? > now {

@@ -6,6 +6,7 @@
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
+//! - `socket` (feature `tokio`): sockets with room for bursts;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
 //!   the address changes of a NAT.
 //!
@@ -48,6 +49,12 @@ pub mod clock;
 pub mod delay_line;
 pub mod either;
 pub mod impairment;
+#[cfg(feature = "tokio")]
+pub mod relay;
+#[cfg(feature = "tokio")]
+pub mod socket;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 pub mod virtual_time;
 
 pub use clock::Clock;

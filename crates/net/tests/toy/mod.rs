@@ -46,6 +46,11 @@ impl Toy {
         self.next == self.last
     }
 
+    #[allow(dead_code, reason = "not every test binary asks")]
+    pub(crate) fn is_client(&self) -> bool {
+        self.peer.is_some()
+    }
+
     fn transmit(&mut self, now: Instant) {
         let Some(peer) = self.peer else { return };
         self.retry_at = (self.next < self.last).then(|| now + RETRY);

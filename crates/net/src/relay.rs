@@ -1,0 +1,402 @@
+//! Impairments between real sockets.
+//!
+//! A [`Relay`] stands between clients and one server. To the server each
+//! client appears as a socket of its own, as behind a NAT; the relay can
+//! change that socket's port now and then, as NATs do.
+//!
+//! All clients share one line each way. Delays have the granularity of the
+//! runtime's timer, one millisecond.
+
+use crate::blocking::is_loss;
+use crate::delay_line::DelayLine;
+use crate::impairment::{Counters, Impairments, Path};
+use crate::{Clock, socket};
+use ::tokio::net::UdpSocket;
+use ::tokio::sync::Notify;
+use ::tokio::task::JoinSet;
+use ::tokio::time::{Instant as TokioInstant, sleep, sleep_until};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use vocabulary::{Instant, Random};
+
+/// The largest UDP payload.
+const DATAGRAM_BYTES: usize = 65_535;
+
+/// How long a datagram waits for a socket without room.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Where a timer that is not set points to.
+const FAR: Duration = Duration::from_secs(86_400);
+
+/// What a [`Relay`] does.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Where clients' datagrams go.
+    pub upstream: SocketAddr,
+    /// From the clients to the server.
+    pub up: Impairments,
+    /// From the server to the clients.
+    pub down: Impairments,
+    /// Of all random choices.
+    pub seed: u64,
+    /// Give each client a new source port towards the server this often.
+    pub rebind_every: Option<Duration>,
+    /// Give each client a new source port after this many of its datagrams.
+    pub rebind_after: Option<u64>,
+    /// Forget a client that neither sent nor received for this long.
+    pub idle_timeout: Duration,
+}
+
+impl Settings {
+    /// A relay to `upstream` that impairs nothing and forgets clients after five minutes.
+    pub const fn new(upstream: SocketAddr) -> Self {
+        Self {
+            upstream,
+            up: Impairments::NONE,
+            down: Impairments::NONE,
+            seed: 1,
+            rebind_every: None,
+            rebind_after: None,
+            idle_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What a [`Relay`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct RelayCounters {
+    /// From the clients to the server.
+    pub up: Counters,
+    /// From the server to the clients.
+    pub down: Counters,
+    /// Clients the relay knows now.
+    pub clients: u64,
+    /// Clients seen in all.
+    pub clients_seen: u64,
+    /// Changes of a client's source port.
+    pub rebinds: u64,
+    /// Datagrams that a socket refused, or for which no socket could be had.
+    pub refused: u64,
+}
+
+/// A relay on one listening socket.
+#[derive(Debug)]
+pub struct Relay {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    listen: UdpSocket,
+    settings: Settings,
+    clock: Clock,
+    up: Direction,
+    down: Direction,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    clients: HashMap<SocketAddr, Arc<Client>>,
+    clients_seen: u64,
+    rebinds: u64,
+    refused: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    address: SocketAddr,
+    state: Mutex<ClientState>,
+    rebound: Notify,
+}
+
+#[derive(Debug)]
+struct ClientState {
+    upstream: Arc<UdpSocket>,
+    datagrams: u64,
+    active_at: Instant,
+}
+
+#[derive(Debug)]
+struct Direction {
+    line: Mutex<Line>,
+    earlier: Notify,
+}
+
+#[derive(Debug)]
+struct Line {
+    path: Path,
+    waiting: DelayLine<(Arc<Client>, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Up,
+    Down,
+}
+
+impl Relay {
+    /// A relay that listens for clients on `listen`.
+    pub fn new(listen: UdpSocket, settings: Settings) -> Self {
+        let mut rng = Random::insecure(settings.seed);
+        let shared = Shared {
+            listen,
+            settings,
+            clock: Clock::start(),
+            up: Direction::new(&settings.up, rng.fork()),
+            down: Direction::new(&settings.down, rng.fork()),
+            table: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Where clients send to.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.shared.listen.local_addr()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> RelayCounters {
+        let (up, down) = (self.shared.up.lock(), self.shared.down.lock());
+        let (up, down) = (up.path.counters(), down.path.counters());
+        let table = self.shared.table();
+        RelayCounters {
+            up,
+            down,
+            clients: table.clients.len() as u64,
+            clients_seen: table.clients_seen,
+            rebinds: table.rebinds,
+            refused: table.refused,
+        }
+    }
+
+    /// Changes the impairments while the relay runs.
+    pub fn set(&self, up: &Impairments, down: &Impairments) {
+        self.shared.up.lock().path.set(up);
+        self.shared.down.lock().path.set(down);
+    }
+
+    /// Gives every client a new source port towards the server.
+    ///
+    /// # Errors
+    ///
+    /// If no socket could be had; clients already served keep their new port.
+    pub fn rebind_all(&self) -> io::Result<()> {
+        let clients: Vec<_> = self.shared.table().clients.values().cloned().collect();
+        clients.iter().try_for_each(|client| self.shared.rebind(client))
+    }
+
+    /// Relays until the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of the listening socket.
+    pub async fn run(&self) -> io::Result<()> {
+        let mut tasks = JoinSet::new();
+        for way in [Way::Up, Way::Down] {
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn(async move { shared.forward_delayed(way).await });
+        }
+        let mut buf = vec![0; DATAGRAM_BYTES];
+        loop {
+            let (len, from) = match self.shared.listen.recv_from(&mut buf).await {
+                Ok(arrived) => arrived,
+                Err(error) if is_loss(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            while tasks.try_join_next().is_some() {}
+            match self.client(from, &mut tasks) {
+                Ok(client) => {
+                    self.shared.count_up(&client);
+                    self.shared.offer(Way::Up, &client, &mut buf[..len]);
+                }
+                Err(_) => self.shared.table().refused += 1,
+            }
+        }
+    }
+
+    fn client(&self, address: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Arc<Client>> {
+        let mut table = self.shared.table();
+        let entry = match table.clients.entry(address) {
+            Entry::Occupied(entry) => return Ok(Arc::clone(entry.get())),
+            Entry::Vacant(entry) => entry,
+        };
+        let client = Arc::new(Client {
+            address,
+            state: Mutex::new(ClientState {
+                upstream: Arc::new(socket::connect(self.shared.settings.upstream)?),
+                datagrams: 0,
+                active_at: self.shared.clock.now(),
+            }),
+            rebound: Notify::new(),
+        });
+        entry.insert(Arc::clone(&client));
+        table.clients_seen += 1;
+        let (shared, served) = (Arc::clone(&self.shared), Arc::clone(&client));
+        tasks.spawn(async move { shared.serve(served).await });
+        Ok(client)
+    }
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder panics")
+    }
+
+    const fn direction(&self, way: Way) -> &Direction {
+        match way {
+            Way::Up => &self.up,
+            Way::Down => &self.down,
+        }
+    }
+
+    /// Carries the server's answers to one client until it is idle too long.
+    async fn serve(self: Arc<Self>, client: Arc<Client>) {
+        let mut buf = vec![0; DATAGRAM_BYTES];
+        let every = self.settings.rebind_every;
+        let mut rebind_at = every.map(|every| TokioInstant::now() + every);
+        loop {
+            let upstream = client.upstream();
+            let next_rebind = rebind_at.unwrap_or_else(|| TokioInstant::now() + FAR);
+            ::tokio::select! {
+                arrived = upstream.recv(&mut buf) => match arrived {
+                    Ok(len) => {
+                        client.lock().active_at = self.clock.now();
+                        self.offer(Way::Down, &client, &mut buf[..len]);
+                    }
+                    Err(error) if is_loss(&error) => {}
+                    Err(_) => break,
+                },
+                () = client.rebound.notified() => {}
+                () = sleep_until(next_rebind), if rebind_at.is_some() => {
+                    rebind_at = every.map(|every| next_rebind + every);
+                    if self.rebind(&client).is_err() {
+                        self.table().refused += 1;
+                    }
+                }
+                () = sleep(self.settings.idle_timeout) => {
+                    let idle = self.clock.now() - client.lock().active_at;
+                    if idle >= self.settings.idle_timeout {
+                        break;
+                    }
+                }
+            }
+        }
+        self.table().clients.remove(&client.address);
+    }
+
+    fn count_up(&self, client: &Arc<Client>) {
+        let mut state = client.lock();
+        state.active_at = self.clock.now();
+        let due = self.settings.rebind_after.is_some_and(|after| {
+            state.datagrams > 0 && after > 0 && state.datagrams.is_multiple_of(after)
+        });
+        state.datagrams += 1;
+        drop(state);
+        if due && self.rebind(client).is_err() {
+            self.table().refused += 1;
+        }
+    }
+
+    fn rebind(&self, client: &Client) -> io::Result<()> {
+        let upstream = Arc::new(socket::connect(self.settings.upstream)?);
+        client.lock().upstream = upstream;
+        client.rebound.notify_one();
+        self.table().rebinds += 1;
+        Ok(())
+    }
+
+    fn offer(&self, way: Way, client: &Arc<Client>, datagram: &mut [u8]) {
+        let direction = self.direction(way);
+        let mut line = direction.lock();
+        let now = self.clock.now();
+        let Line { path, waiting, spare } = &mut *line;
+        let first_before = waiting.next_due();
+        path.offer(now, datagram, &mut |at, bytes| {
+            // Nothing may overtake what already waits for the same instant.
+            let in_turn = waiting.next_due().is_none_or(|due| due > now);
+            if at <= now && in_turn && self.send(way, client, bytes) {
+                return;
+            }
+            let mut copy = spare.pop().unwrap_or_default();
+            copy.clear();
+            copy.extend_from_slice(bytes);
+            waiting.push(at.max(now), (Arc::clone(client), copy));
+        });
+        if line.waiting.next_due() != first_before {
+            direction.earlier.notify_one();
+        }
+    }
+
+    /// Sends what waited for its time.
+    async fn forward_delayed(&self, way: Way) {
+        let direction = self.direction(way);
+        loop {
+            let wait_until = {
+                let mut line = direction.lock();
+                let now = self.clock.now();
+                let mut blocked = false;
+                while !blocked && let Some((client, bytes)) = line.waiting.peek_due(now) {
+                    blocked = !self.send(way, client, bytes);
+                    if !blocked && let Some((_, (_, bytes))) = line.waiting.pop_due(now) {
+                        line.spare.push(bytes);
+                    }
+                }
+                let due = if blocked { Some(now + RETRY) } else { line.waiting.next_due() };
+                due.and_then(|due| self.clock.to_std(due)).map(TokioInstant::from_std)
+            };
+            ::tokio::select! {
+                () = sleep_until(wait_until.unwrap_or_else(|| TokioInstant::now() + FAR)) => {}
+                () = direction.earlier.notified() => {}
+            }
+        }
+    }
+
+    /// Sends, or counts the refusal; `false` if the socket has no room.
+    fn send(&self, way: Way, client: &Client, datagram: &[u8]) -> bool {
+        let sent = match way {
+            Way::Up => client.upstream().try_send(datagram),
+            Way::Down => self.listen.try_send_to(datagram, client.address),
+        };
+        match sent {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(_) => {
+                self.table().refused += 1;
+                true
+            }
+        }
+    }
+}
+
+impl Client {
+    fn lock(&self) -> MutexGuard<'_, ClientState> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn upstream(&self) -> Arc<UdpSocket> {
+        Arc::clone(&self.lock().upstream)
+    }
+}
+
+impl Direction {
+    fn new(impairments: &Impairments, rng: Random) -> Self {
+        let path = Path::new(impairments, rng);
+        let line = Line { path, waiting: DelayLine::new(), spare: Vec::new() };
+        Self { line: Mutex::new(line), earlier: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().expect("no holder panics")
+    }
+}

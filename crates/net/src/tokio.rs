@@ -1,0 +1,241 @@
+//! One engine over one asynchronous UDP socket.
+//!
+//! The engine sits behind a lock. [`Driver::run`] receives, keeps the time and
+//! transmits; any other task calls the engine through [`Driver::call`], and
+//! what the engine wants to send leaves within that call. No datagram is
+//! copied into a queue or allocated for.
+
+use crate::Clock;
+use crate::blocking::is_loss;
+use ::tokio::net::UdpSocket;
+use ::tokio::sync::Notify;
+use ::tokio::time::{Instant as TokioInstant, sleep_until};
+use core::net::SocketAddr;
+use core::pin::pin;
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use vocabulary::{Engine, Instant, Output};
+
+/// The largest UDP payload.
+const DATAGRAM_BYTES: usize = 65_535;
+
+/// Datagrams taken from the socket before other tasks get a turn with the engine.
+const BATCH: usize = 32;
+
+/// Where a timer that is not set points to.
+const FAR: Duration = Duration::from_secs(86_400);
+
+/// What sits above an engine.
+pub trait Host<E: Engine>: Send {
+    /// Takes an event. It is called under the engine's lock, so it must
+    /// neither wait nor call the [`Driver`] again.
+    fn event(&mut self, now: Instant, event: E::Event<'_>);
+
+    /// Whether [`Driver::run`] shall end. Asked whenever the engine has
+    /// nothing more to send.
+    fn is_finished(&self, engine: &E) -> bool {
+        let _ = engine;
+        false
+    }
+}
+
+/// What a [`Driver`] moved through its socket (UDP payload).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SocketCounters {
+    /// Datagrams received.
+    pub received: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Datagrams that the network refused at once, such as for want of a route.
+    pub refused: u64,
+}
+
+/// An engine, what sits above it, and its socket.
+#[derive(Debug)]
+pub struct Driver<E, H> {
+    inner: Mutex<Inner<E, H>>,
+    socket: UdpSocket,
+    clock: Clock,
+    attention: Notify,
+}
+
+#[derive(Debug)]
+struct Inner<E, H> {
+    engine: E,
+    host: H,
+    buf: Vec<u8>,
+    /// Destination and length of a datagram in `buf` that the socket had no room for.
+    unsent: Option<(SocketAddr, usize)>,
+    wake: Option<Instant>,
+    /// What the running task sleeps towards.
+    sleeps_until: Option<Instant>,
+    counters: SocketCounters,
+}
+
+impl<E: Engine, H: Host<E>> Driver<E, H> {
+    /// Drives `engine` over `socket` by `clock`, from which the engine must
+    /// have got all times so far.
+    pub fn new(socket: UdpSocket, clock: Clock, engine: E, host: H) -> Self {
+        let inner = Inner {
+            engine,
+            host,
+            buf: vec![0; DATAGRAM_BYTES],
+            unsent: None,
+            wake: None,
+            sleeps_until: None,
+            counters: SocketCounters::default(),
+        };
+        Self { inner: Mutex::new(inner), socket, clock, attention: Notify::new() }
+    }
+
+    /// The socket.
+    pub const fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// The engine's clock.
+    pub const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What went through the socket so far.
+    pub fn counters(&self) -> SocketCounters {
+        self.lock().counters
+    }
+
+    /// Calls the engine and what sits above it, and sends what comes of it.
+    pub fn call<R>(&self, call: impl FnOnce(&mut E, &mut H, Instant) -> R) -> R {
+        let mut inner = self.lock();
+        let now = self.clock.now();
+        let Inner { engine, host, .. } = &mut *inner;
+        let result = call(engine, host, now);
+        inner.drain(&self.socket, now);
+        let wakes_earlier = match (inner.wake, inner.sleeps_until) {
+            (Some(wake), Some(sleeps_until)) => wake < sleeps_until,
+            (wake, sleeps_until) => wake.is_some() && sleeps_until.is_none(),
+        };
+        if wakes_earlier || inner.unsent.is_some() || inner.host.is_finished(&inner.engine) {
+            self.attention.notify_one();
+        }
+        result
+    }
+
+    /// Receives, keeps the time and transmits until the [`Host`] is finished.
+    ///
+    /// One task at a time may run a driver. Dropping the future between two
+    /// polls loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket, but for what an unreachable peer reports: on
+    /// datagrams that is a loss like any other.
+    pub async fn run(&self) -> io::Result<()> {
+        let mut buf = vec![0; DATAGRAM_BYTES];
+        let mut timer = pin!(sleep_until(TokioInstant::now() + FAR));
+        let mut armed = None;
+        loop {
+            let blocked = {
+                let mut inner = self.lock();
+                inner.drain(&self.socket, self.clock.now());
+                if inner.unsent.is_none() && inner.host.is_finished(&inner.engine) {
+                    return Ok(());
+                }
+                // A deadline that moved back is noticed when the old one passes: deadlines
+                // move with every record, and waking early is harmless.
+                if let Some(wake) = inner.wake
+                    && armed.is_none_or(|armed| wake < armed)
+                {
+                    armed = Some(wake);
+                    let at = self.clock.to_std(wake);
+                    let at = at.map_or_else(|| TokioInstant::now() + FAR, TokioInstant::from_std);
+                    timer.as_mut().reset(at);
+                }
+                inner.sleeps_until = armed;
+                inner.unsent.is_some()
+            };
+            ::tokio::select! {
+                ready = self.socket.readable() => {
+                    ready?;
+                    self.receive(&mut buf)?;
+                }
+                () = &mut timer, if armed.is_some() => {
+                    let now = self.clock.now();
+                    let mut inner = self.lock();
+                    inner.engine.handle_timeout(now);
+                    inner.drain(&self.socket, now);
+                    armed = None;
+                }
+                () = self.attention.notified() => {}
+                ready = self.socket.writable(), if blocked => ready?,
+            }
+        }
+    }
+
+    fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
+        let mut inner = self.lock();
+        for _ in 0..BATCH {
+            let (len, from) = match self.socket.try_recv_from(buf) {
+                Ok(arrived) => arrived,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if is_loss(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            inner.counters.received += 1;
+            inner.counters.received_bytes += len as u64;
+            let now = self.clock.now();
+            inner.engine.handle_datagram(now, from, &mut buf[..len]);
+            inner.drain(&self.socket, now);
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<E, H>> {
+        self.inner.lock().expect("an engine that panicked cannot go on")
+    }
+}
+
+impl<E: Engine, H: Host<E>> Inner<E, H> {
+    fn drain(&mut self, socket: &UdpSocket, now: Instant) {
+        if let Some((to, len)) = self.unsent.take()
+            && !self.counters.send(socket, &self.buf[..len], to)
+        {
+            self.unsent = Some((to, len));
+            return;
+        }
+        self.wake = loop {
+            match self.engine.poll_output(&mut self.buf) {
+                Output::Datagram { to, payload } => {
+                    if !self.counters.send(socket, payload, to) {
+                        // The engine wrote into our buffer, where it stays until the next drain.
+                        self.unsent = Some((to, payload.len()));
+                        return;
+                    }
+                }
+                Output::Event(event) => self.host.event(now, event),
+                Output::WakeAt(at) => break Some(at),
+                Output::Idle => break None,
+            }
+        };
+    }
+}
+
+impl SocketCounters {
+    /// Sends, and counts; `false` if the socket has no room.
+    fn send(&mut self, socket: &UdpSocket, payload: &[u8], to: SocketAddr) -> bool {
+        match socket.try_send_to(payload, to) {
+            Ok(_) => {
+                self.sent += 1;
+                self.sent_bytes += payload.len() as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(_) => self.refused += 1,
+        }
+        true
+    }
+}
