@@ -1,0 +1,484 @@
+//! DTLS 1.3 with an external pre-shared key by wolfSSL, over byte queues.
+//!
+//! A [`Context`] holds what many connections share, a [`Peer`] is one end of
+//! one connection. Neither opens a socket or sleeps: datagrams go in by
+//! [`Peer::deliver`], come out by [`Peer::transmit`], and lost ones are sent
+//! again when the caller says [`Peer::handle_timeout`].
+//!
+//! wolfSSL takes at most 128 bytes of identity, without a zero byte, and 64
+//! bytes of key.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Once;
+use std::time::Duration;
+use wolfssl_sys as sys;
+
+/// Which end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Speaks first.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// The cipher suites that both wolfSSL and Lightseal have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// TLS_AES_128_GCM_SHA256.
+    Aes128Gcm,
+    /// TLS_CHACHA20_POLY1305_SHA256.
+    Chacha20Poly1305,
+    /// TLS_AES_128_CCM_SHA256.
+    Aes128Ccm,
+    /// TLS_AES_128_CCM_8_SHA256.
+    Aes128Ccm8,
+}
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8];
+
+    /// The code point of RFC 8446 B.4.
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Aes128Gcm => 0x1301,
+            Self::Chacha20Poly1305 => 0x1303,
+            Self::Aes128Ccm => 0x1304,
+            Self::Aes128Ccm8 => 0x1305,
+        }
+    }
+
+    /// What wolfSSL calls it.
+    const fn name(self) -> &'static CStr {
+        match self {
+            Self::Aes128Gcm => c"TLS13-AES128-GCM-SHA256",
+            Self::Chacha20Poly1305 => c"TLS13-CHACHA20-POLY1305-SHA256",
+            Self::Aes128Ccm => c"TLS13-AES128-CCM-SHA256",
+            Self::Aes128Ccm8 => c"TLS13-AES128-CCM-8-SHA256",
+        }
+    }
+}
+
+/// How the pre-shared key is used (RFC 8446 section 4.2.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `psk_ke`: the key alone.
+    Psk,
+    /// `psk_dhe_ke` with this group only.
+    PskWith(Group),
+}
+
+/// A Diffie-Hellman group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// x25519.
+    X25519,
+    /// secp256r1.
+    P256,
+}
+
+/// What the connections of one context share.
+#[derive(Clone)]
+pub struct Settings {
+    /// The only suite offered or accepted.
+    pub suite: Suite,
+    /// The only way to use the key.
+    pub mode: Mode,
+    /// Whether a server proves the client's address by a cookie first.
+    pub cookie: bool,
+    /// The identity of the external key, at most 128 bytes, none of them zero.
+    pub identity: Vec<u8>,
+    /// The external key, at most 64 bytes.
+    pub key: Vec<u8>,
+}
+
+/// What wolfSSL answered to a call that it did not carry out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// wolfSSL's own number.
+    pub code: i32,
+    /// wolfSSL's own words.
+    pub text: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wolfSSL: {} ({})", self.text, self.code)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Settings in wolfSSL's form, from which connections are made.
+pub struct Context {
+    context: NonNull<sys::WOLFSSL_CTX>,
+    role: Role,
+    secrets: Secrets,
+    cookie: bool,
+}
+
+/// What the key callbacks hand out.
+struct Secrets {
+    identity: CString,
+    key: Vec<u8>,
+    suite: Suite,
+}
+
+impl Context {
+    /// A context for one role.
+    ///
+    /// # Panics
+    /// If the settings are outside wolfSSL's limits or wolfSSL refuses them.
+    pub fn new(role: Role, settings: &Settings) -> Rc<Self> {
+        static INIT: Once = Once::new();
+        INIT.call_once(|| {
+            // SAFETY: no arguments; called once, before anything else of wolfSSL.
+            succeed("wolfSSL_Init", unsafe { sys::wolfSSL_Init() });
+        });
+        assert!(settings.identity.len() <= 128 && settings.key.len() <= 64, "wolfSSL's limits");
+        let identity = CString::new(settings.identity.clone()).expect("no zero in an identity");
+        // SAFETY: the methods take no arguments; the context takes the method over.
+        let context = unsafe {
+            sys::wolfSSL_CTX_new(match role {
+                Role::Client => sys::wolfDTLSv1_3_client_method(),
+                Role::Server => sys::wolfDTLSv1_3_server_method(),
+            })
+        };
+        let context = NonNull::new(context).expect("wolfSSL makes a context");
+        let secrets = Secrets { identity, key: settings.key.clone(), suite: settings.suite };
+        let context = Self { context, role, secrets, cookie: settings.cookie };
+        context.configure(settings.mode);
+        Rc::new(context)
+    }
+
+    fn configure(&self, mode: Mode) {
+        let context = self.context.as_ptr();
+        // SAFETY: `context` lives; the name is a C string that is copied; the
+        // callbacks have the signatures that the bindings ask for.
+        unsafe {
+            succeed(
+                "wolfSSL_CTX_set_cipher_list",
+                sys::wolfSSL_CTX_set_cipher_list(context, self.secrets.suite.name().as_ptr()),
+            );
+            match self.role {
+                Role::Client => {
+                    sys::wolfSSL_CTX_set_psk_client_tls13_callback(context, Some(client_key));
+                }
+                Role::Server => {
+                    sys::wolfSSL_CTX_set_psk_server_tls13_callback(context, Some(server_key));
+                }
+            }
+            sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
+            sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
+        }
+        match mode {
+            Mode::Psk => {
+                // SAFETY: `context` lives. The answer is 0 on success here.
+                assert_eq!(unsafe { sys::wolfSSL_CTX_no_dhe_psk(context) }, 0);
+            }
+            Mode::PskWith(group) => {
+                let mut groups = [match group {
+                    Group::X25519 => sys::WOLFSSL_ECC_X25519 as c_int,
+                    Group::P256 => sys::WOLFSSL_ECC_SECP256R1 as c_int,
+                }];
+                // SAFETY: `context` lives, and the array of one is read during the call.
+                unsafe {
+                    assert_eq!(sys::wolfSSL_CTX_only_dhe_psk(context), 0);
+                    succeed(
+                        "wolfSSL_CTX_set_groups",
+                        sys::wolfSSL_CTX_set_groups(context, groups.as_mut_ptr(), 1),
+                    );
+                }
+            }
+        }
+    }
+
+    /// One end of a new connection.
+    ///
+    /// # Panics
+    /// If wolfSSL is out of memory.
+    pub fn peer(self: &Rc<Self>) -> Peer {
+        // SAFETY: the context lives, and longer than the connection: the peer holds it.
+        let ssl = unsafe { sys::wolfSSL_new(self.context.as_ptr()) };
+        let ssl = NonNull::new(ssl).expect("wolfSSL makes a connection");
+        let queues = NonNull::from(Box::leak(Box::<Queues>::default()));
+        let secrets = (&raw const self.secrets).cast_mut().cast::<c_void>();
+        // SAFETY: `ssl` lives. `queues` is freed after `ssl`, and only the callbacks
+        // and methods that hold the peer exclusively look at it. The key callbacks
+        // only read the secrets, which live in the context.
+        unsafe {
+            let ssl = ssl.as_ptr();
+            sys::wolfSSL_SetIOReadCtx(ssl, queues.as_ptr().cast());
+            sys::wolfSSL_SetIOWriteCtx(ssl, queues.as_ptr().cast());
+            succeed(
+                "wolfSSL_set_psk_callback_ctx",
+                sys::wolfSSL_set_psk_callback_ctx(ssl, secrets),
+            );
+            sys::wolfSSL_dtls_set_using_nonblock(ssl, 1);
+            if self.role == Role::Server && !self.cookie {
+                succeed("wolfSSL_disable_hrr_cookie", sys::wolfSSL_disable_hrr_cookie(ssl));
+            }
+        }
+        Peer { ssl, queues, context: Rc::clone(self) }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: every peer held the context, so no connection is left.
+        unsafe { sys::wolfSSL_CTX_free(self.context.as_ptr()) };
+    }
+}
+
+/// Datagrams on their way, with the buffers of those that arrived kept for the next.
+#[derive(Default)]
+struct Queues {
+    inbound: VecDeque<Vec<u8>>,
+    outbound: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Queues {
+    fn buffer(&mut self, content: &[u8]) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(content);
+        buffer
+    }
+}
+
+/// One end of a connection.
+pub struct Peer {
+    ssl: NonNull<sys::WOLFSSL>,
+    queues: NonNull<Queues>,
+    context: Rc<Context>,
+}
+
+impl Peer {
+    /// Goes on with the handshake as far as it gets: whether it is complete.
+    ///
+    /// # Errors
+    /// When the handshake failed for good.
+    pub fn handshake(&mut self) -> Result<bool, Error> {
+        // SAFETY: `ssl` lives.
+        let answer = unsafe {
+            match self.context.role {
+                Role::Client => sys::wolfSSL_connect(self.ssl.as_ptr()),
+                Role::Server => sys::wolfSSL_accept(self.ssl.as_ptr()),
+            }
+        };
+        Ok(self.progress(answer)?.is_some())
+    }
+
+    /// Seals `payload` into one record and queues its datagram.
+    ///
+    /// # Errors
+    /// When the connection is closed or the payload too long for a datagram.
+    pub fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let length = c_int::try_from(payload.len()).expect("a datagram's payload");
+        // SAFETY: `ssl` lives, and `payload` is read during the call.
+        let answer =
+            unsafe { sys::wolfSSL_write(self.ssl.as_ptr(), payload.as_ptr().cast(), length) };
+        self.progress(answer).map(|_| ())
+    }
+
+    /// The payload of the next record that arrived, copied into `out`: its length.
+    ///
+    /// # Errors
+    /// When the connection is closed, also by the other end.
+    pub fn recv(&mut self, out: &mut [u8]) -> Result<Option<usize>, Error> {
+        let length = c_int::try_from(out.len()).expect("a datagram's payload");
+        // SAFETY: `ssl` lives, and at most `length` bytes of `out` are written.
+        let answer =
+            unsafe { sys::wolfSSL_read(self.ssl.as_ptr(), out.as_mut_ptr().cast(), length) };
+        self.progress(answer)
+    }
+
+    /// Sends a close_notify.
+    pub fn close(&mut self) {
+        // SAFETY: `ssl` lives. Whether the other end has closed as well is not asked.
+        unsafe { sys::wolfSSL_shutdown(self.ssl.as_ptr()) };
+    }
+
+    /// Hands in a datagram that arrived; [`Peer::handshake`] or [`Peer::recv`] looks at it.
+    pub fn deliver(&mut self, datagram: &[u8]) {
+        let queues = self.queues();
+        let buffer = queues.buffer(datagram);
+        queues.inbound.push_back(buffer);
+    }
+
+    /// Calls `send` for each datagram that wants to leave, in order.
+    pub fn transmit(&mut self, mut send: impl FnMut(&[u8])) {
+        let queues = self.queues();
+        while let Some(datagram) = queues.outbound.pop_front() {
+            send(&datagram);
+            queues.spare.push(datagram);
+        }
+    }
+
+    /// How long to wait for an answer before [`Peer::handle_timeout`]: whole seconds.
+    pub fn timeout(&self) -> Duration {
+        // SAFETY: `ssl` lives.
+        let seconds = unsafe { sys::wolfSSL_dtls_get_current_timeout(self.ssl.as_ptr()) };
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+
+    /// Sends what was not answered once more.
+    ///
+    /// # Errors
+    /// When wolfSSL gives up.
+    pub fn handle_timeout(&mut self) -> Result<(), Error> {
+        // SAFETY: `ssl` lives. The answer is 0 when the flight left.
+        match unsafe { sys::wolfSSL_dtls_got_timeout(self.ssl.as_ptr()) } {
+            0 | 1 => Ok(()),
+            answer => self.progress(answer).map(|_| ()),
+        }
+    }
+
+    fn queues(&mut self) -> &mut Queues {
+        // SAFETY: freed only in `drop`; no callback runs while `self` is borrowed here.
+        unsafe { self.queues.as_mut() }
+    }
+
+    /// Sorts an answer: a count, nothing for now, or the end.
+    fn progress(&self, answer: c_int) -> Result<Option<usize>, Error> {
+        if let Ok(count @ 1..) = usize::try_from(answer) {
+            return Ok(Some(count));
+        }
+        // SAFETY: `ssl` lives, and `answer` is its last.
+        let code = unsafe { sys::wolfSSL_get_error(self.ssl.as_ptr(), answer) };
+        if code == sys::WOLFSSL_ERROR_WANT_READ as c_int {
+            return Ok(None);
+        }
+        Err(error(code))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // SAFETY: `ssl` is freed first, so that no callback meets freed queues;
+        // the queues came from a box.
+        unsafe {
+            sys::wolfSSL_free(self.ssl.as_ptr());
+            drop(Box::from_raw(self.queues.as_ptr()));
+        }
+    }
+}
+
+/// wolfSSL's version.
+pub fn version() -> &'static str {
+    sys::get_wolfssl_version_string()
+}
+
+fn error(code: c_int) -> Error {
+    let mut text = [0; 80];
+    // SAFETY: wolfSSL writes at most 80 bytes here, the last of them zero.
+    let text = unsafe {
+        sys::wolfSSL_ERR_error_string_n(code as _, text.as_mut_ptr(), text.len() as _);
+        CStr::from_ptr(text.as_ptr())
+    };
+    Error { code, text: text.to_string_lossy().into_owned() }
+}
+
+#[track_caller]
+fn succeed(call: &str, answer: c_int) {
+    assert_eq!(answer, sys::WOLFSSL_SUCCESS as c_int, "{call}");
+}
+
+/// wolfSSL wants a datagram.
+unsafe extern "C" fn receive(
+    _ssl: *mut sys::WOLFSSL,
+    out: *mut c_char,
+    capacity: c_int,
+    queues: *mut c_void,
+) -> c_int {
+    // SAFETY: the queues of the peer whose method called wolfSSL; nobody else looks now.
+    let queues = unsafe { &mut *queues.cast::<Queues>() };
+    let Some(datagram) = queues.inbound.pop_front() else {
+        return sys::IOerrors_WOLFSSL_CBIO_ERR_WANT_READ;
+    };
+    let length = datagram.len().min(usize::try_from(capacity).unwrap_or(0));
+    // SAFETY: `out` has room for `capacity` bytes and is not ours.
+    unsafe { out.copy_from_nonoverlapping(datagram.as_ptr().cast(), length) };
+    queues.spare.push(datagram);
+    c_int::try_from(length).expect("no longer than `capacity`")
+}
+
+/// wolfSSL has a datagram.
+unsafe extern "C" fn transmit(
+    _ssl: *mut sys::WOLFSSL,
+    datagram: *mut c_char,
+    length: c_int,
+    queues: *mut c_void,
+) -> c_int {
+    // SAFETY: the queues of the peer whose method called wolfSSL, nobody else looks
+    // now; the datagram is `length` bytes long.
+    let (queues, datagram) = unsafe {
+        let bytes = usize::try_from(length).unwrap_or(0);
+        (&mut *queues.cast::<Queues>(), std::slice::from_raw_parts(datagram.cast::<u8>(), bytes))
+    };
+    let buffer = queues.buffer(datagram);
+    queues.outbound.push_back(buffer);
+    length
+}
+
+/// A client asks for its identity and key: the key's length.
+unsafe extern "C" fn client_key(
+    ssl: *mut sys::WOLFSSL,
+    _hint: *const c_char,
+    identity: *mut c_char,
+    identity_capacity: c_uint,
+    key: *mut u8,
+    key_capacity: c_uint,
+    suite: *mut *const c_char,
+) -> c_uint {
+    // SAFETY: set in `Context::peer` to the secrets of a context that lives.
+    let secrets = unsafe { &*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>() };
+    let bytes = secrets.identity.as_bytes_with_nul();
+    if bytes.len() > identity_capacity as usize {
+        return 0;
+    }
+    // SAFETY: `identity` has room for `identity_capacity` bytes.
+    unsafe { identity.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
+    secrets.hand_out(key, key_capacity, suite)
+}
+
+/// A server asks for the key of a client's identity: the key's length, 0 if unknown.
+unsafe extern "C" fn server_key(
+    ssl: *mut sys::WOLFSSL,
+    identity: *const c_char,
+    key: *mut u8,
+    key_capacity: c_uint,
+    suite: *mut *const c_char,
+) -> c_uint {
+    // SAFETY: set in `Context::peer` to the secrets of a context that lives; the
+    // identity is a C string.
+    let (secrets, identity) = unsafe {
+        (&*sys::wolfSSL_get_psk_callback_ctx(ssl).cast::<Secrets>(), CStr::from_ptr(identity))
+    };
+    if identity != secrets.identity.as_c_str() {
+        return 0;
+    }
+    secrets.hand_out(key, key_capacity, suite)
+}
+
+impl Secrets {
+    fn hand_out(&self, key: *mut u8, capacity: c_uint, suite: *mut *const c_char) -> c_uint {
+        if self.key.len() > capacity as usize {
+            return 0;
+        }
+        // SAFETY: called from the key callbacks only: `key` has room for `capacity`
+        // bytes, `suite` is a place for a pointer, and the name lives for ever.
+        unsafe {
+            key.copy_from_nonoverlapping(self.key.as_ptr(), self.key.len());
+            *suite = self.suite.name().as_ptr();
+        }
+        self.key.len() as c_uint
+    }
+}

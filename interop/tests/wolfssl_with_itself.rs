@@ -1,0 +1,84 @@
+//! That the peer works at all: wolfSSL against wolfSSL, before it judges anybody.
+
+use interop::wolfssl::{Context, Error, Group, Mode, Peer, Role, Settings, Suite};
+
+const MODES: [Mode; 3] = [Mode::Psk, Mode::PskWith(Group::X25519), Mode::PskWith(Group::P256)];
+
+fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
+    Settings { suite, mode, cookie, identity: b"sensor-7".to_vec(), key: vec![0x5a; 32] }
+}
+
+/// Carries every datagram that waits from one end to the other: how many.
+fn carry(from: &mut Peer, to: &mut Peer) -> usize {
+    let mut count = 0;
+    from.transmit(|datagram| {
+        to.deliver(datagram);
+        count += 1;
+    });
+    count
+}
+
+/// Runs a handshake to its end; the number of datagrams it took.
+fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error> {
+    let mut datagrams = 0;
+    for _ in 0..20 {
+        let done = client.handshake()?;
+        datagrams += carry(client, server);
+        let done = server.handshake()? && done;
+        datagrams += carry(server, client);
+        if done {
+            return Ok(datagrams);
+        }
+    }
+    panic!("no end after 20 rounds");
+}
+
+#[test]
+fn every_suite_and_mode_carries_data_with_and_without_cookie() {
+    for suite in Suite::ALL {
+        for mode in MODES {
+            for cookie in [false, true] {
+                let settings = settings(suite, mode, cookie);
+                let mut client = Context::new(Role::Client, &settings).peer();
+                let mut server = Context::new(Role::Server, &settings).peer();
+                let datagrams = shake_hands(&mut client, &mut server)
+                    .unwrap_or_else(|error| panic!("{suite:?} {mode:?} cookie {cookie}: {error}"));
+                println!("{suite:?} {mode:?} cookie {cookie}: {datagrams} datagrams");
+                let mut out = [0; 2000];
+                for length in [1, 16, 1200] {
+                    let payload = vec![length as u8; length];
+                    client.send(&payload).expect("connected");
+                    carry(&mut client, &mut server);
+                    assert_eq!(server.recv(&mut out), Ok(Some(length)));
+                    assert_eq!(out[..length], payload);
+                    server.send(&payload).expect("connected");
+                    carry(&mut server, &mut client);
+                    assert_eq!(client.recv(&mut out), Ok(Some(length)));
+                    assert_eq!(out[..length], payload);
+                }
+                assert_eq!(server.recv(&mut out), Ok(None));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_key_is_refused() {
+    let ours = settings(Suite::Aes128Gcm, Mode::Psk, false);
+    let theirs = Settings { key: vec![0x5b; 32], ..ours.clone() };
+    let mut client = Context::new(Role::Client, &ours).peer();
+    let mut server = Context::new(Role::Server, &theirs).peer();
+    assert!(shake_hands(&mut client, &mut server).is_err());
+}
+
+#[test]
+fn a_lost_flight_is_sent_again() {
+    let settings = settings(Suite::Aes128Gcm, Mode::Psk, true);
+    let mut client = Context::new(Role::Client, &settings).peer();
+    let mut server = Context::new(Role::Server, &settings).peer();
+    assert_eq!(client.handshake(), Ok(false));
+    client.transmit(|_| {});
+    assert!(!client.timeout().is_zero());
+    client.handle_timeout().expect("there is something to send again");
+    shake_hands(&mut client, &mut server).expect("the second ClientHello arrives");
+}
