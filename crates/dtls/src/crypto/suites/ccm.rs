@@ -7,7 +7,7 @@
 //! With aggregated tags every key is derived under the aggregation context;
 //! output block 0 is the full tag U, and block i is E(Kx,i; U).
 
-use super::ctr::{Counter, xor};
+use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, xored};
 use super::mask::{BlockMask, keyed};
 use super::nonce::Iv;
 use super::outputs::{Outputs, open_content_first};
@@ -179,48 +179,50 @@ impl BlockCipherEncClosure for Run<'_> {
         let Self { nonce, tag_len, header, direction, content, tag } = self;
         let mut counter = Counter::new(counter_block(nonce, 0));
 
-        // B_0: flags ‖ nonce ‖ length of the content.
-        let mut mac = cipher::Block::<B>::default();
+        // B_0: flags ‖ nonce ‖ length of the content; and A_0, which hides the tag.
         let adata = if header.is_empty() { 0 } else { 0x40 };
-        mac[0] = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
-        mac[1..13].copy_from_slice(nonce);
-        mac[13..].copy_from_slice(&(content.len() as u32).to_be_bytes()[1..]);
-        let mut last = counter.next::<B>();
-        both(backend, &mut mac, &mut last);
+        let flags = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
+        let [_, length @ ..] = (content.len() as u32).to_be_bytes();
+        let [.., a, b, c] = length;
+        let mut first = counter_block(nonce, 0);
+        (first[0], first[13], first[14], first[15]) = (flags, a, b, c);
+        let (mut mac, hide) = both(backend, first, counter.next());
 
         // The header behind its length, padded with zeros.
-        let mut keystream = counter.next::<B>();
+        let mut keystream;
         if header.is_empty() {
-            backend.encrypt_block_inplace(&mut keystream);
+            keystream = encrypted(backend, counter.next());
         } else {
-            xor(&mut mac, &(header.len() as u16).to_be_bytes());
             let (head, rest) = header.split_at(header.len().min(14));
-            xor(&mut mac[2..], head);
-            both(backend, &mut mac, &mut keystream);
+            let mut block = [0; 16];
+            block[..2].copy_from_slice(&(header.len() as u16).to_be_bytes());
+            block[2..2 + head.len()].copy_from_slice(head);
+            (mac, keystream) = both(backend, xored(mac, block), counter.next());
             for chunk in rest.chunks(16) {
-                xor(&mut mac, chunk);
-                backend.encrypt_block_inplace(&mut mac);
+                mac = encrypted(backend, xored(mac, padded(chunk)));
             }
         }
 
-        let mut chunks = content.chunks_mut(16).peekable();
-        while let Some(chunk) = chunks.next() {
-            if direction == Direction::Encrypt {
-                xor(&mut mac, chunk);
-                xor(chunk, &keystream);
+        let (blocks, tail) = content.as_chunks_mut::<16>();
+        let last = blocks.len();
+        for (block, i) in blocks.iter_mut().zip(1..) {
+            let out = xored(*block, keystream);
+            mac = xored(mac, if direction == Direction::Encrypt { *block } else { out });
+            *block = out;
+            if i < last || !tail.is_empty() {
+                (mac, keystream) = both(backend, mac, counter.next());
             } else {
-                xor(chunk, &keystream);
-                xor(&mut mac, chunk);
-            }
-            if chunks.peek().is_some() {
-                keystream = counter.next::<B>();
-                both(backend, &mut mac, &mut keystream);
-            } else {
-                backend.encrypt_block_inplace(&mut mac);
+                mac = encrypted(backend, mac);
             }
         }
-        xor(&mut mac, &last);
-        tag.copy_from_slice(&mac);
+        if !tail.is_empty() {
+            let out = xored(padded(tail), keystream);
+            let out = &out[..tail.len()];
+            mac = xored(mac, padded(if direction == Direction::Encrypt { tail } else { out }));
+            tail.copy_from_slice(out);
+            mac = encrypted(backend, mac);
+        }
+        *tag = xored(mac, hide);
     }
 }
 
@@ -228,18 +230,15 @@ impl BlockCipherEncClosure for Run<'_> {
 #[inline(always)]
 fn both<B: BlockCipherEncBackend<BlockSize = U16>>(
     backend: &B,
-    one: &mut cipher::Block<B>,
-    other: &mut cipher::Block<B>,
-) {
-    if (2..=4).contains(&B::ParBlocksSize::USIZE) {
+    one: Block,
+    other: Block,
+) -> (Block, Block) {
+    if (2..=SMALL_BATCH).contains(&B::ParBlocksSize::USIZE) {
         let mut blocks = ParBlocks::<B>::default();
-        blocks[0].copy_from_slice(one);
-        blocks[1].copy_from_slice(other);
+        (blocks[0], blocks[1]) = (one.into(), other.into());
         backend.encrypt_par_blocks_inplace(&mut blocks);
-        one.copy_from_slice(&blocks[0]);
-        other.copy_from_slice(&blocks[1]);
+        (blocks[0].into(), blocks[1].into())
     } else {
-        backend.encrypt_block_inplace(one);
-        backend.encrypt_block_inplace(other);
+        (encrypted(backend, one), encrypted(backend, other))
     }
 }
