@@ -1,0 +1,88 @@
+//! AEAD suites over AWS-LC.
+
+use aes::Aes128Enc;
+use aws_lc_rs::aead::quic::HeaderProtectionKey;
+use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
+use dtls::crypto::suites::mask::BlockMask;
+use dtls::crypto::suites::nonce::Iv;
+use dtls::crypto::{Block, Protection, Record, TrafficSecret, Unauthentic};
+use zeroize::Zeroizing;
+
+/// What makes the record number mask.
+trait Mask: Send + Sync {
+    fn mask(&self, sample: &Block) -> [u8; 2];
+}
+
+impl Mask for BlockMask<Aes128Enc> {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask(sample)
+    }
+}
+
+struct ChaChaMask(HeaderProtectionKey);
+
+impl Mask for ChaChaMask {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        // QUIC's mask is made like ours (RFC 9001, section 5.4.4), three bytes longer.
+        let [a, b, ..] = self.0.new_mask(sample).expect("a sample has 16 bytes");
+        [a, b]
+    }
+}
+
+/// One direction of one epoch.
+struct Keys<M> {
+    aead: LessSafeKey,
+    iv: Iv,
+    mask: M,
+}
+
+pub(crate) fn aes_128_gcm(secret: &TrafficSecret) -> Box<dyn Protection> {
+    let aead = key::<16>(&aead::AES_128_GCM, secret);
+    Box::new(Keys {
+        aead,
+        iv: Iv::new(secret, &[]),
+        mask: BlockMask::<Aes128Enc>::new(secret, &[]),
+    })
+}
+
+pub(crate) fn chacha20_poly1305(secret: &TrafficSecret) -> Box<dyn Protection> {
+    let aead = key::<32>(&aead::CHACHA20_POLY1305, secret);
+    let mut sn = Zeroizing::new([0; 32]);
+    secret.expand("sn", &[], &mut *sn);
+    let mask = HeaderProtectionKey::new(&aead::quic::CHACHA20, &*sn);
+    let mask = ChaChaMask(mask.expect("the key has its algorithm's length"));
+    Box::new(Keys { aead, iv: Iv::new(secret, &[]), mask })
+}
+
+fn key<const LEN: usize>(
+    algorithm: &'static aead::Algorithm,
+    secret: &TrafficSecret,
+) -> LessSafeKey {
+    let mut key = Zeroizing::new([0; LEN]);
+    secret.expand("key", &[], &mut *key);
+    let key = UnboundKey::new(algorithm, &*key);
+    LessSafeKey::new(key.expect("the key has its algorithm's length"))
+}
+
+impl<M: Mask> Protection for Keys<M> {
+    fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
+        let nonce = Nonce::assume_unique_for_key(self.iv.nonce(record.number));
+        let full = self
+            .aead
+            .seal_in_place_separate_tag(nonce, Aad::from(record.header), content)
+            .expect("a record is far below the AEAD's longest message");
+        tag.copy_from_slice(full.as_ref());
+    }
+
+    fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
+        let nonce = Nonce::assume_unique_for_key(self.iv.nonce(record.number));
+        self.aead
+            .open_in_place_separate_tag(nonce, Aad::from(record.header), tag, content)
+            .map(|_| ())
+            .map_err(|_| Unauthentic)
+    }
+
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask.mask(sample)
+    }
+}

@@ -1,0 +1,53 @@
+//! The fast provider for hosts with an operating system: AWS-LC where it
+//! measures faster, the portable constructions elsewhere.
+//!
+//! | from AWS-LC | from `dtls` |
+//! |---|---|
+//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, the AES record number mask |
+//!
+//! Both compute the same bytes, key pairs included: a private key is drawn from
+//! the engine's own generator, so a simulation repeats under either.
+//!
+//! ```
+//! dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
+//! ```
+#![forbid(unsafe_code)]
+
+mod aead;
+mod exchange;
+
+use dtls::crypto::{CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto};
+
+pub use exchange::{P256, X25519};
+
+/// Suites and groups as in [`dtls::crypto::rustcrypto::PROVIDER`].
+pub static PROVIDER: Provider = Provider {
+    name: "AWS-LC",
+    suites: &[
+        &AES_128_GCM,
+        &CHACHA20_POLY1305,
+        &rustcrypto::AES_128_CCM,
+        &rustcrypto::AES_128_CTR_LIGHTMAC,
+    ],
+    groups: &[&X25519, &P256],
+};
+
+/// AES-128-GCM.
+pub static AES_128_GCM: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_128_GCM_SHA256,
+    name: "TLS_AES_128_GCM_SHA256",
+    tag_len: 16,
+    limits: Limits::GCM,
+    keying: Keying::Aead(aead::aes_128_gcm),
+    known_answer: KnownAnswer::AES_128_GCM,
+};
+
+/// ChaCha20-Poly1305.
+pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
+    id: CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    name: "TLS_CHACHA20_POLY1305_SHA256",
+    tag_len: 16,
+    limits: Limits::CHACHA20_POLY1305,
+    keying: Keying::Aead(aead::chacha20_poly1305),
+    known_answer: KnownAnswer::CHACHA20_POLY1305,
+};

@@ -1,0 +1,108 @@
+//! Both providers compute the same bytes and refuse the same ones.
+
+use dtls::crypto::{CipherSuite, Group, NamedGroup, Record, TrafficSecret, rustcrypto};
+use proptest::prelude::*;
+use vocabulary::Random;
+
+const SUITES: [[&CipherSuite; 2]; 2] = [
+    [&rustcrypto::AES_128_GCM, &dtls_aws_lc::AES_128_GCM],
+    [&rustcrypto::CHACHA20_POLY1305, &dtls_aws_lc::CHACHA20_POLY1305],
+];
+
+#[test]
+fn known_answers_hold() {
+    assert_eq!(dtls_aws_lc::PROVIDER.self_test(), Ok(()));
+}
+
+#[test]
+fn only_a_whole_tag_opens() {
+    for [_, suite] in SUITES {
+        let keys = suite.keying.plain(&TrafficSecret::new([1; 32]));
+        let record = Record { number: 9, header: &[0x2f] };
+        let mut sealed = *b"content";
+        let mut tag = [0; 16];
+        keys.seal(record, &mut sealed, &mut tag);
+        for len in 0..16 {
+            assert!(keys.open(record, &mut sealed.clone(), &tag[..len]).is_err(), "{len} bytes");
+        }
+        let longer = [&tag[..], &[0]].concat();
+        assert!(keys.open(record, &mut sealed.clone(), &longer).is_err());
+        assert!(keys.open(record, &mut sealed, &tag).is_ok());
+        assert_eq!(&sealed, b"content");
+    }
+}
+
+#[test]
+fn the_last_chacha_counter_masks_alike() {
+    let secret = TrafficSecret::new([1; 32]);
+    let [portable, fast] = SUITES[1].map(|suite| suite.keying.plain(&secret));
+    for counter in [0xffff_ffffu32, 0xffff_fffe, 0, 1] {
+        let mut sample = [9; 16];
+        sample[..4].copy_from_slice(&counter.to_le_bytes());
+        assert_eq!(portable.mask(&sample), fast.mask(&sample), "{counter:#x}");
+    }
+}
+
+#[test]
+fn groups_refuse_alike() {
+    let groups: [[&dyn Group; 2]; 2] = [NamedGroup::X25519, NamedGroup::P256]
+        .map(|id| [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|p| p.group(id).unwrap()));
+    for pair in groups {
+        let good = pair[0].start(&mut Random::insecure(2)).public_key().to_vec();
+        let mut flipped = good.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        let mut compressed = good[..good.len().min(33)].to_vec();
+        compressed[0] = 2 | good.last().unwrap() & 1;
+        let mut hybrid = good.clone();
+        hybrid[0] = 6 | good.last().unwrap() & 1;
+        let mut order_one = vec![0; good.len()];
+        order_one[0] = if good.len() == 65 { 4 } else { 1 };
+        let short = good[1..].to_vec();
+        for share in [good, flipped, compressed, hybrid, order_one, short, vec![0], vec![]] {
+            let [a, b] = pair.map(|group| {
+                let shared = group.start(&mut Random::insecure(1)).complete(&share);
+                shared.map(|shared| shared.as_bytes().to_vec())
+            });
+            assert_eq!(a, b, "{} {share:02x?}", pair[0].name());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn records_are_the_same(
+        secret in any::<[u8; 32]>(),
+        number in 0u64..1 << 48,
+        header in prop::collection::vec(any::<u8>(), 0..40),
+        content in prop::collection::vec(any::<u8>(), 0..400),
+        sample in any::<[u8; 16]>(),
+    ) {
+        let secret = TrafficSecret::new(secret);
+        let record = Record { number, header: &header };
+        for pair in SUITES {
+            let [portable, fast] = pair.map(|suite| suite.keying.plain(&secret));
+            let (mut a, mut b) = (content.clone(), content.clone());
+            let (mut tag_a, mut tag_b) = ([0; 16], [0; 16]);
+            portable.seal(record, &mut a, &mut tag_a);
+            fast.seal(record, &mut b, &mut tag_b);
+            prop_assert_eq!((&a, tag_a), (&b, tag_b));
+            prop_assert!(fast.open(record, &mut a, &tag_b).is_ok());
+            prop_assert_eq!(a, content.clone());
+            prop_assert_eq!(portable.mask(&sample), fast.mask(&sample));
+        }
+    }
+
+    #[test]
+    fn key_pairs_are_the_same(seed in any::<u64>(), peer in any::<u64>()) {
+        for id in [NamedGroup::X25519, NamedGroup::P256] {
+            let [a, b] = [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|provider| {
+                let group = provider.group(id).unwrap();
+                let ours = group.start(&mut Random::insecure(seed));
+                let peer = group.start(&mut Random::insecure(peer));
+                let share = ours.public_key().to_vec();
+                (share, ours.complete(peer.public_key()).unwrap().as_bytes().to_vec())
+            });
+            prop_assert_eq!(a, b);
+        }
+    }
+}
