@@ -1,0 +1,136 @@
+//! Received records that are not decided yet, or whose share is still needed.
+
+use crate::opener::{DropReason, Outcome, Verdict};
+use crate::prf::PrfState;
+use zeroize::Zeroizing;
+
+/// Place of a candidate in the pool.
+pub(crate) type Handle = u8;
+
+#[derive(Clone)]
+pub(crate) struct Candidate {
+    pub(crate) number: u64,
+    pub(crate) state: PrfState,
+    /// Block 0 ⊕ the aggregate carried: the shares of a set's genuine records sum to 0.
+    pub(crate) share: Zeroizing<u128>,
+    /// The caller's slot; a control record has none.
+    slot: Option<u16>,
+    /// Decided, and not yet told.
+    untold: Option<Outcome>,
+    /// Not decided yet, or verified in a set that still needs the share.
+    needed: bool,
+    /// Not decided yet.
+    open: bool,
+}
+
+/// A fixed number of candidates.
+#[derive(Clone)]
+pub(crate) struct Pool<const N: usize> {
+    places: [Option<Candidate>; N],
+    /// Candidates with an untold outcome.
+    untold: usize,
+}
+
+impl<const N: usize> Pool<N> {
+    pub(crate) fn new() -> Self {
+        const { assert!(N > 0 && N <= Handle::MAX as usize) };
+        Self { places: [const { None }; N], untold: 0 }
+    }
+
+    /// Adds an undecided candidate, if there is room.
+    pub(crate) fn add(
+        &mut self,
+        number: u64,
+        state: PrfState,
+        share: u128,
+        slot: Option<u16>,
+    ) -> Option<Handle> {
+        let place = self.places.iter().position(Option::is_none)?;
+        self.places[place] = Some(Candidate {
+            number,
+            state,
+            share: Zeroizing::new(share),
+            slot,
+            untold: None,
+            needed: true,
+            open: true,
+        });
+        Some(place as Handle)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.places.iter().all(Option::is_some)
+    }
+
+    pub(crate) fn get(&self, handle: Handle) -> &Candidate {
+        self.places[usize::from(handle)].as_ref().expect("numbers name live candidates")
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> &mut Candidate {
+        self.places[usize::from(handle)].as_mut().expect("numbers name live candidates")
+    }
+
+    /// The undecided candidate with the highest number.
+    pub(crate) fn highest(&self) -> Option<(Handle, u64)> {
+        let open = (0..).zip(&self.places).filter_map(|(handle, place)| {
+            place.as_ref().filter(|c| c.open).map(|c| (handle, c.number))
+        });
+        open.max_by_key(|&(_, number)| number)
+    }
+
+    /// Decides a candidate as genuine; its share stays. Returns whether it was
+    /// undecided data until now.
+    pub(crate) fn verify(&mut self, handle: Handle) -> bool {
+        let candidate = self.get_mut(handle);
+        let news = candidate.open && candidate.slot.is_some();
+        candidate.open = false;
+        if news {
+            candidate.untold = Some(Outcome::Verified);
+            self.untold += 1;
+        }
+        news
+    }
+
+    /// Gives up an undecided candidate, or lets go of a verified one's share.
+    /// Returns whether undecided data was given up.
+    pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
+        let candidate = self.get_mut(handle);
+        let news = candidate.open && candidate.slot.is_some();
+        candidate.open = false;
+        candidate.needed = false;
+        if news {
+            candidate.untold = Some(Outcome::Dropped(reason));
+            self.untold += 1;
+        } else if candidate.untold.is_none() {
+            self.places[usize::from(handle)] = None;
+        }
+        news
+    }
+
+    /// Takes a candidate out without a verdict to come; returns its slot.
+    pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
+        self.places[usize::from(handle)].take().and_then(|candidate| candidate.slot)
+    }
+
+    /// The next untold outcome: verified ones first, then ascending.
+    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        if self.untold == 0 {
+            return None;
+        }
+        let untold = self
+            .places
+            .iter_mut()
+            .filter(|place| place.as_ref().is_some_and(|candidate| candidate.untold.is_some()));
+        let place = untold.min_by_key(|place| {
+            place.as_ref().map(|c| (c.untold != Some(Outcome::Verified), c.number))
+        })?;
+        let candidate = place.as_mut()?;
+        let (number, slot) = (candidate.number, candidate.slot?);
+        let outcome = candidate.untold.take()?;
+        if !candidate.needed {
+            *place = None;
+        }
+        self.untold -= 1;
+        Some(Verdict { slot, number, outcome })
+    }
+}

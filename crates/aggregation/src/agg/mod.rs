@@ -1,0 +1,6 @@
+//! Agg(n).
+
+mod candidates;
+pub(crate) mod opener;
+pub(crate) mod sealer;
+mod solve;

@@ -1,0 +1,525 @@
+//! The receiving side of Agg(n).
+
+use crate::agg::candidates::{Handle, Pool};
+use crate::agg::solve::{NUMBERS, Shares, choose};
+use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
+use crate::scheme::{SetSize, TAG_BYTES};
+use crate::tuning::{
+    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, NEAR, QUIET_ARRIVALS,
+    WINDOW,
+};
+use core::fmt;
+use subtle::ConstantTimeEq;
+
+/// Arrivals looked back on for three near each other.
+const RECENT: usize = 8;
+
+/// A number within the window: free when it holds nothing.
+#[derive(Clone, Copy, Default)]
+struct Number {
+    held: [Handle; HELD_PER_NUMBER],
+    /// How many of `held` are in use. Of a verified number at most one: the genuine record,
+    /// until its whole set is verified.
+    count: u8,
+    evaluated: u8,
+    verified: bool,
+}
+
+impl Number {
+    fn handles(&self) -> &[Handle] {
+        &self.held[..usize::from(self.count)]
+    }
+
+    fn push(&mut self, handle: Handle) {
+        self.held[usize::from(self.count)] = handle;
+        self.count += 1;
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct AggOpener<const CANDIDATES: usize> {
+    n: u64,
+    /// Numbers below are used for good. Never falls.
+    floor: u64,
+    /// First number of the window, the start of a set. Above `floor`'s set only after a
+    /// move without authentication.
+    base: u64,
+    /// One more than the highest authenticated number.
+    next: u64,
+    /// One more than the number that moved the window without authentication.
+    tentative: Option<u64>,
+    /// By number modulo [`WINDOW`]; free outside the window.
+    numbers: [Number; WINDOW],
+    pool: Pool<CANDIDATES>,
+    /// A verdict whose candidate had to make room at once.
+    evicted: Option<Verdict>,
+    closings: [Option<ClosingTag>; CLOSINGS],
+    /// Arrivals since the last verification, saturating.
+    quiet: u8,
+    recent: [u64; RECENT],
+    counters: Counters,
+}
+
+impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
+    pub(crate) fn new(n: SetSize) -> Self {
+        Self {
+            n: u64::from(n.get()),
+            floor: 0,
+            base: 0,
+            next: 0,
+            tentative: None,
+            numbers: [Number::default(); WINDOW],
+            pool: Pool::new(),
+            evicted: None,
+            closings: [None; CLOSINGS],
+            quiet: 0,
+            recent: [u64::MAX; RECENT],
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn expected(&self) -> u64 {
+        self.tentative.unwrap_or(self.next)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        self.pool.next_verdict().or_else(|| self.evicted.take())
+    }
+
+    pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
+        let first = self.check(number);
+        if number > MAX_NUMBER || first == Err(Refusal::Used) {
+            return first;
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        let mut near = 0u64;
+        for recent in self.recent {
+            if recent < number && number - recent <= NEAR {
+                near |= 1 << (number - recent);
+            }
+        }
+        self.recent.rotate_right(1);
+        self.recent[0] = number;
+        if self.quiet >= QUIET_ARRIVALS && near.count_ones() >= 2 {
+            self.move_tentatively(number);
+        }
+        self.check(number)
+    }
+
+    pub(crate) fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        let offer = self.take_data(prf, number, state, tag, slot);
+        if let Offer::Refused(_) = offer {
+            self.counters.records_refused += 1;
+        }
+        offer
+    }
+
+    fn take_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        let tag = match self.check(number).and_then(|()| self.carried(number, tag)) {
+            Ok(tag) => tag,
+            Err(refusal) => return Offer::Refused(refusal),
+        };
+        let place = *self.number(number);
+        if place.evaluated >= EVALUATED_PER_NUMBER {
+            return Offer::Refused(Refusal::TooManyEvaluations);
+        }
+        let crowded = place.handles().len() == HELD_PER_NUMBER;
+        let share = tag ^ u128::from_be_bytes(prf.block(&state, TAG_BLOCK));
+        if self.is_held(&place, &state, share) {
+            return Offer::Duplicate;
+        }
+        // A fifth candidate is only worth a try, and only when it can be tried at once.
+        if crowded && !self.decidable(number) {
+            return Offer::Refused(Refusal::TooManyCandidates);
+        }
+        if !self.make_room(number) {
+            return Offer::Refused(Refusal::Memory);
+        }
+        let Some(handle) = self.pool.add(number, state, share, Some(slot)) else {
+            return Offer::Refused(Refusal::Memory);
+        };
+        // Making room may have taken one of this number's neighbours, never its own.
+        let own = self.number_mut(number);
+        own.evaluated += 1;
+        if !crowded {
+            own.push(handle);
+            self.decide(prf, number);
+            return Offer::Held;
+        }
+        (own.held[0], own.count) = (handle, 1);
+        self.decide(prf, number);
+        if number < self.base || self.number(number).verified {
+            self.drop_all(place.handles(), DropReason::Rival);
+            return Offer::Held;
+        }
+        let own = self.number_mut(number);
+        (own.held, own.count) = (place.held, place.count);
+        self.pool.remove(handle);
+        Offer::Refused(Refusal::TooManyCandidates)
+    }
+
+    pub(crate) fn offer_verified<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+    ) -> Result<(), Refusal> {
+        let tag = self.carried(number, tag)?;
+        match self.check(number) {
+            Ok(()) => {}
+            // Genuine: the window follows it wherever it is.
+            Err(Refusal::Ahead) if number <= MAX_NUMBER => self.authenticated(number),
+            Err(Refusal::Behind) => self.move_back(number),
+            Err(refusal) => return Err(refusal),
+        }
+        let rivals = *self.number(number);
+        self.drop_all(rivals.handles(), DropReason::Rival);
+        let share = tag ^ u128::from_be_bytes(prf.block(&state, TAG_BLOCK));
+        let own = self.number_mut(number);
+        own.count = 0;
+        own.verified = true;
+        // Without room its set must end without its aggregate.
+        if self.make_room(number)
+            && let Some(handle) = self.pool.add(number, state, share, None)
+        {
+            self.pool.verify(handle);
+            self.number_mut(number).push(handle);
+        }
+        self.authenticated(number);
+        self.decide(prf, number);
+        Ok(())
+    }
+
+    pub(crate) fn closing<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        closing: ClosingTag,
+    ) -> Result<(), Refusal> {
+        let ClosingTag { first, count, .. } = closing;
+        // The last of a set closes itself and is never in such a range.
+        if first > MAX_NUMBER || count == 0 || first % self.n + u64::from(count) >= self.n {
+            return Err(Refusal::Range);
+        }
+        let last = first + u64::from(count) - 1;
+        if last < self.floor || first < self.base {
+            return Err(if last < self.floor { Refusal::Used } else { Refusal::Behind });
+        }
+        if last >= self.end() {
+            return Err(Refusal::Ahead);
+        }
+        if (first..=last).all(|number| self.number(number).verified) {
+            return Ok(());
+        }
+        if !self.closings.contains(&Some(closing)) {
+            // A free place, else that of the oldest.
+            let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
+            if let Some(place) = place {
+                *place = Some(closing);
+            }
+        }
+        self.decide(prf, first);
+        Ok(())
+    }
+
+    pub(crate) fn expire_below(&mut self, number: u64) {
+        let start = self.set_start(number.min(MAX_NUMBER + 1));
+        // The last set of an epoch may be cut short by the highest number.
+        let start = if number > MAX_NUMBER { start + self.n } else { start };
+        if start > self.base {
+            self.slide(start, true);
+        }
+        self.floor = self.floor.max(start);
+    }
+
+    /// Whether a record of this number could be of use, as things stand.
+    fn check(&self, number: u64) -> Result<(), Refusal> {
+        if number < self.floor {
+            Err(Refusal::Used)
+        } else if number > MAX_NUMBER || number >= self.end() {
+            Err(Refusal::Ahead)
+        } else if number < self.base {
+            Err(Refusal::Behind)
+        } else if self.number(number).verified {
+            Err(Refusal::Used)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The aggregate that the record carries, 0 where it must carry none.
+    fn carried(&self, number: u64, tag: &[u8]) -> Result<u128, Refusal> {
+        let expected = if number % self.n == self.n - 1 { TAG_BYTES } else { 0 };
+        match <[u8; TAG_BYTES]>::try_from(tag) {
+            Ok(tag) if expected == TAG_BYTES => Ok(u128::from_be_bytes(tag)),
+            Err(_) if tag.is_empty() && expected == 0 => Ok(0),
+            _ => Err(Refusal::TagLength),
+        }
+    }
+
+    fn is_held(&self, place: &Number, state: &PrfState, share: u128) -> bool {
+        place.handles().iter().any(|&handle| {
+            let held = self.pool.get(handle);
+            (held.state.ct_eq(state) & held.share.to_be_bytes().ct_eq(&share.to_be_bytes())).into()
+        })
+    }
+
+    fn number(&self, number: u64) -> &Number {
+        &self.numbers[(number % WINDOW as u64) as usize]
+    }
+
+    fn number_mut(&mut self, number: u64) -> &mut Number {
+        &mut self.numbers[(number % WINDOW as u64) as usize]
+    }
+
+    fn set_start(&self, number: u64) -> u64 {
+        number - number % self.n
+    }
+
+    /// One more than the window's last number: whole sets only.
+    fn end(&self) -> u64 {
+        self.base + (WINDOW as u64 / self.n) * self.n
+    }
+
+    /// Start of the oldest set that is not too late when `highest` has come.
+    fn oldest(&self, highest: u64) -> u64 {
+        match highest.checked_sub(self.n + LATENESS) {
+            Some(late) => self.set_start(late) + self.n,
+            None => 0,
+        }
+    }
+
+    /// Whether each of `count` numbers from `first` has a candidate.
+    fn complete(&self, first: u64, count: u64) -> bool {
+        // From the end: in order, the last one is what is missing.
+        (first..first + count).rev().all(|number| self.number(number).count > 0)
+    }
+
+    /// Whether a candidate of this number can be checked now.
+    fn decidable(&self, number: u64) -> bool {
+        self.complete(self.set_start(number), self.n)
+            || self.closings.iter().flatten().any(|closing| {
+                number >= closing.first
+                    && number - closing.first < u64::from(closing.count)
+                    && self.complete(closing.first, closing.count.into())
+            })
+    }
+
+    /// Frees a place for a candidate of `number`, from a higher number if need be.
+    fn make_room(&mut self, number: u64) -> bool {
+        if !self.pool.is_full() {
+            return true;
+        }
+        let Some((handle, highest)) = self.pool.highest() else { return false };
+        if highest <= number || self.evicted.is_some() {
+            return false;
+        }
+        let from = self.number_mut(highest);
+        if let Some(at) = from.handles().iter().position(|&held| held == handle) {
+            from.held[at..].rotate_left(1);
+            from.count -= 1;
+        }
+        self.counters.records_dropped += 1;
+        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
+            slot,
+            number: highest,
+            outcome: Outcome::Dropped(DropReason::Evicted),
+        });
+        true
+    }
+
+    fn drop_all(&mut self, handles: &[Handle], reason: DropReason) {
+        for &handle in handles {
+            if self.pool.release(handle, reason) {
+                self.counters.records_dropped += 1;
+            }
+        }
+    }
+
+    /// Checks whatever a change at `number` may have completed.
+    fn decide<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
+        let start = self.set_start(number);
+        let mut highest = None;
+        for i in 0..CLOSINGS {
+            let Some(closing) = self.closings[i] else { continue };
+            if self.set_start(closing.first) != start {
+                continue;
+            }
+            let (first, count) = (closing.first, u64::from(closing.count));
+            let all = first..first + count;
+            if all.clone().all(|number| self.number(number).verified) {
+                self.closings[i] = None;
+            } else if self.complete(first, count) {
+                let share = |c: &PrfState| u128::from_be_bytes(prf.block(c, CLOSING_BLOCK));
+                let target = u128::from_be_bytes(closing.tag);
+                if self.check_range(first, count, target, |pool, handle| {
+                    share(&pool.get(handle).state)
+                }) {
+                    self.closings[i] = None;
+                    highest = highest.max(Some(first + count - 1));
+                }
+            }
+        }
+        if self.complete(start, self.n)
+            && self.check_range(start, self.n, 0, |pool, handle| *pool.get(handle).share)
+        {
+            highest = Some(start + self.n - 1);
+        }
+        self.settle(start);
+        if let Some(highest) = highest {
+            self.authenticated(highest);
+        }
+    }
+
+    /// Looks for one candidate each whose shares sum to `target`; they are genuine then.
+    fn check_range(
+        &mut self,
+        first: u64,
+        count: u64,
+        target: u128,
+        share: impl Fn(&Pool<CANDIDATES>, Handle) -> u128,
+    ) -> bool {
+        let mut shares = [Shares::default(); NUMBERS];
+        let mut open = 0;
+        for (shares, number) in shares.iter_mut().zip(first..first + count) {
+            let place = self.number(number);
+            open += u64::from(!place.verified);
+            shares.count = usize::from(place.count);
+            for (value, &handle) in shares.values.iter_mut().zip(place.handles()) {
+                *value = share(&self.pool, handle);
+            }
+        }
+        if open == 0 {
+            return true;
+        }
+        self.counters.evaluations += open;
+        let Some(choice) = choose(&shares[..count as usize], target) else { return false };
+        for (number, chosen) in (first..first + count).zip(choice) {
+            self.verify(number, chosen);
+        }
+        true
+    }
+
+    /// Takes the candidate `chosen` of this number for genuine.
+    fn verify(&mut self, number: u64, chosen: usize) {
+        let place = *self.number(number);
+        for (i, &handle) in place.handles().iter().enumerate() {
+            if i == chosen {
+                self.counters.records_verified += u64::from(self.pool.verify(handle));
+            } else if self.pool.release(handle, DropReason::Rival) {
+                self.counters.records_dropped += 1;
+            }
+        }
+        let own = self.number_mut(number);
+        (own.held[0], own.count, own.verified) = (place.held[chosen], 1, true);
+    }
+
+    /// Lets go of a set that is verified to the last record, and of such sets at the
+    /// window's start.
+    fn settle(&mut self, start: u64) {
+        if self.is_verified(start) {
+            self.counters.sets_verified += 1;
+            for number in start..start + self.n {
+                let place = *self.number(number);
+                self.number_mut(number).count = 0;
+                self.drop_all(place.handles(), DropReason::Expired);
+            }
+        }
+        let mut base = self.base;
+        while base < self.end() && self.is_verified(base) {
+            base += self.n;
+        }
+        if base > self.base {
+            self.slide(base, true);
+        }
+    }
+
+    fn is_verified(&self, start: u64) -> bool {
+        (start..start + self.n).all(|number| self.number(number).verified)
+    }
+
+    /// A record of this number is genuine: older sets are late by it.
+    fn authenticated(&mut self, number: u64) {
+        self.quiet = 0;
+        self.tentative = None;
+        self.next = self.next.max(number + 1);
+        let oldest = self.oldest(self.next - 1);
+        if oldest > self.base {
+            self.slide(oldest, true);
+        }
+        self.floor = self.floor.max(oldest);
+    }
+
+    /// Moves the window to unauthenticated numbers. Used numbers stay used.
+    fn move_tentatively(&mut self, number: u64) {
+        let oldest = self.oldest(number);
+        if number < self.base {
+            self.move_back(number);
+        } else if oldest > self.base {
+            self.slide(oldest, false);
+        }
+        self.tentative = Some(number + 1);
+    }
+
+    /// Moves the window back to `number`, at or above the floor, and forgets what is open.
+    fn move_back(&mut self, number: u64) {
+        self.slide(self.end(), false);
+        self.base = self.oldest(number).max(self.set_start(self.floor));
+    }
+
+    /// Gives up everything below `base`, the start of a set. Unless `used`, unverified numbers
+    /// among it stay free.
+    fn slide(&mut self, base: u64, used: bool) {
+        let end = self.end().min(base);
+        for start in (self.base..end).step_by(self.n as usize) {
+            let dropped = self.counters.records_dropped;
+            for number in start..start + self.n {
+                let place = core::mem::take(self.number_mut(number));
+                self.drop_all(place.handles(), DropReason::Expired);
+                if place.verified {
+                    self.floor = self.floor.max(number + 1);
+                }
+            }
+            self.counters.sets_failed += u64::from(self.counters.records_dropped > dropped);
+        }
+        self.base = base;
+        if used {
+            self.floor = self.floor.max(base);
+        }
+        for place in &mut self.closings {
+            if place.is_some_and(|closing| closing.first < base) {
+                *place = None;
+            }
+        }
+    }
+}
+
+impl<const CANDIDATES: usize> fmt::Debug for AggOpener<CANDIDATES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AggOpener")
+            .field("n", &self.n)
+            .field("base", &self.base)
+            .field("next", &self.next)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}

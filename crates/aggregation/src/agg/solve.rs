@@ -1,0 +1,216 @@
+//! Chooses one candidate a number so that their shares sum to a target.
+
+use crate::scheme::SetSize;
+use crate::tuning::HELD_PER_NUMBER;
+use subtle::ConstantTimeEq;
+
+/// The most numbers a choice runs over.
+pub(crate) const NUMBERS: usize = SetSize::MAX.get() as usize;
+
+/// Difference vectors of all numbers but the last.
+const ROWS: usize = (NUMBERS - 1) * (HELD_PER_NUMBER - 1);
+
+// At least 96 bits of a tag must remain whatever is held, and a combination of
+// rows must fit a u64.
+const _: () = assert!(NUMBERS * HELD_PER_NUMBER.ilog2() as usize <= 32);
+const _: () = assert!(HELD_PER_NUMBER.is_power_of_two() && ROWS <= 64);
+
+/// The shares of one number's candidates.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shares {
+    pub(crate) values: [u128; HELD_PER_NUMBER],
+    /// Candidates, at least 1 for a choice to exist.
+    pub(crate) count: usize,
+}
+
+/// One difference, and which of the original rows were added to make it.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    vector: u128,
+    combination: u64,
+}
+
+/// Which candidate to take of each number so that the chosen shares XOR to `target`.
+///
+/// Linear algebra over GF(2): with the first candidates' sum as a start, choosing
+/// another candidate adds a difference vector; find a sum of difference vectors that
+/// closes the gap, and refuse it when it would take two of one number. The last
+/// number's candidates are tried one by one, because they may differ in the carried
+/// tag alone, which the sender of junk chooses; all other differences are outputs of
+/// the pseudorandom function, and at most 45 of them in 128 dimensions are
+/// independent but for a chance of 2^-83.
+///
+/// Time depends on the numbers of candidates, never on their shares.
+pub(crate) fn choose(numbers: &[Shares], target: u128) -> Option<[usize; NUMBERS]> {
+    let (last, others) = numbers.split_last()?;
+    let mut start = target;
+    let mut rows = [Row::default(); ROWS];
+    let mut used = 0;
+    for shares in others {
+        start ^= shares.values[0];
+        for value in shares.values.get(1..shares.count)? {
+            rows[used] = Row { vector: value ^ shares.values[0], combination: 1 << used };
+            used += 1;
+        }
+    }
+    let mut gaps = last.values.map(|value| Row { vector: start ^ value, combination: 0 });
+    eliminate(&mut rows[..used], &mut gaps);
+    let gaps = gaps.iter().take(last.count).enumerate();
+    gaps.filter(|(_, gap)| gap.vector.to_be_bytes().ct_eq(&[0; 16]).into())
+        .find_map(|(choice, gap)| decode(others, gap.combination, choice))
+}
+
+/// Reduces `gaps` by the span of `rows`; a gap within it becomes 0, and its
+/// combination tells how.
+fn eliminate(rows: &mut [Row], gaps: &mut [Row]) {
+    if rows.is_empty() {
+        return;
+    }
+    let mut spent = 0u64;
+    for bit in 0..u128::BITS {
+        let mut pivot = Row::default();
+        let mut found = 0u64;
+        for (i, row) in rows.iter().enumerate() {
+            let take = (row.vector >> bit) as u64 & !(spent >> i) & !found & 1;
+            pivot.vector |= row.vector & wide_mask(take);
+            pivot.combination |= row.combination & mask(take);
+            spent |= take << i;
+            found |= take;
+        }
+        for (i, row) in rows.iter_mut().enumerate() {
+            add(row, &pivot, (row.vector >> bit) as u64 & !(spent >> i) & 1);
+        }
+        for gap in gaps.iter_mut() {
+            add(gap, &pivot, (gap.vector >> bit) as u64 & 1);
+        }
+    }
+}
+
+fn add(row: &mut Row, pivot: &Row, bit: u64) {
+    row.vector ^= pivot.vector & wide_mask(bit);
+    row.combination ^= pivot.combination & mask(bit);
+}
+
+fn mask(bit: u64) -> u64 {
+    bit.wrapping_neg()
+}
+
+fn wide_mask(bit: u64) -> u128 {
+    u128::from(bit).wrapping_neg()
+}
+
+/// Turns a combination of rows into one choice a number, if it is one.
+fn decode(others: &[Shares], mut combination: u64, last: usize) -> Option<[usize; NUMBERS]> {
+    let mut choice = [0; NUMBERS];
+    for (chosen, shares) in choice.iter_mut().zip(others) {
+        let rows = shares.count - 1;
+        let taken = combination & ((1 << rows) - 1);
+        combination >>= rows;
+        *chosen = match taken.count_ones() {
+            0 => 0,
+            1 => taken.trailing_zeros() as usize + 1,
+            _ => return None,
+        };
+    }
+    choice[others.len()] = last;
+    Some(choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn shares(values: &[u128]) -> Shares {
+        let mut shares = Shares { count: values.len(), ..Shares::default() };
+        shares.values[..values.len()].copy_from_slice(values);
+        shares
+    }
+
+    fn sum(numbers: &[Shares], choice: &[usize]) -> u128 {
+        numbers.iter().zip(choice).fold(0, |sum, (shares, &i)| sum ^ shares.values[i])
+    }
+
+    #[test]
+    fn two_of_one_number_is_no_choice() {
+        let numbers = [shares(&[1, 2, 4]), shares(&[0])];
+        assert_eq!(choose(&numbers, 2).map(|choice| choice[0]), Some(1));
+        // 7 = 1 ⊕ 2 ⊕ 4 needs all three.
+        assert_eq!(choose(&numbers, 7), None);
+    }
+
+    #[test]
+    fn junk_that_differs_in_the_tag_alone_hides_nothing() {
+        // The fourth is the sum of the others: dependent, chosen by an attacker.
+        let numbers = [shares(&[0x90, 0xc0]), shares(&[1, 2, 4, 7])];
+        for (i, last) in [1, 2, 4, 7].into_iter().enumerate() {
+            let choice = choose(&numbers, 0xc0 ^ last).expect("a choice exists");
+            assert_eq!((choice[0], choice[1]), (1, i));
+        }
+    }
+
+    #[test]
+    fn a_full_set_with_three_rivals_each() {
+        let mut numbers = [Shares { count: 4, ..Shares::default() }; 16];
+        // Any generator will do; this one is Weyl's with a finalizer.
+        let mut x = 0u128;
+        for value in numbers.iter_mut().flat_map(|shares| &mut shares.values) {
+            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+            let y = (x ^ x >> 67).wrapping_mul(0xda94_2042_e4dd_58b5_9e37_79b9_7f4a_7c15);
+            *value = y ^ y >> 61;
+        }
+        let wanted: [usize; 16] = core::array::from_fn(|i| (i * 7 + 3) % 4);
+        let target = sum(&numbers, &wanted);
+        assert_eq!(choose(&numbers, target), Some(wanted));
+        assert_eq!(choose(&numbers, target ^ 1), None);
+    }
+
+    proptest! {
+        /// Against trying everything. Shares of 16 bits make chance sums and
+        /// dependent rows common, so only soundness is demanded of every case;
+        /// completeness where the sum is unique and the rows are independent.
+        #[test]
+        fn agrees_with_trying_everything(
+            values in prop::collection::vec(prop::collection::vec(any::<u16>(), 1..4), 1..6),
+            target in any::<u16>(),
+            planted in any::<prop::sample::Index>(),
+            plant in any::<bool>(),
+        ) {
+            let spread = |v: u16| u128::from(v) * 0x0001_0000_0001_0000_0001_0000_0001;
+            let numbers: Vec<Shares> = values
+                .iter()
+                .map(|v| shares(&v.iter().map(|&v| spread(v)).collect::<Vec<_>>()))
+                .collect();
+            let ways: usize = numbers.iter().map(|n| n.count).product();
+            let nth = |mut way: usize| -> Vec<usize> {
+                numbers.iter().map(|n| { let i = way % n.count; way /= n.count; i }).collect()
+            };
+            let target = if plant { sum(&numbers, &nth(planted.index(ways))) } else { spread(target) };
+            let solutions: Vec<Vec<usize>> =
+                (0..ways).map(nth).filter(|choice| sum(&numbers, choice) == target).collect();
+            match choose(&numbers, target) {
+                Some(choice) => prop_assert_eq!(sum(&numbers, &choice), target),
+                None if solutions.is_empty() => {}
+                None => {
+                    let mut rows: Vec<u128> = numbers[..numbers.len() - 1]
+                        .iter()
+                        .flat_map(|n| n.values[1..n.count].iter().map(|v| v ^ n.values[0]))
+                        .collect();
+                    let all = rows.len();
+                    let mut rank = 0;
+                    while let Some(pivot) = rows.pop() {
+                        if pivot != 0 {
+                            rank += 1;
+                            let low = pivot & pivot.wrapping_neg();
+                            for row in rows.iter_mut().filter(|row| **row & low != 0) {
+                                *row ^= pivot;
+                            }
+                        }
+                    }
+                    prop_assert!(rank < all, "a choice was missed");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The receiving side.
+
+use crate::agg::opener::AggOpener;
+use crate::prf::{ClosingTag, Prf, PrfState};
+use crate::scheme::Scheme;
+use crate::tuning;
+use core::fmt;
+
+/// Checks the tags of one direction of an epoch and says which records are genuine.
+///
+/// The caller holds the bodies of records under way and names each by a slot of its
+/// choice. For every arriving record of the epoch it calls, in this order,
+///
+/// 1. [`admit`](Self::admit), before decrypting or evaluating anything;
+/// 2. [`offer_data`](Self::offer_data), or, for a control record whose own full tag
+///    it has checked, [`offer_verified`](Self::offer_verified), and, when that record
+///    brings a closing tag, [`closing`](Self::closing);
+/// 3. [`next_verdict`](Self::next_verdict) until it is empty. Every slot of a
+///    [`Held`](Offer::Held) record comes back exactly once.
+///
+/// Guarantees: each number is verified at most once; verified records of one batch
+/// come in ascending order (batches may overlap); what is verified was sealed, but
+/// for a chance of 2^-96 a check under injection and 2^-128 without.
+///
+/// Memory is fixed: 1 KiB for numbers and 80 bytes for each of `CANDIDATES`, at most
+/// 255, about 8.5 KiB as it stands. When candidates run out, the one with the
+/// highest number goes.
+#[derive(Clone, Debug)]
+pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
+    inner: Inner<CANDIDATES>,
+}
+
+#[derive(Clone, Debug)]
+enum Inner<const CANDIDATES: usize> {
+    Agg(AggOpener<CANDIDATES>),
+}
+
+impl<const CANDIDATES: usize> Opener<CANDIDATES> {
+    /// An opener at record 0; `None` for [`Scheme::Plain`], which shares no tags.
+    pub fn new(scheme: Scheme) -> Option<Self> {
+        match scheme {
+            Scheme::Plain => None,
+            Scheme::Agg(n) => Some(Self { inner: Inner::Agg(AggOpener::new(n)) }),
+        }
+    }
+
+    /// Whether a record of this number could still be of use. Counts the arrival,
+    /// so it is called once for each datagram.
+    ///
+    /// Numbers too far ahead are refused, because an unauthenticated one must not
+    /// push genuine records out. But when [`tuning::QUIET_ARRIVALS`] arrivals brought
+    /// no verification, three of them within [`tuning::NEAR`] numbers move the window
+    /// there; should that have been a forger's doing, genuine arrivals move it back.
+    /// Numbers once used stay used whatever moves.
+    ///
+    /// # Errors
+    /// [`Refusal::Used`]: drop the record unread. [`Refusal::Ahead`] and
+    /// [`Refusal::Behind`]: of no use if it is data; a control record whose own full tag
+    /// is correct may still be offered and takes the window along.
+    pub fn admit(&mut self, number: u64) -> Result<(), Refusal> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.admit(number),
+        }
+    }
+
+    /// Takes a data record: its number, its state under the pseudorandom function, the
+    /// aggregate it carried, and the caller's slot for its body.
+    pub fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.offer_data(prf, number, state, tag, slot),
+        }
+    }
+
+    /// Takes a control record whose own full tag was correct. `Ok` means that it is the
+    /// first of its number and may be acted on; there will be no verdict for it.
+    ///
+    /// # Errors
+    /// When the number was used before (a replay: drop it), or when `tag` is not as long
+    /// as the aggregate the record must carry.
+    pub fn offer_verified<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+    ) -> Result<(), Refusal> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.offer_verified(prf, number, state, tag),
+        }
+    }
+
+    /// Takes a closing tag from a record that was authenticated by its own full tag.
+    /// It waits for records it covers that come later.
+    ///
+    /// # Errors
+    /// When no sender makes such a range, or when it lies outside the window.
+    pub fn closing<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        closing: ClosingTag,
+    ) -> Result<(), Refusal> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.closing(prf, closing),
+        }
+    }
+
+    /// The next decision on a held record: verified ones first, each kind ascending.
+    pub fn next_verdict(&mut self) -> Option<Verdict> {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.next_verdict(),
+        }
+    }
+
+    /// Gives up every set that lies wholly below `number`, and with
+    /// `u64::MAX` all of them. For good: their numbers count as used.
+    pub fn expire_below(&mut self, number: u64) {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.expire_below(number),
+        }
+    }
+
+    /// The number around which truncated numbers are reconstructed: one more than the
+    /// highest authenticated, or where the window was moved without authentication.
+    pub fn expected(&self) -> u64 {
+        match &self.inner {
+            Inner::Agg(agg) => agg.expected(),
+        }
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> Counters {
+        match &self.inner {
+            Inner::Agg(agg) => agg.counters(),
+        }
+    }
+}
+
+/// What became of an offered data record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is under way, or decided already: a verdict for its slot will come.
+    Held,
+    /// The same record is under way; the slot is free again.
+    Duplicate,
+    /// It is of no use; the slot is free again.
+    Refused(Refusal),
+}
+
+/// Why a record or a closing tag was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its number was verified or has expired.
+    Used,
+    /// Below a window that moved without authentication.
+    Behind,
+    /// Beyond the window, or no record number.
+    Ahead,
+    /// As many rivals of its number are held as may be.
+    TooManyCandidates,
+    /// As many rivals of its number were evaluated as may be.
+    TooManyEvaluations,
+    /// No room for another candidate.
+    Memory,
+    /// The aggregate has another length than its number asks for.
+    TagLength,
+    /// A closing tag over a range that no sender makes.
+    Range,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Used => "record number already used",
+            Self::Behind => "record number below the window",
+            Self::Ahead => "record number beyond the window",
+            Self::TooManyCandidates => "too many candidates held for this number",
+            Self::TooManyEvaluations => "too many candidates evaluated for this number",
+            Self::Memory => "no room for another candidate",
+            Self::TagLength => "aggregate of the wrong length",
+            Self::Range => "closing tag over an impossible range",
+        })
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A decision on a held record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The caller's slot of the body.
+    pub slot: u16,
+    /// The record's number.
+    pub number: u64,
+    /// What is decided.
+    pub outcome: Outcome,
+}
+
+/// Decided outcomes of a held record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Genuine.
+    Verified,
+    /// Forged, or never to be known.
+    Dropped(DropReason),
+}
+
+/// Why a held record was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// Another record of this number is genuine: this one was forged.
+    Rival,
+    /// Its set was not complete in time.
+    Expired,
+    /// Its room went to a record of a lower number.
+    Evicted,
+}
+
+/// Running totals of one direction of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Sets of which every record was verified.
+    pub sets_verified: u64,
+    /// Sets given up with records still unverified.
+    pub sets_failed: u64,
+    /// Data records verified.
+    pub records_verified: u64,
+    /// Data records given up: rivals, expired and evicted.
+    pub records_dropped: u64,
+    /// Data records refused on arrival.
+    pub records_refused: u64,
+    /// Evaluations, for the key's limits: each check of a tag over r unverified
+    /// records counts r.
+    pub evaluations: u64,
+}

@@ -1,0 +1,69 @@
+//! What a scheme needs of a MAC: a pseudorandom function with several output blocks.
+
+use core::fmt;
+use subtle::ConstantTimeEq;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// One 128-bit output block.
+pub type Block = [u8; 16];
+
+/// Output block of ordinary tags.
+pub const TAG_BLOCK: u8 = 0;
+
+/// Output block of closing tags, used for nothing else.
+pub const CLOSING_BLOCK: u8 = 255;
+
+/// What a pseudorandom function remembers of a record, from which it computes any
+/// output block: LightMAC's V, CCM's full tag U, HMAC's block 0.
+///
+/// Secret. Two records of one number with equal states are taken for the same record.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct PrfState(Block);
+
+impl PrfState {
+    /// The state's bytes, for a [`Prf`].
+    pub const fn as_bytes(&self) -> &Block {
+        &self.0
+    }
+}
+
+impl From<Block> for PrfState {
+    fn from(state: Block) -> Self {
+        Self(state)
+    }
+}
+
+impl ConstantTimeEq for PrfState {
+    fn ct_eq(&self, other: &Self) -> subtle::Choice {
+        self.0.ct_eq(&other.0)
+    }
+}
+
+impl fmt::Debug for PrfState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrfState").finish_non_exhaustive()
+    }
+}
+
+/// A keyed pseudorandom function over records.
+///
+/// Its input must be an injective encoding of record number, header with the number
+/// in clear, content type and content; direction, epoch and scheme are bound by the
+/// key. Different indices must give independent blocks. LightMAC, CMAC, CCM tags
+/// and HMAC qualify; GCM, GMAC and Poly1305 do not.
+pub trait Prf {
+    /// Output block `index` of the record whose state is `state`.
+    fn block(&self, state: &PrfState, index: u8) -> Block;
+}
+
+/// A tag over the records `first … first + count − 1`: the XOR of their blocks
+/// [`CLOSING_BLOCK`]. It travels in a record of its own, under a full tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosingTag {
+    /// Number of the first record covered.
+    pub first: u64,
+    /// How many consecutive records are covered, at least 1.
+    pub count: u8,
+    /// The XOR of their closing blocks. Not secret.
+    pub tag: Block,
+}

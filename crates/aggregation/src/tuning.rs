@@ -1,0 +1,33 @@
+//! Our own bounds on memory and work, each with its reason.
+
+/// The largest record number, 2^48 − 1 (RFC 9147, section 4.2.2).
+pub const MAX_NUMBER: u64 = (1 << 48) - 1;
+
+/// Record numbers an [`Opener`](crate::Opener) keeps track of at once, rounded down
+/// to whole sets. Twice the 69 that lateness and two open sets of 16 need.
+pub const WINDOW: usize = 128;
+
+/// How many numbers past a set's end its records may still come. The reach of R2D2's
+/// longest dependency set, so that one reordering bound holds for every scheme.
+pub const LATENESS: u64 = 37;
+
+/// Candidates held for one number: the true record and three forged ones. With sets
+/// of 16, a choice has at most 4^16 = 2^32 ways, which leaves 96 bits of a tag.
+pub const HELD_PER_NUMBER: usize = 4;
+
+/// Candidates evaluated for one number, held or not, before it is given up.
+pub const EVALUATED_PER_NUMBER: u8 = 64;
+
+/// Candidates an [`Opener`](crate::Opener) holds by default: two sets of 16 in the
+/// making, one of them with three forged rivals a number under way.
+pub const CANDIDATES: usize = 96;
+
+/// Closing tags that wait for records they cover. Senders make one a silence.
+pub const CLOSINGS: usize = 4;
+
+/// Arrivals without any verification after which an unauthenticated number may
+/// move the window.
+pub const QUIET_ARRIVALS: u8 = 64;
+
+/// How near to each other three arrivals must be to move it.
+pub const NEAR: u64 = 8;

@@ -1,0 +1,164 @@
+//! A sender, records as they travel, and a receiver, for the tests of this folder.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use aes::Aes128;
+use aggregation::{
+    Block, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Outcome, Prf, PrfState, Refusal, Scheme,
+    Sealer, TAG_BLOCK,
+};
+use cipher::KeyInit;
+use lightmac::{Hasher, LongLightMac};
+use std::collections::BTreeMap;
+
+/// LightMAC with two output blocks.
+#[derive(Debug)]
+pub(crate) struct Mac(LongLightMac<Aes128, 2>);
+
+impl Mac {
+    pub(crate) fn new(key: u8) -> Self {
+        let cipher = |label| Aes128::new(&[key ^ label; 16].into());
+        let hasher = Hasher::from_cipher(cipher(1), 16).expect("valid");
+        Self(LongLightMac::new(hasher, [cipher(2), cipher(3)]))
+    }
+
+    pub(crate) fn state(&self, number: u64, body: &[u8]) -> PrfState {
+        let v = self.0.hasher().hash_parts(&[&number.to_be_bytes(), body]).expect("short");
+        Block::from(v).into()
+    }
+}
+
+impl Prf for Mac {
+    fn block(&self, state: &PrfState, index: u8) -> Block {
+        let place = match index {
+            TAG_BLOCK => 0,
+            CLOSING_BLOCK => 1,
+            other => panic!("Agg has no use for block {other}"),
+        };
+        self.0.finalize(place, &(*state.as_bytes()).into()).expect("two blocks").into()
+    }
+}
+
+/// A record under way; anyone may alter it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) body: Vec<u8>,
+    pub(crate) tag: Vec<u8>,
+    /// What a silence record brings, authenticated with its body by its own tag.
+    pub(crate) closing: Option<ClosingTag>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) mac: Mac,
+    pub(crate) scheme: Scheme,
+    pub(crate) sealer: Sealer,
+    pub(crate) next: u64,
+}
+
+impl Sender {
+    pub(crate) fn new(n: u8) -> Self {
+        let scheme = Scheme::agg(n).expect("2 to 16");
+        let sealer = Sealer::new(scheme).expect("aggregating");
+        Self { mac: Mac::new(7), scheme, sealer, next: 0 }
+    }
+
+    pub(crate) fn seal(&mut self, kind: Kind, body: &[u8]) -> Record {
+        let number = self.next;
+        self.next += 1;
+        let mut tag = vec![0; self.scheme.aggregate_len(number)];
+        let state = self.mac.state(number, body);
+        self.sealer.seal(&self.mac, number, kind, state, &mut tag).expect("in order");
+        Record { number, kind, body: body.to_vec(), tag, closing: None }
+    }
+
+    pub(crate) fn data(&mut self) -> Record {
+        let body = format!("body of record {}", self.next);
+        self.seal(Kind::Data, body.as_bytes())
+    }
+
+    pub(crate) fn control(&mut self) -> Record {
+        self.seal(Kind::Control, b"an acknowledgement")
+    }
+
+    /// The record that ends a silence.
+    pub(crate) fn close(&mut self) -> Option<Record> {
+        let closing = self.sealer.close(&self.mac)?;
+        let mut record = self.seal(Kind::Control, b"a closing tag");
+        record.closing = Some(closing);
+        Some(record)
+    }
+}
+
+/// What the application got, or what became of a slot.
+pub(crate) type Decided = (u64, Vec<u8>, Outcome);
+
+#[derive(Debug)]
+pub(crate) struct Receiver<const CANDIDATES: usize = { aggregation::tuning::CANDIDATES }> {
+    pub(crate) mac: Mac,
+    pub(crate) opener: Opener<CANDIDATES>,
+    held: BTreeMap<u16, (u64, Vec<u8>)>,
+    next_slot: u16,
+    /// Control records acted on.
+    pub(crate) controls: Vec<u64>,
+}
+
+impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
+    pub(crate) fn new(n: u8) -> Self {
+        let opener = Opener::new(Scheme::agg(n).expect("2 to 16")).expect("aggregating");
+        let (mac, held) = (Mac::new(7), BTreeMap::new());
+        Self { mac, opener, held, next_slot: 0, controls: Vec::new() }
+    }
+
+    pub(crate) fn offer(&mut self, record: &Record) -> Result<Offer, Refusal> {
+        let number = record.number;
+        match self.opener.admit(number) {
+            Err(Refusal::Ahead | Refusal::Behind) if record.kind == Kind::Control => {}
+            admission => admission?,
+        }
+        let state = self.mac.state(number, &record.body);
+        if record.kind == Kind::Control {
+            self.opener.offer_verified(&self.mac, number, state, &record.tag)?;
+            self.controls.push(number);
+            if let Some(closing) = record.closing {
+                // One that comes too late is of no use and no error.
+                let _late = self.opener.closing(&self.mac, closing);
+            }
+            return Ok(Offer::Held);
+        }
+        let slot = self.next_slot;
+        self.next_slot = slot.wrapping_add(1);
+        let offer = self.opener.offer_data(&self.mac, number, state, &record.tag, slot);
+        if offer == Offer::Held {
+            let earlier = self.held.insert(slot, (number, record.body.clone()));
+            assert!(earlier.is_none(), "slot given twice");
+        }
+        Ok(offer)
+    }
+
+    pub(crate) fn decided(&mut self) -> Vec<Decided> {
+        let mut decided = Vec::new();
+        while let Some(verdict) = self.opener.next_verdict() {
+            let (number, body) = self.held.remove(&verdict.slot).expect("a held slot, once");
+            assert_eq!(number, verdict.number);
+            decided.push((number, body, verdict.outcome));
+        }
+        let verified: Vec<u64> = verified(&decided).collect();
+        assert!(verified.is_sorted(), "a batch ascends");
+        decided
+    }
+
+    pub(crate) fn take(&mut self, record: &Record) -> Vec<Decided> {
+        let _refusal = self.offer(record);
+        self.decided()
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+pub(crate) fn verified(decided: &[Decided]) -> impl Iterator<Item = u64> {
+    decided.iter().filter(|d| d.2 == Outcome::Verified).map(|d| d.0)
+}
