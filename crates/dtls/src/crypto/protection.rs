@@ -1,26 +1,7 @@
 //! Records, sealed and opened in place.
 
+pub use aggregation::{Block, Prf, PrfState};
 use core::fmt;
-
-/// One block of a 128-bit cipher or of tag material.
-pub type Block = [u8; 16];
-
-/// What [`PrfProtection`] keeps of one record: enough to compute any of its tag's blocks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct PrfState(pub Block);
-
-impl fmt::Debug for PrfState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PrfState(..)")
-    }
-}
-
-/// A pseudorandom function of records with a long output.
-pub trait Prf {
-    /// Output block `index` of the record that left `state` behind: 0, 1, 2
-    /// (tag bits 0 to 383) or 255 (closing tags).
-    fn block(&self, state: &PrfState, index: u8) -> Block;
-}
 
 /// The record did not pass its tag, or it could not be one of this suite's at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +44,7 @@ pub trait Protection: Send + Sync {
 }
 
 /// What [`PrfProtection::open`] found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Opened {
     /// How many bytes of the body are content (type ‖ payload), at least 1.
     pub content_len: usize,
@@ -74,6 +55,9 @@ pub struct Opened {
 }
 
 /// One direction of one epoch with aggregated tags: the content type comes first.
+///
+/// Its [`Prf`] has the output blocks 0, 1, 2 (tag bits 0 to 383) and 255
+/// (closing tags); any other index is a caller's mistake and panics.
 pub trait PrfProtection: Prf + Send + Sync {
     /// Encrypts `content` (type ‖ payload) in place. It must not be empty.
     fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState;

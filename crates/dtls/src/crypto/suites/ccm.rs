@@ -103,7 +103,7 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn block(&self, state: &PrfState, index: u8) -> Block {
-        if index == 0 { state.0 } else { self.extended.block(&state.0, index) }
+        if index == 0 { *state.as_bytes() } else { self.extended.block(state.as_bytes(), index) }
     }
 }
 
@@ -112,7 +112,7 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState {
-        PrfState(self.ccm.run(record, Direction::Encrypt, content))
+        self.ccm.run(record, Direction::Encrypt, content).into()
     }
 
     fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
@@ -121,7 +121,7 @@ where
         let mut block = counter_block(&nonce, 1).into();
         self.ccm.cipher.encrypt_block(&mut block);
         let (content, own_tag) = open_content_first(first ^ block[0], body, aggregate_len)?;
-        let state = PrfState(self.ccm.run(record, Direction::Decrypt, content));
+        let state = self.ccm.run(record, Direction::Decrypt, content).into();
         Some(Opened { content_len: content.len(), own_tag, state })
     }
 

@@ -73,7 +73,9 @@ impl AggregatedAnswer {
         let sealed = content == self.content;
         let blocks = [0, 1, 2, 255].map(|index| keys.block(&state, index)) == self.blocks;
         let opened = keys.open(RECORD, &mut content, 0).is_some_and(|opened| {
-            opened.content_len == AGGREGATED.len() && !opened.own_tag && opened.state == state
+            opened.content_len == AGGREGATED.len()
+                && !opened.own_tag
+                && opened.state.as_bytes() == state.as_bytes()
         });
         let mask = keys.mask(&sample()) == self.mask;
         sealed && blocks && opened && content == AGGREGATED && mask

@@ -87,7 +87,7 @@ where
     }
 
     /// V of a record whose content is encrypted.
-    fn state(&self, record: Record<'_>, encrypted: &[u8]) -> PrfState {
+    fn state(&self, record: Record<'_>, encrypted: &[u8]) -> Block {
         let header_len = record.header.len() as u8;
         debug_assert_eq!(usize::from(header_len), record.header.len());
         let [_, _, number @ ..] = record.number.to_be_bytes();
@@ -97,7 +97,7 @@ where
             .hasher
             .hash_parts(&[&prefix, record.header, encrypted])
             .expect("a record is far below 2^16 blocks");
-        PrfState(state.into())
+        state.into()
     }
 }
 
@@ -107,11 +107,11 @@ where
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         self.crypt(record.number, content);
-        tag.copy_from_slice(&self.outputs.block(&self.state(record, content).0, 0));
+        tag.copy_from_slice(&self.outputs.block(&self.state(record, content), 0));
     }
 
     fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
-        let expected = self.outputs.block(&self.state(record, content).0, 0);
+        let expected = self.outputs.block(&self.state(record, content), 0);
         if !bool::from(expected.ct_eq(tag)) {
             return Err(Unauthentic);
         }
@@ -129,7 +129,7 @@ where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
 {
     fn block(&self, state: &PrfState, index: u8) -> Block {
-        self.outputs.block(&state.0, index)
+        self.outputs.block(state.as_bytes(), index)
     }
 }
 
@@ -139,7 +139,7 @@ where
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState {
         self.crypt(record.number, content);
-        self.state(record, content)
+        self.state(record, content).into()
     }
 
     fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
@@ -147,7 +147,7 @@ where
         let mut block = self.first_counter_block(record.number).into();
         self.cipher.encrypt_block(&mut block);
         let (content, own_tag) = open_content_first(first ^ block[0], body, aggregate_len)?;
-        let state = self.state(record, content);
+        let state = self.state(record, content).into();
         self.crypt(record.number, content);
         Some(Opened { content_len: content.len(), own_tag, state })
     }
