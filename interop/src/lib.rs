@@ -1,8 +1,16 @@
 //! Lightseal beside other people's implementations.
 //!
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
+//! - [`coap`]: libcoap's client and server, and a tap between them;
+//! - [`pair`]: wolfSSL against itself;
+//! - [`process`]: programs that run beside a test;
+//! - [`race`]: two implementations timed in turns.
 //!
 //! Everything here serves tests and measurements and is never published:
 //! wolfSSL is under the GPL.
 
+pub mod coap;
+pub mod pair;
+pub mod process;
+pub mod race;
 pub mod wolfssl;

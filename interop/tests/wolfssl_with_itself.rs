@@ -1,36 +1,12 @@
 //! That the peer works at all: wolfSSL against wolfSSL, before it judges anybody.
 
-use interop::wolfssl::{Context, Error, Group, Mode, Peer, Role, Settings, Suite};
+use interop::pair::{Pair, carry, shake_hands};
+use interop::wolfssl::{Context, Group, Mode, Role, Settings, Suite};
 
 const MODES: [Mode; 3] = [Mode::Psk, Mode::PskWith(Group::X25519), Mode::PskWith(Group::P256)];
 
 fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
     Settings { suite, mode, cookie, identity: b"sensor-7".to_vec(), key: vec![0x5a; 32] }
-}
-
-/// Carries every datagram that waits from one end to the other: how many.
-fn carry(from: &mut Peer, to: &mut Peer) -> usize {
-    let mut count = 0;
-    from.transmit(|datagram| {
-        to.deliver(datagram);
-        count += 1;
-    });
-    count
-}
-
-/// Runs a handshake to its end; the number of datagrams it took.
-fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error> {
-    let mut datagrams = 0;
-    for _ in 0..20 {
-        let done = client.handshake()?;
-        datagrams += carry(client, server);
-        let done = server.handshake()? && done;
-        datagrams += carry(server, client);
-        if done {
-            return Ok(datagrams);
-        }
-    }
-    panic!("no end after 20 rounds");
 }
 
 #[test]
@@ -39,8 +15,7 @@ fn every_suite_and_mode_carries_data_with_and_without_cookie() {
         for mode in MODES {
             for cookie in [false, true] {
                 let settings = settings(suite, mode, cookie);
-                let mut client = Context::new(Role::Client, &settings).peer();
-                let mut server = Context::new(Role::Server, &settings).peer();
+                let (mut client, mut server) = Pair::new(&settings).peers();
                 let datagrams = shake_hands(&mut client, &mut server)
                     .unwrap_or_else(|error| panic!("{suite:?} {mode:?} cookie {cookie}: {error}"));
                 println!("{suite:?} {mode:?} cookie {cookie}: {datagrams} datagrams");
@@ -74,8 +49,7 @@ fn another_key_is_refused() {
 #[test]
 fn a_lost_flight_is_sent_again() {
     let settings = settings(Suite::Aes128Gcm, Mode::Psk, true);
-    let mut client = Context::new(Role::Client, &settings).peer();
-    let mut server = Context::new(Role::Server, &settings).peer();
+    let (mut client, mut server) = Pair::new(&settings).peers();
     assert_eq!(client.handshake(), Ok(false));
     client.transmit(|_| {});
     assert!(!client.timeout().is_zero());

@@ -1,0 +1,222 @@
+//! An unmodified CoAP client and server (libcoap), and a place between them
+//! that counts what is sent again.
+
+use crate::process::{Daemon, free_address};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// libcoap's server, which keeps what is put into any resource.
+pub struct Server {
+    address: SocketAddr,
+    _daemon: Daemon,
+}
+
+impl Server {
+    /// Starts it on a free port of the loopback interface.
+    ///
+    /// # Panics
+    /// When it is not installed: Debian's package `libcoap3-bin`.
+    pub fn start() -> Self {
+        let address = free_address();
+        let mut command = Command::new("coap-server-notls");
+        command.args(["-A", "127.0.0.1", "-d", "1000", "-p", &address.port().to_string()]);
+        let mut daemon = Daemon::start(&mut command).expect("libcoap3-bin is installed");
+        daemon.listens_at(address);
+        Self { address, _daemon: daemon }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Size of the blocks (RFC 7959) in which libcoap's client asks for long contents.
+const BLOCK_BYTES: &str = "64";
+
+/// Puts `content` into `resource` of the server behind `to`, gets it back and
+/// compares: whether it is the same. Files are left in `folder`.
+///
+/// # Errors
+/// When a file cannot be written or the client not be started.
+pub fn put_and_get(
+    to: SocketAddr,
+    resource: &str,
+    content: &[u8],
+    folder: &Path,
+) -> io::Result<bool> {
+    let uri = format!("coap://{to}/{resource}");
+    let (there, back) = (folder.join(format!("{resource}.put")), folder.join(resource));
+    std::fs::write(&there, content)?;
+    // The client writes no file when it got nothing; an older one must not stand for it.
+    if back.exists() {
+        std::fs::remove_file(&back)?;
+    }
+    let client = |method: &str, option: &str, file: &Path| {
+        let mut command = Command::new("coap-client-notls");
+        // A minute of silence is the end of an exchange (RFC 7252 allows 93 s).
+        command.args(["-v", "0", "-B", "60", "-b", BLOCK_BYTES, "-m", method, option]);
+        command.arg(file).arg(&uri).status()
+    };
+    let put = client("put", "-f", &there)?;
+    let get = client("get", "-o", &back)?;
+    Ok(put.success() && get.success() && std::fs::read(&back).is_ok_and(|b| b == content))
+}
+
+/// A forwarder that sees every CoAP message of every client and gives each
+/// client its own upstream port, as a NAT does.
+pub struct Tap {
+    address: SocketAddr,
+    counted: Arc<Counted>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Counted {
+    stop: AtomicBool,
+    messages: AtomicUsize,
+    again: AtomicUsize,
+    /// Client, whether it is the sender, message ID.
+    seen: Mutex<BTreeSet<(SocketAddr, bool, u16)>>,
+}
+
+impl Counted {
+    fn count(&self, client: SocketAddr, from_client: bool, datagram: &[u8]) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        let Some(id) = confirmable(datagram) else { return };
+        let mut seen = self.seen.lock().expect("nobody panics with it");
+        if !seen.insert((client, from_client, id)) {
+            self.again.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The message ID of a confirmable message (RFC 7252 section 3).
+///
+/// ```text
+///  0 1 2 3 4 5 6 7
+/// |Ver| T |  TKL  |  Code  |  Message ID (2)  | ...
+/// ```
+fn confirmable(datagram: &[u8]) -> Option<u16> {
+    match datagram {
+        [first, _, high, low, ..] if first >> 4 == 0b0100 => {
+            Some(u16::from_be_bytes([*high, *low]))
+        }
+        _ => None,
+    }
+}
+
+/// How often a forwarding thread looks whether it should end.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+impl Tap {
+    /// Forwards from a new port to `upstream`.
+    ///
+    /// # Panics
+    /// Without a loopback interface.
+    pub fn start(upstream: SocketAddr) -> Self {
+        let socket = bind();
+        let address = socket.local_addr().expect("it is bound");
+        let counted = Arc::new(Counted::default());
+        let thread = thread::spawn({
+            let counted = Arc::clone(&counted);
+            move || forward(&socket, upstream, &counted)
+        });
+        Self { address, counted, thread: Some(thread) }
+    }
+
+    /// Where clients reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Messages that passed, both ways.
+    pub fn messages(&self) -> usize {
+        self.counted.messages.load(Ordering::Relaxed)
+    }
+
+    /// Confirmable messages that passed and had passed before.
+    pub fn retransmissions(&self) -> usize {
+        self.counted.again.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.counted.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic over there has been printed there.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bind() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback interface");
+    socket.set_read_timeout(Some(LOOK_UP)).expect("not zero");
+    socket
+}
+
+/// Both ways until told to stop: upstream here, downstream one thread a client.
+fn forward(socket: &UdpSocket, upstream: SocketAddr, counted: &Arc<Counted>) {
+    let mut clients: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
+    let mut buffer = [0; 2048];
+    thread::scope(|scope| {
+        while !counted.stop.load(Ordering::Relaxed) {
+            let Ok((length, client)) = socket.recv_from(&mut buffer) else { continue };
+            counted.count(client, true, &buffer[..length]);
+            let outside = clients.entry(client).or_insert_with(|| {
+                let outside = Arc::new(bind());
+                let counted = Arc::clone(counted);
+                let inside = Arc::clone(&outside);
+                scope.spawn(move || answer(socket, client, &inside, &counted));
+                outside
+            });
+            // What cannot be sent is lost, as on any network.
+            let _ = outside.send_to(&buffer[..length], upstream);
+        }
+    });
+}
+
+fn answer(socket: &UdpSocket, client: SocketAddr, outside: &UdpSocket, counted: &Counted) {
+    let mut buffer = [0; 2048];
+    while !counted.stop.load(Ordering::Relaxed) {
+        let Ok(length) = outside.recv(&mut buffer) else { continue };
+        counted.count(client, false, &buffer[..length]);
+        let _ = socket.send_to(&buffer[..length], client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_confirmable_message_that_comes_again_is_counted() {
+        let (here, there) = (bind(), bind());
+        let tap = Tap::start(there.local_addr().expect("bound"));
+        let messages: [&[u8]; 5] = [
+            &[0x40, 1, 0, 7],    // confirmable 7
+            &[0x40, 1, 0, 8],    // another
+            &[0x50, 1, 0, 7],    // not confirmable
+            &[0x40, 1, 0],       // cut
+            &[0x42, 1, 0, 7, 9], // confirmable 7 again
+        ];
+        let mut buffer = [0; 64];
+        for message in messages {
+            here.send_to(message, tap.address()).expect("loopback");
+            let (length, nat) = there.recv_from(&mut buffer).expect("loopback");
+            assert_eq!(&buffer[..length], message);
+            there.send_to(&[0x60, 0, 0, 7], nat).expect("loopback");
+            assert_eq!(here.recv(&mut buffer).expect("loopback"), 4);
+        }
+        assert_eq!((tap.messages(), tap.retransmissions()), (10, 1));
+    }
+}

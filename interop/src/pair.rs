@@ -1,0 +1,104 @@
+//! wolfSSL against wolfSSL: what it does at its best, without a network.
+
+use crate::race::Contender;
+use crate::wolfssl::{Context, Error, Peer, Role, Settings};
+use std::rc::Rc;
+
+/// Two contexts that fit each other.
+pub struct Pair {
+    client: Rc<Context>,
+    server: Rc<Context>,
+}
+
+impl Pair {
+    /// Both roles with the same settings.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            client: Context::new(Role::Client, settings),
+            server: Context::new(Role::Server, settings),
+        }
+    }
+
+    /// A client and a server that have not spoken yet.
+    pub fn peers(&self) -> (Peer, Peer) {
+        (self.client.peer(), self.server.peer())
+    }
+
+    /// A client and a server at the end of their handshake.
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    pub fn connect(&self) -> Result<(Peer, Peer), Error> {
+        let (mut client, mut server) = self.peers();
+        shake_hands(&mut client, &mut server)?;
+        Ok((client, server))
+    }
+}
+
+/// Carries every datagram that waits from one end to the other: how many.
+pub fn carry(from: &mut Peer, to: &mut Peer) -> usize {
+    let mut count = 0;
+    from.transmit(|datagram| {
+        to.deliver(datagram);
+        count += 1;
+    });
+    count
+}
+
+/// Runs a handshake to its end; the number of datagrams it took.
+///
+/// # Errors
+/// When either end gives up.
+///
+/// # Panics
+/// When nothing is lost and it still does not end.
+pub fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error> {
+    let mut datagrams = 0;
+    for _ in 0..20 {
+        let client_done = client.handshake()?;
+        datagrams += carry(client, server);
+        let done = server.handshake()? && client_done;
+        datagrams += carry(server, client);
+        if done {
+            return Ok(datagrams);
+        }
+    }
+    panic!("no end after 20 rounds");
+}
+
+/// Repeats whole handshakes.
+pub struct Handshakes(pub Pair);
+
+impl Contender for Handshakes {
+    fn run(&mut self) {
+        self.0.connect().expect("nothing is lost");
+    }
+}
+
+/// Repeats sealing and opening one record.
+pub struct Records {
+    client: Peer,
+    server: Peer,
+    payload: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Records {
+    /// Records of `bytes` of payload.
+    ///
+    /// # Panics
+    /// When the handshake fails.
+    pub fn new(settings: &Settings, bytes: usize) -> Self {
+        let (client, server) = Pair::new(settings).connect().expect("nothing is lost");
+        Self { client, server, payload: vec![0x42; bytes], out: vec![0; bytes + 1] }
+    }
+}
+
+impl Contender for Records {
+    fn run(&mut self) {
+        self.client.send(&self.payload).expect("connected");
+        carry(&mut self.client, &mut self.server);
+        let received = self.server.recv(&mut self.out).expect("connected");
+        assert_eq!(received, Some(self.payload.len()));
+    }
+}
