@@ -2,6 +2,7 @@
 //!
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
 //! - [`coap`]: libcoap's client and server, and a tap between them;
+//! - [`driven`]: wolfSSL behind our engine contract;
 //! - [`pair`]: wolfSSL against itself;
 //! - [`process`]: programs that run beside a test;
 //! - [`race`]: two implementations timed in turns.
@@ -10,6 +11,7 @@
 //! wolfSSL is under the GPL.
 
 pub mod coap;
+pub mod driven;
 pub mod pair;
 pub mod process;
 pub mod race;

@@ -120,6 +120,7 @@ pub struct Context {
     context: NonNull<sys::WOLFSSL_CTX>,
     role: Role,
     secrets: Secrets,
+    mode: Mode,
     cookie: bool,
 }
 
@@ -152,12 +153,12 @@ impl Context {
         };
         let context = NonNull::new(context).expect("wolfSSL makes a context");
         let secrets = Secrets { identity, key: settings.key.clone(), suite: settings.suite };
-        let context = Self { context, role, secrets, cookie: settings.cookie };
-        context.configure(settings.mode);
+        let context = Self { context, role, secrets, mode: settings.mode, cookie: settings.cookie };
+        context.configure();
         Rc::new(context)
     }
 
-    fn configure(&self, mode: Mode) {
+    fn configure(&self) {
         let context = self.context.as_ptr();
         // SAFETY: `context` lives; the name is a C string that is copied; the
         // callbacks have the signatures that the bindings ask for.
@@ -177,7 +178,7 @@ impl Context {
             sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
         }
-        match mode {
+        match self.mode {
             Mode::Psk => {
                 // SAFETY: `context` lives. The answer is 0 on success here.
                 assert_eq!(unsafe { sys::wolfSSL_CTX_no_dhe_psk(context) }, 0);
@@ -223,6 +224,10 @@ impl Context {
             sys::wolfSSL_dtls_set_using_nonblock(ssl, 1);
             if self.role == Role::Server && !self.cookie {
                 succeed("wolfSSL_disable_hrr_cookie", sys::wolfSSL_disable_hrr_cookie(ssl));
+            }
+            if self.role == Role::Client && self.mode == Mode::Psk {
+                // Else it makes a Diffie-Hellman key that nobody uses.
+                succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
             }
         }
         Peer { ssl, queues, context: Rc::clone(self) }
@@ -320,6 +325,34 @@ impl Peer {
             send(&datagram);
             queues.spare.push(datagram);
         }
+    }
+
+    /// Copies the next datagram that wants to leave into `out`: its length.
+    ///
+    /// # Panics
+    /// When `out` is shorter than a datagram.
+    pub fn poll_transmit(&mut self, out: &mut [u8]) -> Option<usize> {
+        let queues = self.queues();
+        let datagram = queues.outbound.pop_front()?;
+        let length = datagram.len();
+        out[..length].copy_from_slice(&datagram);
+        queues.spare.push(datagram);
+        Some(length)
+    }
+
+    /// Whether a datagram wants to leave.
+    pub fn has_output(&mut self) -> bool {
+        !self.queues().outbound.is_empty()
+    }
+
+    /// Replaces the keys of what this end sends.
+    ///
+    /// # Errors
+    /// Before the handshake's end.
+    pub fn update_keys(&mut self) -> Result<(), Error> {
+        // SAFETY: `ssl` lives.
+        let answer = unsafe { sys::wolfSSL_update_keys(self.ssl.as_ptr()) };
+        self.progress(answer).map(|_| ())
     }
 
     /// How long to wait for an answer before [`Peer::handle_timeout`]: whole seconds.

@@ -1,7 +1,12 @@
 //! That the peer works at all: wolfSSL against wolfSSL, before it judges anybody.
 
+use interop::driven::{Driven, Event};
 use interop::pair::{Pair, carry, shake_hands};
 use interop::wolfssl::{Context, Group, Mode, Role, Settings, Suite};
+use net::virtual_time::Network;
+use net::{Impairments, Probability};
+use std::time::Duration;
+use vocabulary::Instant;
 
 const MODES: [Mode; 3] = [Mode::Psk, Mode::PskWith(Group::X25519), Mode::PskWith(Group::P256)];
 
@@ -55,4 +60,26 @@ fn a_lost_flight_is_sent_again() {
     assert!(!client.timeout().is_zero());
     client.handle_timeout().expect("there is something to send again");
     shake_hands(&mut client, &mut server).expect("the second ClientHello arrives");
+}
+
+#[test]
+fn a_fifth_lost_the_handshake_still_ends_in_virtual_time() {
+    for seed in 0..6 {
+        let settings = settings(Suite::Aes128Ccm8, Mode::Psk, true);
+        let mut network = Network::new(seed);
+        network.impair_all(&Impairments {
+            loss: Probability::ratio(1, 5),
+            delay: Duration::from_millis(30),
+            ..Impairments::NONE
+        });
+        let (here, there) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
+        let client = Context::new(Role::Client, &settings);
+        network.add(here, Driven::client(&client, there, Instant::ZERO));
+        network.add(there, Driven::server(&Context::new(Role::Server, &settings)));
+        let mut connected = 0;
+        network.run_until(Instant::from_micros(120_000_000), |_, _, event| {
+            connected += usize::from(event == Event::Connected);
+        });
+        assert_eq!(connected, 2, "seed {seed}");
+    }
 }
