@@ -177,3 +177,82 @@ impl Usage {
         .unwrap_or(KeyState::Fresh)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that has done `used`, whose limit of every other kind is far away.
+    fn states(limits: &'static Limits, set: impl Fn(&mut Usage, u64), limit: u64) -> [KeyState; 4] {
+        [limit.div_ceil(2) - 1, limit.div_ceil(2), limit - 1, limit].map(|used| {
+            let mut usage = Usage::new(limits);
+            set(&mut usage, used);
+            usage.state()
+        })
+    }
+
+    const EDGES: [KeyState; 4] =
+        [KeyState::Fresh, KeyState::UpdateDue, KeyState::UpdateDue, KeyState::Exhausted];
+
+    #[test]
+    fn both_sides_of_every_edge() {
+        for limits in [
+            &Limits::GCM,
+            &Limits::CHACHA20_POLY1305,
+            &Limits::CCM,
+            &Limits::CCM_8,
+            &Limits::CTR_LIGHTMAC,
+        ] {
+            let edges = [
+                states(limits, |usage, n| usage.sealed_records = n, limits.sealed_records),
+                states(limits, |usage, n| usage.sealed_blocks = n, limits.sealed_blocks),
+                states(limits, |usage, n| usage.evaluated_records = n, limits.evaluated_records),
+                states(limits, |usage, n| usage.evaluated_blocks = n, limits.evaluated_blocks),
+                states(limits, |usage, n| usage.failed = n, limits.failed),
+            ];
+            assert_eq!(edges, [EDGES; 5], "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn failures_of_ccm_8_counted_one_by_one() {
+        let mut usage = Usage::new(&Limits::CCM_8);
+        for failed in 1..=128 {
+            usage.add_evaluated(5, 20);
+            usage.add_failed();
+            let expected = match failed {
+                ..64 => KeyState::Fresh,
+                64..128 => KeyState::UpdateDue,
+                _ => KeyState::Exhausted,
+            };
+            assert_eq!(usage.state(), expected, "{failed}");
+        }
+    }
+
+    /// The numbers of RFC 9147, section 4.5.3, and RFC 8446, section 5.5.
+    #[test]
+    fn numbers_of_the_rfcs() {
+        assert_eq!(Limits::GCM.sealed_records.pow(2).next_power_of_two(), 1 << 49);
+        assert!((Limits::GCM.sealed_records + 1).pow(2) > 1 << 49);
+        assert!(Limits::CCM.failed.pow(2) <= 1 << 47);
+        assert!((Limits::CCM.failed + 1).pow(2) > 1 << 47);
+        // 2^23 records of 2^14 bytes in calls, but for what does not grow with the content.
+        let whole = Limits::CCM.blocks(0, 1 << 14) - Limits::CCM.blocks(0, 0);
+        assert_eq!(whole << 23, Limits::CCM.sealed_blocks);
+    }
+
+    #[test]
+    fn records_cost_the_calls_they_make() {
+        let ccm = |header, content| Limits::CCM.blocks(header, content);
+        // Calls under the key, the mask's not included.
+        assert_eq!([ccm(5, 11), ccm(5, 31), ccm(5, 71), ccm(5, 1201)], [5, 7, 13, 155]);
+        assert_eq!([ccm(0, 0), ccm(1, 0), ccm(14, 0), ccm(15, 0)], [2, 3, 3, 4]);
+        let ctr = |content| Limits::CTR_LIGHTMAC.blocks(9, content);
+        assert_eq!([ctr(0), ctr(1), ctr(16), ctr(17)], [0, 1, 1, 2]);
+        let mut usage = Usage::new(&Limits::CCM);
+        usage.add_sealed(5, 11);
+        usage.add_evaluated(5, 31);
+        assert_eq!((usage.sealed_records, usage.sealed_blocks), (1, 5));
+        assert_eq!((usage.evaluated_records, usage.evaluated_blocks), (1, 7));
+    }
+}

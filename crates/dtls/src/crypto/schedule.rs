@@ -279,3 +279,113 @@ impl ResumptionSecret {
         Zeroizing::new(self.0.derive(b"resumption", nonce).0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Every output of the schedule, in the order of `tests/known_answers.py`.
+    fn outputs(early: EarlySecret, shared: Option<&SharedSecret>) -> Vec<String> {
+        let [one, two, three] = [[1; LEN], [2; LEN], [3; LEN]];
+        let binders = [early.external_binder(), early.resumption_binder()];
+        let handshake = early.into_handshake(shared);
+        let traffic = [handshake.client_traffic(&one), handshake.server_traffic(&one)];
+        let master = handshake.into_master();
+        let client = master.client_traffic(&two);
+        let mut exported = [0; 20];
+        master.exporter(&two).export(b"EXPORTER-x", b"context", &mut exported).unwrap();
+        let mut outputs: Vec<_> = binders.iter().map(|key| hex(&key.verify_data(&one))).collect();
+        outputs.extend(traffic.iter().map(|secret| hex(secret.as_bytes())));
+        outputs.push(hex(client.as_bytes()));
+        outputs.push(hex(master.server_traffic(&two).as_bytes()));
+        outputs.push(hex(client.next().as_bytes()));
+        outputs.push(hex(&client.finished_key().verify_data(&three)));
+        outputs.push(hex(&exported));
+        outputs.push(hex(&*master.resumption(&three).psk(&[1, 2])));
+        outputs
+    }
+
+    #[test]
+    fn agrees_with_a_second_implementation_under_a_psk_alone() {
+        let expected = [
+            "3db0fc5a2bdba5d9f04fdf03bd348b9ab548f26dfa345af6923bd10d4e3df8c9",
+            "f0b453cc84e8d5269499cc9006706d90a5fa316b2d77387d5d56c67d8dcbbb6a",
+            "11d4c9834694d286c55976f481ba67fbc117d8ac60231d56736990c901cfcbef",
+            "d9c464ac04315e828d5f7abea5b5af5338a1528063f2e872c0ed278ff8d60742",
+            "48dfd465c37c3bff7ad193284da29fa1f73cc24f3b700ff17661e6f3bb6089f7",
+            "48be880bd5a82d7de31c6662180029b9f3fa2dcc5db6b54d0909e8d2ff75f9ae",
+            "0fa3d547b6933aee6e4d9164fa59053008d68fd1b05894c4be21d1f2d105770a",
+            "1e8d6d3cca96767e9c08547c471e5fe9a54d90c8a704564d70719a414a544e97",
+            "3b91de1985f08032e0c373885165030081978015",
+            "5db4c889a3d6ade1bf762cfac6aaf30a3af42ac80035ee0c18f540f2b1e9cfbc",
+        ];
+        assert_eq!(outputs(EarlySecret::from_psk(b"secret"), None), expected);
+    }
+
+    #[test]
+    fn agrees_with_a_second_implementation_under_a_key_exchange() {
+        let expected = [
+            "5bc2cd8b1787aa835d84ac722dfdf5204a997b29691dba72c57cbd8af7457431",
+            "d601ae35e10087f241877a3819de4b6ee400af41f3cc8074d567dff489d9c76f",
+            "66822e38edd081e069556c26cb83f304ed170745a9febb56c04800aabc426886",
+            "4699cffefec9aaa071a863646e45f6fa3ac6a1b774712192c11c67577774e112",
+            "cef735d2490879384cce217e9498a8691e24eb81e852d738f2da8b698b573a28",
+            "69ca2a760ebde5f2386f151c796f22fba624241fde224427d24ad242fb2d5c92",
+            "b3e96f81ce41086fbb9fc00093fb3656dd92426efdc77f760df331a6a35ef45d",
+            "5c907b9507eab206c6ac0fa3428d8588a4407a8afdafe5e25ac95a30b2935846",
+            "45f06bb9b89a4785be8f6e2fa2d29f54781a553d",
+            "7a41c1f1ae5eec6da35f57acfcdb100dc2cedec21f7be4cf25e992a6427a5690",
+        ];
+        let shared = SharedSecret::new([9; 32]);
+        assert_eq!(outputs(EarlySecret::without_psk(), Some(&shared)), expected);
+    }
+
+    /// RFC 8448, section 3: before the first label, DTLS and TLS agree.
+    #[test]
+    fn early_secret_of_rfc_8448() {
+        assert_eq!(
+            hex(&EarlySecret::without_psk().0.0),
+            "33ad0a1c607ec03b09e6cd9893680ce210adf300aa1f2660e1b22e10f170f92a"
+        );
+    }
+
+    #[test]
+    fn verify_takes_the_whole_value_and_nothing_else() {
+        let key = TrafficSecret::new([5; LEN]).finished_key();
+        let hash = [6; LEN];
+        let good = key.verify_data(&hash);
+        assert!(key.verify(&hash, &good));
+        for at in 0..LEN {
+            let mut bad = good;
+            bad[at] ^= 0x80;
+            assert!(!key.verify(&hash, &bad), "byte {at}");
+        }
+        assert!(!key.verify(&hash, &good[..31]));
+        assert!(!key.verify(&hash, &[&good[..], &[0]].concat()));
+        assert!(!key.verify(&[7; LEN], &good));
+    }
+
+    #[test]
+    fn exports_have_edges() {
+        let master = EarlySecret::without_psk().into_handshake(None).into_master();
+        let exporter = master.exporter(&[0; LEN]);
+        let mut out = std::vec![0; LONGEST + 1];
+        assert_eq!(exporter.export(&[b'x'; 249], b"", &mut out[..LONGEST]), Ok(()));
+        assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportTooLong));
+        assert_eq!(exporter.export(b"x", b"", &mut out), Err(ExportTooLong));
+        assert_eq!(exporter.export(b"", &[0; 1000], &mut []), Ok(()));
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let secret = TrafficSecret::new([0x41; LEN]);
+        assert_eq!(format!("{secret:?}"), "TrafficSecret(..)");
+    }
+}

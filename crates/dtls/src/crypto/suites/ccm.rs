@@ -242,3 +242,28 @@ fn both<B: BlockCipherEncBackend<BlockSize = U16>>(
         (encrypted(backend, one), encrypted(backend, other))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aes::Aes128Enc;
+
+    /// NIST SP 800-38C, example 3: the one with our 12-byte nonce (RFC 3610's have 13).
+    #[test]
+    fn example_of_sp_800_38c() {
+        let cipher = Aes128Enc::new(&core::array::from_fn::<u8, 16, _>(|i| 0x40 + i as u8).into());
+        let nonce = core::array::from_fn(|i| 0x10 + i as u8);
+        let header: [u8; 20] = core::array::from_fn(|i| i as u8);
+        let plain: [u8; 24] = core::array::from_fn(|i| 0x20 + i as u8);
+        let mut content = plain;
+        let tag = run(&cipher, &nonce, 8, &header, Direction::Encrypt, &mut content);
+        let expected = [
+            0xe3, 0xb2, 0x01, 0xa9, 0xf5, 0xb7, 0x1a, 0x7a, 0x9b, 0x1c, 0xea, 0xec, 0xcd, 0x97,
+            0xe7, 0x0b, 0x61, 0x76, 0xaa, 0xd9, 0xa4, 0x42, 0x8a, 0xa5,
+        ];
+        assert_eq!(content, expected);
+        assert_eq!(tag[..8], [0x48, 0x43, 0x92, 0xfb, 0xc1, 0xb0, 0x99, 0x51]);
+        assert_eq!(run(&cipher, &nonce, 8, &header, Direction::Decrypt, &mut content), tag);
+        assert_eq!(content, plain);
+    }
+}

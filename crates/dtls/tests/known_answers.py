@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""The second implementation behind crypto/suites/known_answer.rs, crypto/group.rs
+and the vectors of tests/schedule.rs. Needs the `cryptography` package; prints hex."""
+
+import hashlib
+import hmac
+import struct
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
+
+SECRET = bytes(range(32))
+NUMBER = 5
+HEADER = bytes.fromhex("2305")
+PLAIN = b"0123456789\x17"
+AGGREGATED = b"\x170123456789"
+SAMPLE = bytes(range(16))
+CONTEXT = bytes.fromhex("011000")
+
+
+def extract(salt, ikm):
+    return hmac.new(salt, ikm, hashlib.sha256).digest()
+
+
+def expand_label(secret, label, context, length):
+    label = b"dtls13" + label
+    info = struct.pack(">H", length) + bytes([len(label)]) + label
+    info += bytes([len(context)]) + context
+    out, block, i = b"", b"", 1
+    while len(out) < length:
+        block = hmac.new(secret, block + info + bytes([i]), hashlib.sha256).digest()
+        out, i = out + block, i + 1
+    return out[:length]
+
+
+def aes(key, block):
+    return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(block)
+
+
+def chacha(key, nonce, length):
+    return Cipher(algorithms.ChaCha20(key, nonce), None).encryptor().update(bytes(length))
+
+
+def xor(a, b):
+    return bytes(p ^ q for p, q in zip(a, b))
+
+
+def keys(key_len, context):
+    """key, nonce of record NUMBER, record number key."""
+    key, iv, sn = (
+        expand_label(SECRET, label, context, length)
+        for label, length in ((b"key", key_len), (b"iv", 12), (b"sn", key_len))
+    )
+    return key, xor(iv, bytes(4) + struct.pack(">Q", NUMBER)), sn
+
+
+def ctr(key, nonce, data):
+    blocks = range((len(data) + 15) // 16)
+    return xor(data, b"".join(aes(key, nonce + struct.pack(">I", j)) for j in blocks))
+
+
+def lightmac_state(key, message):
+    state, counter = bytes(16), 1
+    while len(message) >= 14:
+        state = xor(state, aes(key, struct.pack(">H", counter) + message[:14]))
+        message, counter = message[14:], counter + 1
+    return xor(state, (message + b"\x80").ljust(16, b"\0"))
+
+
+def suites():
+    for name, length, aead in (
+        ("AES_128_GCM", 16, AESGCM),
+        ("CHACHA20_POLY1305", 32, ChaCha20Poly1305),
+        ("AES_128_CCM", 16, lambda key: AESCCM(key, 16)),
+        ("AES_128_CCM_8", 16, lambda key: AESCCM(key, 8)),
+    ):
+        key, nonce, sn = keys(length, b"")
+        sealed = aead(key).encrypt(nonce, PLAIN, HEADER)
+        mask = chacha(sn, SAMPLE, 2) if length == 32 else aes(sn, SAMPLE)[:2]
+        print(name, sealed.hex(), mask.hex())
+    key, nonce, sn = keys(16, CONTEXT)
+    sealed = AESCCM(key, 16).encrypt(nonce, AGGREGATED, HEADER)
+    content, tag = sealed[:-16], sealed[-16:]
+    blocks = [aes(expand_label(SECRET, b"agg x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255)]
+    print("AES_128_CCM aggregated", content.hex(), tag.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
+    for context, content in ((bytes(3), PLAIN), (CONTEXT, AGGREGATED)):
+        key, nonce, sn = keys(16, context)
+        content = ctr(key, nonce, content)
+        message = struct.pack(">Q", NUMBER)[2:] + bytes([len(HEADER)]) + HEADER + content
+        state = lightmac_state(expand_label(SECRET, b"lm1", context, 16), message)
+        blocks = [aes(expand_label(SECRET, b"lm2", context + bytes([i]), 16), state) for i in (0, 1, 2, 255)]
+        print("AES_128_CTR_LIGHTMAC", context.hex(), content.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
+
+
+def groups():
+    # ChaCha20Rng seeded with 32 bytes of 7: two private keys.
+    stream = chacha(bytes([7] * 32), bytes(16), 64)
+    one, other = (x25519.X25519PrivateKey.from_private_bytes(k) for k in (stream[:32], stream[32:]))
+    raw = (serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    print("x25519", *[k.public_key().public_bytes(*raw).hex() for k in (one, other)], one.exchange(other.public_key()).hex())
+    one, other = (ec.derive_private_key(int.from_bytes(k, "big"), ec.SECP256R1()) for k in (stream[:32], stream[32:]))
+    point = (serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+    print("secp256r1", *[k.public_key().public_bytes(*point).hex() for k in (one, other)], one.exchange(ec.ECDH(), other.public_key()).hex())
+
+
+def schedule():
+    empty = hashlib.sha256(b"").digest()
+    hashes = [bytes([i] * 32) for i in (1, 2, 3)]
+
+    def chain(psk, shared):
+        early = extract(bytes(32), psk)
+        binders = [expand_label(expand_label(early, label, empty, 32), b"finished", b"", 32) for label in (b"ext binder", b"res binder")]
+        handshake = extract(expand_label(early, b"derived", empty, 32), shared)
+        master = extract(expand_label(handshake, b"derived", empty, 32), bytes(32))
+        client = expand_label(master, b"c ap traffic", hashes[1], 32)
+        exporter = expand_label(master, b"exp master", hashes[1], 32)
+        exporter = expand_label(exporter, b"EXPORTER-x", empty, 32)
+        return [
+            *[hmac.new(key, hashes[0], hashlib.sha256).digest() for key in binders],
+            expand_label(handshake, b"c hs traffic", hashes[0], 32),
+            expand_label(handshake, b"s hs traffic", hashes[0], 32),
+            client,
+            expand_label(master, b"s ap traffic", hashes[1], 32),
+            expand_label(client, b"traffic upd", b"", 32),
+            hmac.new(expand_label(client, b"finished", b"", 32), hashes[2], hashlib.sha256).digest(),
+            expand_label(exporter, b"exporter", hashlib.sha256(b"context").digest(), 20),
+            expand_label(expand_label(master, b"res master", hashes[2], 32), b"resumption", b"\x01\x02", 32),
+        ]
+
+    for name, psk, shared in (("psk_ke", b"secret", bytes(32)), ("ecdhe", bytes(32), bytes([9] * 32))):
+        for value in chain(psk, shared):
+            print(name, value.hex())
+
+
+suites()
+groups()
+schedule()

@@ -1,0 +1,242 @@
+//! Every suite through its public door: what is sealed opens, what is changed
+//! does not, and the constructions agree with other people's.
+
+use aes::Aes128;
+use ccm::aead::{AeadInOut, KeyInit};
+use ccm::consts::{U8, U12, U16};
+use dtls::crypto::rustcrypto::{
+    AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, CHACHA20_POLY1305, PROVIDER,
+};
+use dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, TrafficSecret};
+use proptest::prelude::*;
+
+const SUITES: [&CipherSuite; 5] =
+    [&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM, &AES_128_CCM_8, &AES_128_CTR_LIGHTMAC];
+const CONTEXT: [u8; 3] = [1, 16, 0];
+
+fn aggregated(suite: &CipherSuite, secret: [u8; 32], context: [u8; 3]) -> Box<dyn PrfProtection> {
+    match suite.keying {
+        Keying::Prf { aggregated, .. } => aggregated(&TrafficSecret::new(secret), context),
+        Keying::Aead(_) => panic!("{} has no aggregated tags", suite.name),
+    }
+}
+
+/// What `ccm`, an independent crate, makes of a record.
+fn reference_ccm(
+    secret: &TrafficSecret,
+    context: &[u8],
+    tag_len: usize,
+    record: Record<'_>,
+    content: &mut [u8],
+) -> Vec<u8> {
+    let (mut key, mut nonce) = ([0; 16], [0; 12]);
+    secret.expand("key", context, &mut key);
+    secret.expand("iv", context, &mut nonce);
+    let number = record.number.to_be_bytes();
+    nonce[4..].iter_mut().zip(number).for_each(|(byte, n)| *byte ^= n);
+    if tag_len == 8 {
+        let aead = ccm::Ccm::<Aes128, U8, U12>::new(&key.into());
+        let tag = aead.encrypt_inout_detached(&nonce.into(), record.header, content.into());
+        tag.unwrap().to_vec()
+    } else {
+        let aead = ccm::Ccm::<Aes128, U16, U12>::new(&key.into());
+        let tag = aead.encrypt_inout_detached(&nonce.into(), record.header, content.into());
+        tag.unwrap().to_vec()
+    }
+}
+
+#[test]
+fn the_short_tag_is_in_no_default() {
+    assert!(PROVIDER.suites.iter().all(|suite| suite.tag_len == 16));
+    assert!(matches!(AES_128_CCM_8.keying, Keying::Aead(_)), "short tags are never aggregated");
+}
+
+#[test]
+fn the_self_test_notices_a_wrong_suite() {
+    use dtls::crypto::{KnownAnswer, Provider, SelfTestFailed};
+    static WRONG: CipherSuite = CipherSuite {
+        id: AES_128_GCM.id,
+        name: "wrong",
+        tag_len: 16,
+        limits: AES_128_GCM.limits,
+        keying: Keying::Aead(|secret| {
+            let mut other = [0; 32];
+            secret.expand("other", &[], &mut other);
+            AES_128_GCM.keying.plain(&TrafficSecret::new(other))
+        }),
+        known_answer: KnownAnswer::AES_128_GCM,
+    };
+    static BROKEN: Provider = Provider { suites: &[&WRONG], ..PROVIDER };
+    assert_eq!(BROKEN.self_test(), Err(SelfTestFailed("wrong")));
+    assert_eq!(PROVIDER.self_test(), Ok(()));
+}
+
+#[test]
+fn bodies_end_where_their_tags_begin() {
+    for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+        let keys = aggregated(suite, [3; 32], CONTEXT);
+        let record = Record { number: 1, header: &[0x2f] };
+        let seal = |content_type: u8| {
+            let mut content = [content_type];
+            let _ = keys.seal(record, &mut content);
+            content[0]
+        };
+        // (type, bytes behind the type, length of the aggregate, content length found)
+        let cases = [
+            (23, 0, 0, Some(1)),
+            (23, 0, 1, None),
+            (23, 4, 4, Some(1)),
+            (23, 3, 4, None),
+            (22, 15, 0, None),
+            (22, 16, 0, Some(1)),
+            (22, 19, 4, None),
+            (22, 20, 4, Some(1)),
+            (23, 1 << 14, 0, Some((1 << 14) + 1)),
+            (23, (1 << 14) + 1, 0, None),
+            (23, 5, usize::MAX, None),
+            (22, 5, usize::MAX, None),
+        ];
+        for (content_type, rest, aggregate_len, expected) in cases {
+            let mut body = vec![0; 1 + rest];
+            body[0] = seal(content_type);
+            let opened = keys.open(record, &mut body, aggregate_len);
+            let found = opened.map(|opened| {
+                assert_eq!(opened.own_tag, content_type != 23);
+                opened.content_len
+            });
+            assert_eq!(found, expected, "{} {content_type} {rest} {aggregate_len}", suite.name);
+        }
+        assert!(keys.open(record, &mut [], 0).is_none());
+    }
+}
+
+#[test]
+fn parameters_bind_everything() {
+    for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+        let record = Record { number: 1, header: &[0x2f] };
+        let [a, b] = [[1, 16, 0], [1, 8, 0]].map(|context| {
+            let keys = aggregated(suite, [3; 32], context);
+            let mut content = *b"\x17content that is the same";
+            let state = keys.seal(record, &mut content);
+            (content, [0, 1, 2, 255].map(|i| keys.block(&state, i)), keys.mask(&[0; 16]))
+        });
+        assert_ne!(a.0, b.0);
+        assert!(a.1.iter().all(|block| !b.1.contains(block)));
+        assert_ne!(a.2, b.2);
+    }
+}
+
+proptest! {
+    #[test]
+    fn ccm_agrees_with_another_crate(
+        secret in any::<[u8; 32]>(),
+        number in 0u64..1 << 48,
+        header in prop::collection::vec(any::<u8>(), 0..60),
+        content in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let secret = TrafficSecret::new(secret);
+        let record = Record { number, header: &header };
+        for suite in [&AES_128_CCM, &AES_128_CCM_8] {
+            let (mut ours, mut theirs) = (content.clone(), content.clone());
+            let mut tag = vec![0; suite.tag_len];
+            suite.keying.plain(&secret).seal(record, &mut ours, &mut tag);
+            let expected = reference_ccm(&secret, &[], suite.tag_len, record, &mut theirs);
+            prop_assert_eq!((&ours, &tag), (&theirs, &expected));
+        }
+    }
+
+    #[test]
+    fn aggregated_ccm_is_ccm_under_keys_of_its_own(
+        secret in any::<[u8; 32]>(),
+        number in 0u64..1 << 48,
+        content in prop::collection::vec(any::<u8>(), 1..200),
+    ) {
+        let record = Record { number, header: &[0x2f, 1, 2] };
+        let (mut ours, mut theirs) = (content.clone(), content);
+        let keys = aggregated(&AES_128_CCM, secret, CONTEXT);
+        let state = keys.seal(record, &mut ours);
+        let tag = reference_ccm(&TrafficSecret::new(secret), &CONTEXT, 16, record, &mut theirs);
+        prop_assert_eq!(&ours, &theirs);
+        prop_assert_eq!(keys.block(&state, 0).to_vec(), tag);
+    }
+
+    /// One changed bit anywhere is noticed, and an unchanged record opens.
+    #[test]
+    fn plain_tags_cover_everything(
+        secret in any::<[u8; 32]>(),
+        number in 0u64..1 << 48,
+        header in prop::collection::vec(any::<u8>(), 1..40),
+        content in prop::collection::vec(any::<u8>(), 0..300),
+        flip in any::<prop::sample::Index>(),
+    ) {
+        for suite in SUITES {
+            let keys = suite.keying.plain(&TrafficSecret::new(secret));
+            let mut sealed = content.clone();
+            let mut tag = vec![0; suite.tag_len];
+            let record = Record { number, header: &header };
+            keys.seal(record, &mut sealed, &mut tag);
+
+            let mut opened = sealed.clone();
+            prop_assert!(keys.open(record, &mut opened, &tag).is_ok());
+            prop_assert_eq!(&opened, &content);
+            for bad in [&tag[..suite.tag_len - 1], &[], &[&tag[..], &[0]].concat()] {
+                let result = keys.open(record, &mut sealed.clone(), bad);
+                prop_assert!(result.is_err(), "{}: tag of {} bytes", suite.name, bad.len());
+            }
+
+            // number ‖ header ‖ content ‖ tag, one bit of which is flipped.
+            let mut all = [&number.to_be_bytes()[2..], &header, &sealed, &tag].concat();
+            let bit = flip.index(all.len() * 8);
+            all[bit / 8] ^= 1 << (bit % 8);
+            let (number, rest) = all.split_at(6);
+            let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            let (header, rest) = rest.split_at(header.len());
+            let (content, tag) = rest.split_at(sealed.len());
+            let result = keys.open(Record { number, header }, &mut content.to_vec(), tag);
+            prop_assert!(result.is_err(), "{}: bit {bit}", suite.name);
+        }
+    }
+
+    /// A record opens to what was sealed, whatever stands behind it, and any
+    /// change of number, header or content changes every output block.
+    #[test]
+    fn aggregated_records_open(
+        secret in any::<[u8; 32]>(),
+        number in 0u64..1 << 48,
+        header in prop::collection::vec(any::<u8>(), 1..40),
+        content in prop::collection::vec(any::<u8>(), 1..300),
+        tags in prop::collection::vec(any::<u8>(), 0..64),
+        flip in any::<prop::sample::Index>(),
+    ) {
+        for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+            let keys = aggregated(suite, secret, CONTEXT);
+            let record = Record { number, header: &header };
+            let mut body = content.clone();
+            let state = keys.seal(record, &mut body);
+            let sealed = body.clone();
+            let own = if content[0] == 23 { &[][..] } else { &keys.block(&state, 0)[..] };
+            body.extend_from_slice(own);
+            body.extend_from_slice(&tags);
+            let opened = keys.open(record, &mut body, tags.len()).unwrap();
+            prop_assert_eq!(opened.content_len, content.len());
+            prop_assert_eq!(opened.own_tag, content[0] != 23);
+            prop_assert_eq!(&body, &[&content[..], own, &tags].concat());
+            let blocks = [0, 1, 2, 255].map(|i| keys.block(&state, i));
+            prop_assert_eq!(blocks, [0, 1, 2, 255].map(|i| keys.block(&opened.state, i)));
+            prop_assert!((0..4).all(|i| !blocks[i + 1..].contains(&blocks[i])));
+
+            let mut all = [&number.to_be_bytes()[2..], &header, &sealed].concat();
+            let bit = flip.index(all.len() * 8);
+            all[bit / 8] ^= 1 << (bit % 8);
+            let (number, rest) = all.split_at(6);
+            let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            let (header, body) = rest.split_at(header.len());
+            let mut body = body.to_vec();
+            // A changed type may move the content's end; `None` is no forgery either.
+            if let Some(opened) = keys.open(Record { number, header }, &mut body, 0) {
+                let changed = [0, 1, 2, 255].map(|i| keys.block(&opened.state, i));
+                prop_assert!(blocks.iter().zip(&changed).all(|(a, b)| a != b), "bit {bit}");
+            }
+        }
+    }
+}
