@@ -85,6 +85,11 @@ def suites():
     content, tag = sealed[:-16], sealed[-16:]
     blocks = [aes(expand_label(SECRET, b"agg x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255)]
     print("AES_128_CCM aggregated", content.hex(), tag.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
+    key, iv, sn = (expand_label(SECRET, b"dangerous " + l, CONTEXT, n) for l, n in ((b"key", 16), (b"iv", 12), (b"sn", 16)))
+    sealed = AESGCM(key).encrypt(xor(iv, bytes(4) + struct.pack(">Q", NUMBER)), AGGREGATED, HEADER)
+    content, tag = sealed[:-16], sealed[-16:]
+    blocks = [aes(expand_label(SECRET, b"dangerous x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255)]
+    print("DANGEROUS_GCM aggregated", content.hex(), tag.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
     for context, content in ((bytes(3), PLAIN), (CONTEXT, AGGREGATED)):
         key, nonce, sn = keys(16, context)
         content = ctr(key, nonce, content)

@@ -8,8 +8,11 @@
 //! - [`transcript`]: the hash it is bound to;
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
 //! - [`suites`]: the constructions, generic over the block cipher where they are ours;
-//! - [`rustcrypto`]: the portable provider (feature `rustcrypto`).
+//! - [`rustcrypto`]: the portable provider (feature `rustcrypto`);
+//! - `dangerous`: what must not be used, to show why (feature `dangerous-gcm-aggregation`).
 
+#[cfg(feature = "dangerous-gcm-aggregation")]
+pub mod dangerous;
 pub mod group;
 #[cfg(feature = "rustcrypto")]
 pub mod groups;

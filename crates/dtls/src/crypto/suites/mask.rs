@@ -19,7 +19,11 @@ pub struct BlockMask<C>(C);
 impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask<C> {
     /// Derives "sn" under `context`.
     pub fn new(secret: &TrafficSecret, context: &[u8]) -> Self {
-        Self(keyed(secret, "sn", context))
+        Self::labelled(secret, "sn", context)
+    }
+
+    pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
+        Self(keyed(secret, label, context))
     }
 
     /// The mask for `sample`.

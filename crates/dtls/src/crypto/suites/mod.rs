@@ -19,4 +19,4 @@ pub mod known_answer;
 pub mod lightmac;
 pub mod mask;
 pub mod nonce;
-mod outputs;
+pub(crate) mod outputs;

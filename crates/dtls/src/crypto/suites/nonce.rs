@@ -10,8 +10,12 @@ pub struct Iv([u8; 12]);
 impl Iv {
     /// Derives "iv" under `context`.
     pub fn new(secret: &TrafficSecret, context: &[u8]) -> Self {
+        Self::labelled(secret, "iv", context)
+    }
+
+    pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
         let mut iv = [0; 12];
-        secret.expand("iv", context, &mut iv);
+        secret.expand(label, context, &mut iv);
         Self(iv)
     }
 

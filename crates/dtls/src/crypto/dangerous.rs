@@ -1,0 +1,115 @@
+//! AES-GCM with aggregated tags: **broken**, and here to show it.
+//!
+//! GHASH is linear, so the tags of two records cancel in an XOR: who flips the
+//! same bits at the same place of two records of one length, or swaps their
+//! bodies, changes nothing in an aggregate over both. No key is needed; the
+//! forgery is a test (`tests/dangerous.rs`).
+//!
+//! Behind the feature `dangerous-gcm-aggregation`, in no provider, and under
+//! key labels of its own, so that no key of a sound suite ever serves it.
+
+use super::suites::gcm::Gcm;
+use super::suites::known_answer::{AggregatedAnswer, KnownAnswer};
+use super::suites::mask::{BlockMask, keyed};
+use super::suites::nonce::Iv;
+use super::suites::outputs::{Outputs, open_content_first};
+use super::{
+    Block, CipherSuite, CipherSuiteId, Keying, Limits, Opened, Prf, PrfProtection, PrfState,
+    Record, TrafficSecret,
+};
+use aes::Aes128Enc;
+use aes_gcm::AesGcm;
+use aes_gcm::aead::AeadInOut;
+use alloc::boxed::Box;
+use cipher::consts::U12;
+
+/// AES-128-GCM whose tags are aggregated, as the MAC aggregation paper
+/// evaluates it. Forgeable: for experiments alone.
+pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
+    id: CipherSuiteId(0xff7f),
+    name: "DANGEROUS_AES_128_GCM_AGGREGATED",
+    tag_len: 16,
+    limits: Limits::GCM,
+    keying: Keying::Prf { plain: Gcm::<Aes128Enc>::protection, aggregated: AggregatedGcm::keys },
+    known_answer: KnownAnswer {
+        aggregated: Some(AggregatedAnswer {
+            content: [0xdf, 0xf9, 0xae, 0x8c, 0xd5, 0x0c, 0xa6, 0xca, 0xfd, 0x5b, 0x05],
+            blocks: [
+                [
+                    0x11, 0x51, 0x4e, 0x86, 0x93, 0x44, 0x52, 0xee, 0x4d, 0x00, 0x78, 0x30, 0x65,
+                    0x93, 0x95, 0x01,
+                ],
+                [
+                    0xc2, 0xc9, 0x14, 0x1f, 0x49, 0xe8, 0xff, 0xb9, 0xd7, 0x71, 0x16, 0xb3, 0x08,
+                    0xca, 0x81, 0xf5,
+                ],
+                [
+                    0x8b, 0xa7, 0xfb, 0x2c, 0x6c, 0x63, 0x3b, 0xf3, 0x0a, 0x7d, 0xc6, 0xaa, 0xf0,
+                    0x47, 0xb8, 0x1f,
+                ],
+                [
+                    0xc9, 0x06, 0x60, 0x2b, 0x4b, 0xed, 0x3c, 0x0a, 0xd6, 0xb3, 0xaa, 0x4b, 0x5e,
+                    0x0a, 0x3c, 0xd3,
+                ],
+            ],
+            mask: [0x94, 0x51],
+        }),
+        ..KnownAnswer::AES_128_GCM
+    },
+};
+
+struct AggregatedGcm {
+    aead: AesGcm<Aes128Enc, U12>,
+    iv: Iv,
+    extended: Outputs<Aes128Enc, 3>,
+    mask: BlockMask<Aes128Enc>,
+}
+
+impl AggregatedGcm {
+    fn keys(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
+        Box::new(Self {
+            aead: AesGcm::from(keyed::<Aes128Enc>(secret, "dangerous key", &context)),
+            iv: Iv::labelled(secret, "dangerous iv", &context),
+            extended: Outputs::new(secret, "dangerous x", context, [1, 2, 255]),
+            mask: BlockMask::labelled(secret, "dangerous sn", &context),
+        })
+    }
+
+    /// Encrypts, which in counter mode also decrypts; the tag is that of the result.
+    fn run(&self, record: Record<'_>, content: &mut [u8]) -> Block {
+        self.aead
+            .encrypt_inout_detached(
+                &self.iv.nonce(record.number).into(),
+                record.header,
+                content.into(),
+            )
+            .expect("a record is far below the 2^36 bytes of GCM")
+            .into()
+    }
+}
+
+impl Prf for AggregatedGcm {
+    fn block(&self, state: &PrfState, index: u8) -> Block {
+        if index == 0 { *state.as_bytes() } else { self.extended.block(state.as_bytes(), index) }
+    }
+}
+
+impl PrfProtection for AggregatedGcm {
+    fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState {
+        self.run(record, content).into()
+    }
+
+    fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
+        let mut first = [*body.first()?];
+        self.run(record, &mut first);
+        let (content, own_tag) = open_content_first(first[0], body, aggregate_len)?;
+        self.run(record, content);
+        let state = self.run(record, content).into();
+        self.run(record, content);
+        Some(Opened { content_len: content.len(), own_tag, state })
+    }
+
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask.mask(sample)
+    }
+}
