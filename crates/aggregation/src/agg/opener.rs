@@ -438,6 +438,8 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn settle(&mut self, start: u64) {
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
+            let end = start + self.n;
+            self.forget_closings(|closing| (start..end).contains(&closing.first));
             for number in start..start + self.n {
                 let place = *self.number(number);
                 self.number_mut(number).count = 0;
@@ -505,8 +507,12 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         if used {
             self.floor = self.floor.max(base);
         }
+        self.forget_closings(|closing| closing.first < base);
+    }
+
+    fn forget_closings(&mut self, which: impl Fn(&ClosingTag) -> bool) {
         for place in &mut self.closings {
-            if place.is_some_and(|closing| closing.first < base) {
+            if place.as_ref().is_some_and(&which) {
                 *place = None;
             }
         }
