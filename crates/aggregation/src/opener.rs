@@ -22,9 +22,8 @@ use core::fmt;
 /// come in ascending order (batches may overlap); what is verified was sealed, but
 /// for a chance of 2^-96 a check under injection and 2^-128 without.
 ///
-/// Memory is fixed: 1 KiB for numbers and 80 bytes for each of `CANDIDATES`, at most
-/// 255, about 8.5 KiB as it stands. When candidates run out, the one with the
-/// highest number goes.
+/// Memory is fixed: 1.5 KiB and 64 bytes for each of `CANDIDATES`, at most 255, so at most
+/// 7.5 KiB as it stands. When candidates run out, the one with the highest number goes.
 #[derive(Clone, Debug)]
 pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
     inner: Inner<CANDIDATES>,

@@ -7,8 +7,9 @@ use core::fmt;
 
 /// Blocks in flight within one message: fills AES-NI and NEON pipelines.
 pub(crate) const LANES: usize = 8;
-/// Blocks in flight within a batch: one full call of the widest AES backend (VAES-512).
-const BATCH_LANES: usize = 64;
+/// Blocks in flight within a batch or a long message: one full call of the widest AES
+/// backend (VAES-512).
+const WIDE_LANES: usize = 64;
 
 /// Computes V, the n-bit state that the last cipher call turns into a tag.
 ///
@@ -55,8 +56,18 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
     /// # Errors
     /// When the message is longer than [`max_message_bits`](Self::max_message_bits).
     pub fn hash_parts(&self, parts: &[&[u8]]) -> Result<Block<C>, MessageTooLong> {
-        self.check_length(parts.iter().map(|part| part.len() as u128).sum())?;
-        let mut pipeline = Pipeline::<C::BlockSize, LANES>::new(self.counter_bits);
+        let bytes = parts.iter().map(|part| part.len() as u128).sum();
+        self.check_length(bytes)?;
+        // A call of the cipher has its fixed price, and so has a wide pipeline.
+        if bytes <= (LANES * C::block_size()) as u128 {
+            Ok(self.sum_parts::<LANES>(parts))
+        } else {
+            Ok(self.sum_parts::<WIDE_LANES>(parts))
+        }
+    }
+
+    fn sum_parts<const L: usize>(&self, parts: &[&[u8]]) -> Block<C> {
+        let mut pipeline = Pipeline::<C::BlockSize, L>::new(self.counter_bits);
         let mut state = [Block::<C>::default()];
         for part in parts {
             pipeline.absorb(&self.cipher, &mut state, part);
@@ -64,7 +75,7 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         pipeline.finish(&mut state);
         pipeline.flush(&self.cipher, &mut state);
         let [state] = state;
-        Ok(state)
+        state
     }
 
     /// V of each of `messages`, into `states` of the same length.
@@ -86,7 +97,7 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         for message in messages {
             self.check_length(message.len() as u128)?;
         }
-        let mut pipeline = Pipeline::<C::BlockSize, BATCH_LANES>::new(self.counter_bits);
+        let mut pipeline = Pipeline::<C::BlockSize, WIDE_LANES>::new(self.counter_bits);
         // Owners are 32-bit: a longer batch is cut, which changes no result.
         for (messages, states) in
             messages.chunks(u32::MAX as usize).zip(states.chunks_mut(u32::MAX as usize))

@@ -48,6 +48,11 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
 
     fn next_lane(&mut self) {
         self.counter = self.counter.wrapping_add(1);
+        self.begin_lane();
+    }
+
+    /// Writes the counter into the lane under construction, zeros behind.
+    fn begin_lane(&mut self) {
         self.filled = self.counter_bits;
         // Left-aligned in 128 bits; the bits above s, set only for the last
         // counter 2^s, fall off.
@@ -67,6 +72,10 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
             return;
         }
         while !data.is_empty() {
+            if self.filled == self.counter_bits && data.len() >= N::USIZE {
+                data = self.absorb_blocks(cipher, states, data);
+                continue;
+            }
             let at = self.filled as usize / 8;
             let (now, later) = data.split_at(data.len().min(N::USIZE - at));
             self.lanes[self.queued][at..at + now.len()].copy_from_slice(now);
@@ -74,6 +83,37 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
             self.complete_if_full(cipher, states);
             data = later;
         }
+    }
+
+    /// Adds whole blocks' shares from the front of `data`, met at a block's start, while it
+    /// holds N bytes or more; returns what is left.
+    fn absorb_blocks<'a, C>(
+        &mut self,
+        cipher: &C,
+        states: &mut [Array<u8, N>],
+        mut data: &'a [u8],
+    ) -> &'a [u8]
+    where
+        C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
+    {
+        let step = N::USIZE - self.counter_bits as usize / 8;
+        while data.len() >= N::USIZE {
+            // A load of fixed length and a shift are cheaper than a copy of variable length.
+            let mut wide = [0; 16];
+            wide[..N::USIZE].copy_from_slice(&data[..N::USIZE]);
+            let lead = u128::from(self.counter) << (128 - self.counter_bits);
+            let block = (lead | u128::from_be_bytes(wide) >> self.counter_bits).to_be_bytes();
+            self.lanes[self.queued].copy_from_slice(&block[..N::USIZE]);
+            self.owners[self.queued] = self.owner;
+            self.counter = self.counter.wrapping_add(1);
+            self.queued += 1;
+            if self.queued == LANES {
+                self.flush(cipher, states);
+            }
+            data = &data[step..];
+        }
+        self.begin_lane();
+        data
     }
 
     /// Adds the leading `count` bits of `bits`, at most 8.
@@ -127,10 +167,17 @@ impl<N: ArraySize, const LANES: usize> Pipeline<N, LANES> {
     where
         C: BlockCipherEncrypt + BlockSizeUser<BlockSize = N>,
     {
-        let lanes = &mut self.lanes[..self.queued];
-        cipher.encrypt_blocks(lanes);
-        for (lane, &owner) in lanes.iter().zip(&self.owners) {
-            xor(&mut states[owner as usize], lane);
+        cipher.encrypt_blocks(&mut self.lanes[..self.queued]);
+        let mut lanes = &self.lanes[..self.queued];
+        // Sums are made outside the states, so that they need not pass through memory.
+        for run in self.owners[..self.queued].chunk_by(|a, b| a == b) {
+            let (mine, others) = lanes.split_at(run.len());
+            let mut sum = Array::<u8, N>::default();
+            for lane in mine {
+                xor(&mut sum, lane);
+            }
+            xor(&mut states[run[0] as usize], &sum);
+            lanes = others;
         }
         self.queued = 0;
     }

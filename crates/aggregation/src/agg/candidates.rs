@@ -27,14 +27,16 @@ pub(crate) struct Candidate {
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize> {
     places: [Option<Candidate>; N],
-    /// Candidates with an untold outcome.
+    /// Candidates with an untold outcome, in the order of telling: verified ones first,
+    /// then ascending. Only the first `untold` are in use.
+    order: [Handle; N],
     untold: usize,
 }
 
 impl<const N: usize> Pool<N> {
     pub(crate) fn new() -> Self {
         const { assert!(N > 0 && N <= Handle::MAX as usize) };
-        Self { places: [const { None }; N], untold: 0 }
+        Self { places: [const { None }; N], order: [0; N], untold: 0 }
     }
 
     /// Adds an undecided candidate, if there is room.
@@ -85,8 +87,7 @@ impl<const N: usize> Pool<N> {
         let news = candidate.open && candidate.slot.is_some();
         candidate.open = false;
         if news {
-            candidate.untold = Some(Outcome::Verified);
-            self.untold += 1;
+            self.tell(handle, Outcome::Verified);
         }
         news
     }
@@ -99,8 +100,7 @@ impl<const N: usize> Pool<N> {
         candidate.open = false;
         candidate.needed = false;
         if news {
-            candidate.untold = Some(Outcome::Dropped(reason));
-            self.untold += 1;
+            self.tell(handle, Outcome::Dropped(reason));
         } else if candidate.untold.is_none() {
             self.places[usize::from(handle)] = None;
         }
@@ -112,25 +112,32 @@ impl<const N: usize> Pool<N> {
         self.places[usize::from(handle)].take().and_then(|candidate| candidate.slot)
     }
 
-    /// The next untold outcome: verified ones first, then ascending.
+    /// The next untold outcome.
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
-        if self.untold == 0 {
-            return None;
-        }
-        let untold = self
-            .places
-            .iter_mut()
-            .filter(|place| place.as_ref().is_some_and(|candidate| candidate.untold.is_some()));
-        let place = untold.min_by_key(|place| {
-            place.as_ref().map(|c| (c.untold != Some(Outcome::Verified), c.number))
-        })?;
-        let candidate = place.as_mut()?;
+        let handle = *self.order[..self.untold].first()?;
+        self.order[..self.untold].rotate_left(1);
+        self.untold -= 1;
+        let candidate = self.get_mut(handle);
         let (number, slot) = (candidate.number, candidate.slot?);
         let outcome = candidate.untold.take()?;
         if !candidate.needed {
-            *place = None;
+            self.places[usize::from(handle)] = None;
         }
-        self.untold -= 1;
         Some(Verdict { slot, number, outcome })
+    }
+
+    /// Queues an outcome. Outcomes come nearly in order, so the search is short.
+    fn tell(&mut self, handle: Handle, outcome: Outcome) {
+        self.get_mut(handle).untold = Some(outcome);
+        let key =
+            |candidate: &Candidate| (candidate.untold != Some(Outcome::Verified), candidate.number);
+        let new = key(self.get(handle));
+        let mut at = self.untold;
+        while at > 0 && key(self.get(self.order[at - 1])) > new {
+            at -= 1;
+        }
+        self.order[at..=self.untold].rotate_right(1);
+        self.order[at] = handle;
+        self.untold += 1;
     }
 }

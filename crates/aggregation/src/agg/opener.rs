@@ -318,9 +318,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn decidable(&self, number: u64) -> bool {
         self.complete(self.set_start(number), self.n)
             || self.closings.iter().flatten().any(|closing| {
-                number >= closing.first
-                    && number - closing.first < u64::from(closing.count)
-                    && self.complete(closing.first, closing.count.into())
+                covers(closing, number) && self.complete(closing.first, closing.count.into())
             })
     }
 
@@ -361,22 +359,17 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let mut highest = None;
         for i in 0..CLOSINGS {
             let Some(closing) = self.closings[i] else { continue };
-            if self.set_start(closing.first) != start {
+            if !covers(&closing, number) {
                 continue;
             }
             let (first, count) = (closing.first, u64::from(closing.count));
-            let all = first..first + count;
-            if all.clone().all(|number| self.number(number).verified) {
+            let share = |pool: &Pool<CANDIDATES>, handle| {
+                u128::from_be_bytes(prf.block(&pool.get(handle).state, CLOSING_BLOCK))
+            };
+            let target = u128::from_be_bytes(closing.tag);
+            if self.complete(first, count) && self.check_range(first, count, target, share) {
                 self.closings[i] = None;
-            } else if self.complete(first, count) {
-                let share = |c: &PrfState| u128::from_be_bytes(prf.block(c, CLOSING_BLOCK));
-                let target = u128::from_be_bytes(closing.tag);
-                if self.check_range(first, count, target, |pool, handle| {
-                    share(&pool.get(handle).state)
-                }) {
-                    self.closings[i] = None;
-                    highest = highest.max(Some(first + count - 1));
-                }
+                highest = highest.max(Some(first + count - 1));
             }
         }
         if self.complete(start, self.n)
@@ -439,7 +432,9 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         if self.is_verified(start) {
             self.counters.sets_verified += 1;
             let end = start + self.n;
-            self.forget_closings(|closing| (start..end).contains(&closing.first));
+            for place in &mut self.closings {
+                *place = place.filter(|closing| !(start..end).contains(&closing.first));
+            }
             for number in start..start + self.n {
                 let place = *self.number(number);
                 self.number_mut(number).count = 0;
@@ -507,16 +502,11 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         if used {
             self.floor = self.floor.max(base);
         }
-        self.forget_closings(|closing| closing.first < base);
     }
+}
 
-    fn forget_closings(&mut self, which: impl Fn(&ClosingTag) -> bool) {
-        for place in &mut self.closings {
-            if place.as_ref().is_some_and(&which) {
-                *place = None;
-            }
-        }
-    }
+fn covers(closing: &ClosingTag, number: u64) -> bool {
+    number >= closing.first && number - closing.first < u64::from(closing.count)
 }
 
 impl<const CANDIDATES: usize> fmt::Debug for AggOpener<CANDIDATES> {
