@@ -1,0 +1,90 @@
+//! What one record and one key exchange cost under each provider, on one core.
+//!
+//! `cargo bench -p dtls-aws-lc [-- FILTER]`; each line is the best of 15 runs,
+//! in nanoseconds, of both ends' work: sealed and opened, or started and completed.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use dtls::crypto::{Keying, Provider, Record, TrafficSecret, rustcrypto};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use vocabulary::Random;
+
+const RUNS: usize = 15;
+const RUN: Duration = Duration::from_millis(10);
+const SIZES: [usize; 4] = [16, 64, 256, 1200];
+/// A unified header with a 16-bit number and a length.
+const HEADER: [u8; 5] = [0x2f, 0, 1, 0, 17];
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    for provider in [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER] {
+        records(provider, &filter);
+        exchanges(provider, &filter);
+    }
+}
+
+fn measure(filter: &str, name: &str, mut work: impl FnMut()) {
+    if !name.contains(filter) {
+        return;
+    }
+    let best = (0..RUNS).map(|_| {
+        let (start, mut done) = (Instant::now(), 0u32);
+        while start.elapsed() < RUN {
+            for _ in 0..64 {
+                work();
+            }
+            done += 64;
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(done)
+    });
+    println!("{name:64} {:10.0}", best.fold(f64::MAX, f64::min));
+}
+
+fn records(provider: &Provider, filter: &str) {
+    let secret = TrafficSecret::new([3; 32]);
+    for suite in provider.suites {
+        let name = format!("{} {}", provider.name, suite.name);
+        let keys = suite.keying.plain(&secret);
+        let mut number = 0;
+        for size in SIZES {
+            let mut content = vec![7; size + 1];
+            let mut tag = vec![0; suite.tag_len];
+            measure(filter, &format!("{name} {size}"), || {
+                number += 1;
+                let record = Record { number, header: &HEADER };
+                keys.seal(record, black_box(&mut content), &mut tag);
+                keys.open(record, black_box(&mut content), &tag).expect("just sealed");
+            });
+        }
+        measure(filter, &format!("{name} mask, twice"), || {
+            black_box((keys.mask(black_box(&[1; 16])), keys.mask(black_box(&[2; 16]))));
+        });
+        measure(filter, &format!("{name} keys of an epoch"), || {
+            black_box(suite.keying.plain(&secret));
+        });
+        let Keying::Prf { aggregated, .. } = suite.keying else { continue };
+        let keys = aggregated(&secret, [1, 16, 0]);
+        for size in SIZES {
+            let mut content = vec![23; size + 1];
+            measure(filter, &format!("{name} aggregated {size}"), || {
+                number += 1;
+                let record = Record { number, header: &HEADER };
+                let state = keys.seal(record, black_box(&mut content));
+                black_box(keys.block(&state, 0));
+                let opened = keys.open(record, black_box(&mut content), 0).expect("long enough");
+                black_box(keys.block(&opened.state, 0));
+            });
+        }
+    }
+}
+
+fn exchanges(provider: &Provider, filter: &str) {
+    let mut rng = Random::insecure(1);
+    for group in provider.groups {
+        let peer = group.start(&mut rng).public_key().to_vec();
+        measure(filter, &format!("{} {}", provider.name, group.name()), || {
+            group.start(&mut rng).complete(&peer).map(black_box).expect("a valid share");
+        });
+    }
+}
