@@ -1,10 +1,84 @@
-//! DTLS 1.3 and 1.2, sans I/O.
+//! DTLS 1.3 (RFC 9147), client and server, whose records can share
+//! authentication tags.
+//!
+//! A sans-I/O engine: no socket, no thread, no clock, no global. Datagrams,
+//! time and randomness come in; datagrams, events and deadlines go out
+//! (see [`vocabulary::engine`]). It needs `alloc`, not `std`.
+//!
+//! What there is: external PSKs with and without (EC)DHE, five cipher suites,
+//! stateless HelloRetryRequest, fragmentation and retransmission by ACK,
+//! KeyUpdate, key limits, and MAC aggregation negotiated by an extension. A
+//! peer that does not know the extension gets plain DTLS 1.3. What there is
+//! not yet: certificates, resumption, connection IDs, DTLS 1.2.
+//!
+//! # Example
+//!
+//! A client and a server in one process, agreeing on one tag for eight records:
+//!
+//! ```
+//! use dtls::{AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, ServerConfig};
+//! use std::sync::Arc;
+//! use vocabulary::{Engine, Instant, Output, Random};
+//!
+//! let psk = Psk::external(b"sensor 7", &[0x2a; 32])?;
+//! let mut client = ClientConfig::new(psk.clone())?;
+//! client.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//! let mut server = ServerConfig::new(Arc::new(psk))?;
+//! server.settings.aggregation = AggregationPolicy::both("agg:8".parse()?);
+//!
+//! let (here, there) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);
+//! let now = Instant::ZERO;
+//! let mut client = Connection::client(Arc::new(client), there, now, Random::insecure(1))?;
+//! let mut server = Endpoint::server(Arc::new(server), Random::insecure(2))?;
+//! for _ in 0..8 {
+//!     client.send(now, b"23.5 C")?;
+//! }
+//!
+//! let (mut buf, mut received) = ([0; 1500], 0);
+//! while received < 8 {
+//!     while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
+//!         server.handle_datagram(now, here, &mut payload.to_vec());
+//!     }
+//!     loop {
+//!         match server.poll_output(&mut buf) {
+//!             Output::Datagram { payload, .. } => {
+//!                 client.handle_datagram(now, there, &mut payload.to_vec());
+//!             }
+//!             Output::Event(event) => received += usize::from(matches!(event.event, Event::Data(_))),
+//!             Output::WakeAt(_) | Output::Idle => break,
+//!         }
+//!     }
+//!     while let Output::Event(_) = client.poll_output(&mut buf) {}
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-
 #[cfg(test)]
 extern crate std;
 
+pub mod codepoints;
+pub mod config;
+mod connection;
 pub mod crypto;
+mod endpoint;
+pub mod error;
+pub mod handshake;
+pub mod messages;
+pub mod record;
+pub mod stats;
+mod timer;
+pub mod tuning;
+
+pub use aggregation::Scheme;
+pub use config::{
+    AggregationPolicy, ClientConfig, CookiePolicy, KeyLog, Psk, PskStore, RecordNumbers,
+    ServerConfig, Settings,
+};
+pub use connection::{Connection, Event};
+pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
+pub use error::{CloseReason, ConfigError, Fault, SendError};
+pub use handshake::Negotiated;
+pub use stats::Stats;

@@ -1,0 +1,168 @@
+//! Numbers from the standards, and the private ones of ours, in one place.
+//!
+//! Our own tuning numbers are in [`crate::tuning`].
+
+/// Declares a newtype over an IANA registry's integer with named values.
+macro_rules! registry {
+    ($(#[$meta:meta])* $name:ident: $int:ty { $($(#[$vmeta:meta])* $value:ident = $number:expr),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            $($(#[$vmeta])* pub const $value: Self = Self($number);)*
+
+            /// The registered name, if this crate knows it.
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$value => Some(stringify!($value)),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => f.pad(name),
+                    None => write!(f, "{:#x}", self.0),
+                }
+            }
+        }
+    };
+}
+
+/// `legacy_version` of every DTLS 1.3 record and hello: that of DTLS 1.2 (RFC 9147, section 5.3).
+pub const LEGACY_VERSION: u16 = 0xfefd;
+/// DTLS 1.3 as it stands in `supported_versions` (RFC 9147, section 5.3).
+pub const DTLS_1_3: u16 = 0xfefc;
+
+/// `ServerHello.random` of a HelloRetryRequest: SHA-256 of that name (RFC 8446, section 4.1.3).
+pub const HELLO_RETRY_REQUEST_RANDOM: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// The largest content of one record in bytes (RFC 8446, section 5.1).
+pub const MAX_CONTENT: usize = 1 << 14;
+/// Record numbers are 48 bits wide; the last one ends the epoch (RFC 9147, section 4.2.1).
+pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
+
+registry! {
+    /// A record's content type (RFC 8446, section 5.1; RFC 9147, section 4.1).
+    ContentType: u8 {
+        /// Warnings, errors and the end of an association.
+        ALERT = 21,
+        /// Handshake messages.
+        HANDSHAKE = 22,
+        /// What the application sends.
+        APPLICATION_DATA = 23,
+        /// Acknowledged record numbers (RFC 9147, section 7).
+        ACK = 26,
+        /// Private use: a closing tag over the records of an unfinished aggregate.
+        AGGREGATE_TAG = 0xe0,
+        /// Private use: the loss a receiver of aggregated records observes.
+        LOSS_REPORT = 0xe1,
+    }
+}
+
+registry! {
+    /// A handshake message's type (RFC 8446, section 4).
+    HandshakeType: u8 {
+        /// The client's first flight.
+        CLIENT_HELLO = 1,
+        /// The server's choice, or a HelloRetryRequest.
+        SERVER_HELLO = 2,
+        /// A resumption ticket.
+        NEW_SESSION_TICKET = 4,
+        /// Extensions that need no key exchange.
+        ENCRYPTED_EXTENSIONS = 8,
+        /// Proof of the handshake's keys.
+        FINISHED = 20,
+        /// The sender's next keys.
+        KEY_UPDATE = 24,
+        /// Stands for the first ClientHello in the transcript; never sent.
+        MESSAGE_HASH = 254,
+    }
+}
+
+registry! {
+    /// An extension's type (RFC 8446, section 4.2).
+    ExtensionType: u16 {
+        /// Groups for the key exchange.
+        SUPPORTED_GROUPS = 10,
+        /// The chosen identity, or the offered ones; always last in a ClientHello.
+        PRE_SHARED_KEY = 41,
+        /// Protocol versions.
+        SUPPORTED_VERSIONS = 43,
+        /// A stateless server's state.
+        COOKIE = 44,
+        /// Whether a PSK comes with a key exchange.
+        PSK_KEY_EXCHANGE_MODES = 45,
+        /// Public keys.
+        KEY_SHARE = 51,
+        /// MAC aggregation, in TLS's private-use range.
+        MAC_AGGREGATION = 0xff64,
+        /// MAC aggregation at the number its paper proposes.
+        MAC_AGGREGATION_PAPER = 0x0064,
+    }
+}
+
+registry! {
+    /// An alert's description (RFC 8446, section 6).
+    AlertDescription: u8 {
+        /// The sender will send no more.
+        CLOSE_NOTIFY = 0,
+        /// A message came out of order.
+        UNEXPECTED_MESSAGE = 10,
+        /// Authentication failed.
+        BAD_RECORD_MAC = 20,
+        /// A record was longer than allowed.
+        RECORD_OVERFLOW = 22,
+        /// No parameters both ends accept.
+        HANDSHAKE_FAILURE = 40,
+        /// A field does not fit the others.
+        ILLEGAL_PARAMETER = 47,
+        /// Bytes that do not parse.
+        DECODE_ERROR = 50,
+        /// A binder or Finished that does not verify.
+        DECRYPT_ERROR = 51,
+        /// No common version.
+        PROTOCOL_VERSION = 70,
+        /// A local fault.
+        INTERNAL_ERROR = 80,
+        /// The user gave up.
+        USER_CANCELED = 90,
+        /// An extension that must be there is not.
+        MISSING_EXTENSION = 109,
+        /// An extension that may not be there is.
+        UNSUPPORTED_EXTENSION = 110,
+        /// Nobody has this identity.
+        UNKNOWN_PSK_IDENTITY = 115,
+    }
+}
+
+registry! {
+    /// How a PSK is used (RFC 8446, section 4.2.9).
+    PskKeyExchangeMode: u8 {
+        /// The PSK alone: no forward secrecy.
+        PSK_KE = 0,
+        /// The PSK with an (EC)DHE key exchange.
+        PSK_DHE_KE = 1,
+    }
+}
+
+/// Identifier of plain tags in the aggregation extension.
+pub const SCHEME_NONE: u8 = 0x00;
+/// Identifier of Agg(n); one parameter, n (MAC aggregation paper, Table I).
+pub const SCHEME_AGG: u8 = 0x01;
+/// Identifier of R2D2(8, o); two parameters, n and o (MAC aggregation paper, Table I).
+pub const SCHEME_R2D2: u8 = 0x02;
+/// From here on a length byte precedes a scheme's parameters, so that they can be skipped.
+pub const SCHEME_SELF_DESCRIBING: u8 = 0x80;

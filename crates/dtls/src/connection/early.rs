@@ -1,0 +1,35 @@
+//! Records that came before their keys: the flight behind a lost ServerHello, or
+//! data that overtook the Finished.
+
+use crate::tuning::{MAX_EARLY_BYTES, MAX_EARLY_RECORDS};
+use alloc::vec::Vec;
+
+/// A bounded store of such records.
+#[derive(Debug, Default)]
+pub(super) struct EarlyRecords {
+    records: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl EarlyRecords {
+    /// Keeps a record; returns whether there was room.
+    pub(super) fn keep(&mut self, record: &[u8]) -> bool {
+        let fits =
+            self.records.len() < MAX_EARLY_RECORDS && self.bytes + record.len() <= MAX_EARLY_BYTES;
+        if fits {
+            self.bytes += record.len();
+            self.records.push(record.to_vec());
+        }
+        fits
+    }
+
+    /// Takes everything out, in order of arrival.
+    pub(super) fn take(&mut self) -> Vec<Vec<u8>> {
+        self.bytes = 0;
+        core::mem::take(&mut self.records)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.take();
+    }
+}

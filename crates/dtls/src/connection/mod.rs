@@ -1,0 +1,497 @@
+//! One association, client or server.
+//!
+//! - `receive`: from datagrams to verified payloads and handshake messages;
+//! - `transmit`: from queues and flights to datagrams;
+//! - `update`: what happens after the handshake: KeyUpdate and loss reports;
+//! - `acks`: which records wait for an acknowledgement;
+//! - `queue`: payloads that wait to be sealed.
+
+mod acks;
+mod early;
+mod queue;
+mod receive;
+mod transmit;
+mod update;
+
+pub(crate) use transmit::write_plaintext;
+
+use crate::codepoints::AlertDescription;
+use crate::config::{ClientConfig, ServerConfig, Settings};
+use crate::crypto::ExportTooLong;
+use crate::error::{CloseReason, ConfigError, Fault, SendError};
+use crate::handshake::client::WaitServerHello;
+use crate::handshake::flight::Flight;
+use crate::handshake::greeting::Accepted;
+use crate::handshake::reassembly::Reassembly;
+use crate::handshake::{Channel, Negotiated, State, server};
+use crate::record::held::Slot;
+use crate::record::seal::Shape;
+use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpochs};
+use crate::stats::Stats;
+use crate::timer::{Timer, Timers};
+use acks::Acks;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::net::SocketAddr;
+use core::time::Duration;
+use early::EarlyRecords;
+use queue::SendQueue;
+use update::{KeyUpdateState, LossMeter};
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// What an association tells its application.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The handshake is complete.
+    Connected(Negotiated),
+    /// A verified payload.
+    Data(&'a [u8]),
+    /// The association has ended; nothing follows.
+    Closed(CloseReason),
+}
+
+/// An event that waits to be taken.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Connected,
+    Closed(CloseReason),
+}
+
+/// What [`Connection::step`] found to do; borrows nothing.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Datagram(usize),
+    Data(Slot),
+    Notice(Notice),
+    WakeAt(Instant),
+    Idle,
+}
+
+#[derive(Debug)]
+enum Role {
+    Client(Arc<ClientConfig>),
+    Server(Arc<ServerConfig>),
+}
+
+/// How an association is coming to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// It is not.
+    Open,
+    /// Open aggregates are to be closed and an alert sent, then it ends.
+    Farewell(AlertDescription, CloseReason),
+    /// It has ended; whether the application knows.
+    Ended,
+}
+
+/// A DTLS association.
+///
+/// See [`vocabulary::engine`] for how it is driven.
+#[derive(Debug)]
+pub struct Connection {
+    role: Role,
+    peer: SocketAddr,
+    now: Instant,
+    state: State,
+    channel: Channel,
+    incoming: Reassembly,
+    acks: Acks,
+    early: EarlyRecords,
+    timers: Timers,
+    /// The current retransmission timeout.
+    timeout: Duration,
+    /// When the current flight, or the answer to a repeated one, last left.
+    last_repeat: Option<Instant>,
+    held: Held,
+    /// The payload the application is looking at.
+    taken: Option<Slot>,
+    queue: SendQueue,
+    notices: VecDeque<Notice>,
+    ending: Ending,
+    /// An alert in clear. It proves nothing, so it only ends a handshake that
+    /// makes no progress until the next timeout.
+    alert_hint: Option<AlertDescription>,
+    /// Silence has lasted long enough for a closing tag.
+    closing_due: bool,
+    /// A record of the application epoch was authenticated.
+    heard_application: bool,
+    key_update: KeyUpdateState,
+    loss: LossMeter,
+    stats: Stats,
+}
+
+impl Connection {
+    /// Begins an association as client. Its first flight is ready to be polled.
+    ///
+    /// # Errors
+    /// The configuration must pass [`Settings::check`].
+    pub fn client(
+        config: Arc<ClientConfig>,
+        peer: SocketAddr,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, ConfigError> {
+        config.settings.check()?;
+        let mut channel = Channel {
+            rng,
+            flight: Flight::default(),
+            send: SendEpochs::default(),
+            receive: ReceiveEpochs::default(),
+            plaintext_next: 0,
+        };
+        let state = WaitServerHello::start(&config, &mut channel).map(State::WaitServerHello);
+        let mut connection =
+            Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
+        match state {
+            Ok(state) => connection.state = state,
+            Err(fault) => connection.fail(fault),
+        }
+        Ok(connection)
+    }
+
+    /// Goes on where a stateless greeting ended. The hello came in the record
+    /// `record_number` of epoch 0.
+    pub(crate) fn accept(
+        config: Arc<ServerConfig>,
+        peer: SocketAddr,
+        now: Instant,
+        rng: Random,
+        accepted: Accepted<'_>,
+        record_number: u64,
+    ) -> Result<Self, Fault> {
+        // After a retry each end has one message behind it, and the client has
+        // seen a record with the number of its first hello.
+        let sequence = u16::from(accepted.retried);
+        let mut channel = Channel {
+            rng,
+            flight: Flight::starting_at(sequence),
+            send: SendEpochs::default(),
+            receive: ReceiveEpochs::default(),
+            plaintext_next: record_number,
+        };
+        let state = server::accept(&config, &mut channel, accepted)?;
+        let incoming = Reassembly::starting_at(sequence + 1);
+        let mut connection = Self::new(Role::Server(config), peer, now, channel, incoming);
+        connection.state = state;
+        Ok(connection)
+    }
+
+    fn new(
+        role: Role,
+        peer: SocketAddr,
+        now: Instant,
+        channel: Channel,
+        incoming: Reassembly,
+    ) -> Self {
+        let settings = role.settings();
+        let mut timers = Timers::new();
+        timers.set(Timer::HandshakeDeadline, now + settings.handshake_deadline);
+        Self {
+            timeout: settings.initial_timeout,
+            held: Held::new(settings.receive_buffer_bytes),
+            queue: SendQueue::new(settings.send_buffer_bytes),
+            role,
+            peer,
+            now,
+            state: State::Closed,
+            channel,
+            incoming,
+            acks: Acks::default(),
+            early: EarlyRecords::default(),
+            timers,
+            last_repeat: None,
+            taken: None,
+            notices: VecDeque::new(),
+            ending: Ending::Open,
+            alert_hint: None,
+            closing_due: false,
+            heard_application: false,
+            key_update: KeyUpdateState::default(),
+            loss: LossMeter::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The peer's transport address.
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether the handshake is complete and the association open.
+    pub fn is_connected(&self) -> bool {
+        self.ending == Ending::Open && matches!(self.state, State::Established(_))
+    }
+
+    /// Whether the association has ended and nothing is left to send.
+    pub fn is_closed(&self) -> bool {
+        self.ending == Ending::Ended
+    }
+
+    /// What was agreed on, once the handshake is complete.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        match &self.state {
+            State::Established(established) => Some(&established.negotiated),
+            _ => None,
+        }
+    }
+
+    /// Counters.
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Received and queued payloads held in memory, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        self.held.bytes() + self.queue.bytes()
+    }
+
+    /// The longest payload that fits a datagram, whatever record it falls into.
+    ///
+    /// Before the handshake is complete this is a lower bound.
+    pub fn max_payload(&self) -> usize {
+        /// Flags, a 16-bit number, the type and a full tag.
+        const MOST: usize = 1 + 2 + 1 + 16;
+        let datagram = self.role.settings().datagram_bytes;
+        let overhead = match (&self.state, self.channel.send.peek()) {
+            (State::Established(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
+            _ => MOST,
+        };
+        datagram.saturating_sub(overhead).min(crate::codepoints::MAX_CONTENT)
+    }
+
+    /// Keying material for the application (RFC 8446, section 7.5); `None`
+    /// before the handshake is complete.
+    ///
+    /// # Errors
+    /// `out` may have at most 8160 bytes, `label` 249.
+    pub fn export_keying_material(
+        &self,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Option<Result<(), ExportTooLong>> {
+        match &self.state {
+            State::Established(established) => {
+                Some(established.exporter.export(label, context, out))
+            }
+            _ => None,
+        }
+    }
+
+    /// Queues a payload. It leaves as one record through
+    /// [`poll_output`](Engine::poll_output), after the handshake if that is not complete.
+    ///
+    /// # Errors
+    /// The payload is too long, the queue full, or the association closed.
+    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
+        self.now = self.now.max(now);
+        if self.ending != Ending::Open {
+            return Err(SendError::Closed);
+        }
+        if payload.len() > self.max_payload() {
+            return Err(SendError::TooLong);
+        }
+        self.queue.push(payload)
+    }
+
+    /// Seals a payload right into `datagram` and returns its length: no queue,
+    /// no copy but this one. Payloads queued by [`Self::send`] go first, so
+    /// mix the two only after draining.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; the handshake must be complete.
+    pub fn seal_into(
+        &mut self,
+        now: Instant,
+        payload: &[u8],
+        datagram: &mut [u8],
+    ) -> Result<usize, SendError> {
+        self.now = self.now.max(now);
+        if self.ending != Ending::Open {
+            return Err(SendError::Closed);
+        }
+        if !self.is_connected() {
+            return Err(SendError::NotConnected);
+        }
+        if payload.len() > self.max_payload() {
+            return Err(SendError::TooLong);
+        }
+        let len = self.seal_data(datagram, payload.len(), |w| w.bytes(payload))?;
+        self.count_sent(len);
+        Ok(len)
+    }
+
+    /// Ends the association: open aggregates are closed and the peer is told.
+    pub fn close(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
+    }
+
+    /// Ends the association without a word to the peer.
+    pub(crate) fn abandon(&mut self, reason: CloseReason) {
+        self.end(reason);
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        self.farewell(fault.alert(), CloseReason::Fault(fault));
+    }
+
+    fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
+        if self.ending == Ending::Open {
+            self.ending = Ending::Farewell(alert, reason);
+            self.timers.stop_all();
+        }
+    }
+
+    /// Forgets all keys and tells the application.
+    fn end(&mut self, reason: CloseReason) {
+        if self.ending == Ending::Ended {
+            return;
+        }
+        self.ending = Ending::Ended;
+        self.timers.stop_all();
+        for mut epoch in self.channel.receive.take_before(u64::MAX) {
+            epoch.abandon(&mut self.held, &mut self.stats.received);
+        }
+        self.channel.send.forget_before(u64::MAX);
+        self.channel.flight.complete();
+        self.queue.clear();
+        self.early.clear();
+        self.state = State::Closed;
+        self.notices.push_back(Notice::Closed(reason));
+    }
+
+    fn settings(&self) -> &Settings {
+        self.role.settings()
+    }
+
+    /// The header of the next data record.
+    fn data_shape(&self) -> Shape {
+        Shape {
+            number: self.loss.number_length(
+                self.settings(),
+                self.negotiated(),
+                self.channel.send.peek(),
+            ),
+            last: true,
+        }
+    }
+
+    fn handle_timers(&mut self) {
+        while let Some(timer) = self.timers.expire(self.now) {
+            match timer {
+                Timer::Retransmit => self.retransmit(),
+                Timer::Acknowledge => self.acks.make_due(),
+                Timer::HandshakeDeadline => self.handshake_deadline(),
+                Timer::Silence => self.closing_due = true,
+                Timer::OldEpoch => self.forget_old_epochs(),
+            }
+        }
+    }
+
+    fn handshake_deadline(&mut self) {
+        if matches!(self.state, State::Established(_)) && self.heard_application {
+            // The peer has our Finished, though no ACK of it ever came.
+            self.channel.flight.complete();
+            self.timers.stop(Timer::Retransmit);
+        } else {
+            self.end(CloseReason::HandshakeTimeout);
+        }
+    }
+
+    fn retransmit(&mut self) {
+        if let Some(alert) = self.alert_hint.take()
+            && !matches!(self.state, State::Established(_))
+        {
+            self.end(CloseReason::PeerAlert(alert));
+            return;
+        }
+        if self.channel.flight.is_done() {
+            return;
+        }
+        self.stats.sent.retransmissions += 1;
+        self.timeout =
+            (self.timeout * 2).min(crate::tuning::MAX_TIMEOUT.max(self.settings().initial_timeout));
+        self.channel.flight.resend();
+    }
+
+    /// The next thing to do, without borrowing from the connection.
+    pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
+        if let Some(slot) = self.taken.take() {
+            self.held.release(slot);
+        }
+        if matches!(self.notices.front(), Some(Notice::Connected))
+            && let Some(notice) = self.notices.pop_front()
+        {
+            return Step::Notice(notice);
+        }
+        if let Some(slot) = self.held.next_ready() {
+            self.taken = Some(slot);
+            return Step::Data(slot);
+        }
+        if let Some(len) = self.build_datagram(buf) {
+            self.count_sent(len);
+            return Step::Datagram(len);
+        }
+        if let Some(notice) = self.notices.pop_front() {
+            return Step::Notice(notice);
+        }
+        self.timers.next().map_or(Step::Idle, Step::WakeAt)
+    }
+
+    /// A step as an event; `None` for what is none.
+    pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
+        match step {
+            Step::Data(slot) => Some(Event::Data(self.held.payload(slot))),
+            Step::Notice(Notice::Connected) => self.negotiated().cloned().map(Event::Connected),
+            Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
+            Step::Datagram(_) | Step::WakeAt(_) | Step::Idle => None,
+        }
+    }
+
+    fn count_sent(&mut self, len: usize) {
+        let sent = &mut self.stats.sent;
+        sent.datagrams += 1;
+        sent.bytes += len as u64;
+        if !matches!(self.state, State::Established(_))
+            || !self.channel.flight.is_done() && !self.key_update.is_under_way()
+        {
+            sent.handshake_bytes += len as u64;
+        }
+    }
+}
+
+impl Role {
+    fn settings(&self) -> &Settings {
+        match self {
+            Self::Client(config) => &config.settings,
+            Self::Server(config) => &config.settings,
+        }
+    }
+}
+
+impl Engine for Connection {
+    type Event<'a> = Event<'a>;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.now = self.now.max(now);
+        if from == self.peer {
+            self.receive_datagram(datagram);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.handle_timers();
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event<'a>> {
+        match self.step(buf) {
+            Step::Datagram(len) => {
+                Output::Datagram { to: self.peer, payload: buf.get(..len).unwrap_or_default() }
+            }
+            Step::WakeAt(at) => Output::WakeAt(at),
+            step => self.event(step).map_or(Output::Idle, Output::Event),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! From datagrams to verified payloads and handshake messages.
+
+use super::{Connection, Ending, Notice, Role};
+use crate::codepoints::{AlertDescription, ContentType};
+use crate::crypto::KeyState;
+use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
+use crate::handshake::State;
+use crate::handshake::reassembly::{Message, Offered};
+use crate::messages::{Alert, Fragment, RecordNumber, ack};
+use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use crate::record::{PlaintextHeader, UnifiedHeader};
+use crate::timer::Timer;
+use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
+use vocabulary::{Decode, Reader};
+
+impl Connection {
+    pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) {
+        let received = &mut self.stats.received;
+        received.datagrams += 1;
+        received.bytes += datagram.len() as u64;
+        if !matches!(self.state, State::Established(_)) {
+            received.handshake_bytes += datagram.len() as u64;
+        }
+        let mut rest = datagram;
+        while self.ending == Ending::Open && !rest.is_empty() {
+            rest = match self.receive_record(rest) {
+                Ok(Some(rest)) => rest,
+                Ok(None) => {
+                    self.stats.received.malformed += 1;
+                    break;
+                }
+                Err(fault) => {
+                    self.fail(fault);
+                    break;
+                }
+            };
+        }
+        self.after_receiving();
+    }
+
+    /// Takes the first record of a datagram and returns the rest; `None` if
+    /// nothing more can be told from it.
+    fn receive_record<'a>(
+        &mut self,
+        datagram: &'a mut [u8],
+    ) -> Result<Option<&'a mut [u8]>, Fault> {
+        let Some(first) = datagram.first() else { return Ok(None) };
+        if UnifiedHeader::begins_with(*first) {
+            let Ok(header) = UnifiedHeader::read(&mut Reader::new(datagram)) else {
+                return Ok(None);
+            };
+            let len = match header.length {
+                Some(length) => header.len() + usize::from(length),
+                None => datagram.len(),
+            };
+            let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
+            self.protected_record(header, record)?;
+            Ok(Some(rest))
+        } else {
+            let Ok(header) = PlaintextHeader::read(&mut Reader::new(datagram)) else {
+                return Ok(None);
+            };
+            let len = PlaintextHeader::LEN + usize::from(header.length);
+            let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
+            let content = record.get(PlaintextHeader::LEN..).unwrap_or_default();
+            self.plaintext_record(header, content)?;
+            Ok(Some(rest))
+        }
+    }
+
+    /// A record in clear means something only before the handshake is complete,
+    /// and its errors are noise: anybody can send one.
+    fn plaintext_record(&mut self, header: PlaintextHeader, content: &[u8]) -> Result<(), Fault> {
+        if matches!(self.state, State::Established(_)) {
+            self.stats.received.unauthentic += 1;
+            return Ok(());
+        }
+        let parsed = match header.kind {
+            ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
+            ContentType::ACK => self.acknowledged(content),
+            ContentType::ALERT => match Alert::decode(content) {
+                Ok(Alert(alert)) => {
+                    self.alert_hint = Some(alert);
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
+            },
+            _ => Err(Misbehaviour::UnexpectedMessage.into()),
+        };
+        if parsed.is_err() {
+            self.stats.received.malformed += 1;
+        }
+        Ok(())
+    }
+
+    fn protected_record(&mut self, header: UnifiedHeader, record: &mut [u8]) -> Result<(), Fault> {
+        let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
+            if matches!(self.state, State::Established(_)) || !self.early.keep(record) {
+                self.stats.received.unknown_epoch += 1;
+            }
+            return Ok(());
+        };
+        let number = epoch.epoch();
+        let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
+        let key_state = epoch.key_state();
+        if inner.is_some() && number >= APPLICATION_EPOCH {
+            self.heard_application = true;
+        }
+        let result = inner.map_or(Ok(()), |inner| {
+            self.authenticated(number, inner.kind, inner.number, inner.content)
+        });
+        match key_state {
+            KeyState::Fresh => {}
+            KeyState::UpdateDue => self.request_peer_update(number),
+            KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
+        }
+        result
+    }
+
+    /// Acts on an authenticated record.
+    fn authenticated(
+        &mut self,
+        epoch: u64,
+        kind: ContentType,
+        number: u64,
+        content: &[u8],
+    ) -> Result<(), Fault> {
+        match kind {
+            ContentType::APPLICATION_DATA if epoch >= APPLICATION_EPOCH => {
+                let received = &mut self.stats.received;
+                match self.held.hold(content) {
+                    Some(slot) => {
+                        received.delivered += 1;
+                        received.delivered_bytes += self.held.deliver(slot) as u64;
+                    }
+                    None => received.buffer_full += 1,
+                }
+                Ok(())
+            }
+            ContentType::HANDSHAKE => self.fragments(epoch, number, content),
+            ContentType::ACK => self.acknowledged(content),
+            ContentType::ALERT => {
+                let Alert(alert) = Alert::decode(content)?;
+                self.end(match alert {
+                    AlertDescription::CLOSE_NOTIFY => CloseReason::Peer,
+                    alert => CloseReason::PeerAlert(alert),
+                });
+                Ok(())
+            }
+            ContentType::LOSS_REPORT if epoch >= APPLICATION_EPOCH => self.loss_report(content),
+            _ => Err(Misbehaviour::UnexpectedMessage.into()),
+        }
+    }
+
+    /// Takes the handshake fragments of a record.
+    fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
+        let mut r = Reader::new(content);
+        let (mut stored, mut old) = (false, false);
+        while !r.is_empty() {
+            match Fragment::read(&mut r) {
+                Ok(fragment) => match self.incoming.offer(epoch, &fragment) {
+                    Offered::Stored => stored = true,
+                    Offered::Old => old = true,
+                    Offered::Refused => self.stats.received.refused += 1,
+                },
+                // In clear it is noise.
+                Err(_) if epoch == 0 => {
+                    self.stats.received.malformed += 1;
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if stored || old {
+            self.acks.note(RecordNumber { epoch, number });
+        }
+        while let Some(message) = self.incoming.next_message() {
+            self.message(&message)?;
+            if self.ending != Ending::Open {
+                return Ok(());
+            }
+        }
+        if old && !stored {
+            self.answer_repetition();
+        } else if stored {
+            self.schedule_ack();
+        }
+        Ok(())
+    }
+
+    /// When to acknowledge what was just received (RFC 9147, section 7.1).
+    fn schedule_ack(&mut self) {
+        if matches!(self.state, State::Established(_)) {
+            match &self.role {
+                // Our Finished acknowledges the server's flight.
+                Role::Client(_) if self.channel.flight.unsent_epoch() == Some(HANDSHAKE_EPOCH) => {
+                    self.acks.clear();
+                }
+                // Nothing else would.
+                Role::Client(_) | Role::Server(_) => self.acks.make_due(),
+            }
+            self.timers.stop(Timer::Acknowledge);
+        } else if self.channel.flight.unsent_epoch().is_some() {
+            self.acks.clear();
+            self.timers.stop(Timer::Acknowledge);
+        } else {
+            // The rest of the flight may be on its way.
+            self.timers.set_at_most(Timer::Acknowledge, self.now + self.timeout / 4);
+        }
+    }
+
+    /// The peer repeats a flight: what we answered got lost. One answer for a burst.
+    fn answer_repetition(&mut self) {
+        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        if !self.channel.flight.is_done() {
+            self.acks.clear();
+            if ready && self.channel.flight.unsent_epoch().is_none() {
+                self.channel.flight.resend();
+                self.stats.sent.retransmissions += 1;
+                self.last_repeat = Some(self.now);
+            }
+        } else if ready {
+            self.acks.make_due();
+            self.last_repeat = Some(self.now);
+        } else if let Some(last) = self.last_repeat {
+            self.timers.set_at_most(Timer::Acknowledge, last + REPEAT_INTERVAL);
+        }
+    }
+
+    fn message(&mut self, message: &Message) -> Result<(), Fault> {
+        if matches!(self.state, State::Established(_)) {
+            return self.post_handshake(message);
+        }
+        self.measure_path();
+        let state = core::mem::replace(&mut self.state, State::Closed);
+        let settings = match &self.role {
+            Role::Client(config) => &config.settings,
+            Role::Server(config) => &config.settings,
+        };
+        self.state = state.advance(settings, &mut self.channel, message)?;
+        self.alert_hint = None;
+        if matches!(self.state, State::Established(_)) {
+            self.established();
+        }
+        Ok(())
+    }
+
+    /// An answer to a flight that was sent once measures the path (RFC 9147, section 5.8.2).
+    fn measure_path(&mut self) {
+        if let Some(start) = self.channel.flight.unambiguous_start() {
+            let round_trip = self.now.saturating_since(start);
+            self.timeout = (round_trip * 3 / 2)
+                .clamp(MIN_TIMEOUT, self.settings().initial_timeout.max(MIN_TIMEOUT));
+        }
+    }
+
+    fn established(&mut self) {
+        if matches!(self.role, Role::Server(_)) {
+            self.timers.stop(Timer::HandshakeDeadline);
+            self.timers.stop(Timer::Retransmit);
+        }
+        self.notices.push_back(Notice::Connected);
+    }
+
+    /// Opens early records again once new keys are there, and notes what the peer is to hear.
+    fn after_receiving(&mut self) {
+        while self.ending == Ending::Open {
+            let before = self.channel.receive.newest().map(|epoch| epoch.epoch());
+            if before.is_none() {
+                break;
+            }
+            let records = self.early.take();
+            if records.is_empty() {
+                break;
+            }
+            for mut record in records {
+                if self.ending != Ending::Open {
+                    break;
+                }
+                if let Err(fault) = self.receive_record(&mut record) {
+                    self.fail(fault);
+                }
+            }
+            // What was kept once more still has no keys.
+            if self.channel.receive.newest().map(|epoch| epoch.epoch()) == before {
+                break;
+            }
+        }
+        self.report_loss();
+    }
+
+    fn acknowledged(&mut self, content: &[u8]) -> Result<(), Fault> {
+        let mut news = false;
+        for record in ack::read(content)? {
+            news |= self.channel.flight.acknowledge(record);
+        }
+        if !news {
+            return Ok(());
+        }
+        if self.channel.flight.is_done() {
+            self.measure_path();
+            self.flight_acknowledged();
+        } else {
+            // Some of it is missing: no need to wait for the timer (section 7.2).
+            self.channel.flight.resend();
+        }
+        Ok(())
+    }
+}

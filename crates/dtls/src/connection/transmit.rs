@@ -1,0 +1,233 @@
+//! From queues and flights to datagrams.
+
+use super::{Connection, Ending};
+use crate::codepoints::{AlertDescription, ContentType};
+use crate::crypto::KeyState;
+use crate::error::{CloseReason, Fault, Limit, SendError};
+use crate::handshake::State;
+use crate::messages::{Alert, RecordNumber, ack};
+use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
+use crate::record::{PlaintextHeader, SendEpoch};
+use crate::timer::Timer;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Encode, Writer};
+
+/// The header of a control record. 16 bits: it may follow a burst of losses.
+const CONTROL: Shape = Shape { number: NumberLength::Two, last: false };
+const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: true };
+
+impl Connection {
+    /// Writes the next datagram into `buf`; `None` if there is none.
+    pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let most = buf.len().min(self.settings().datagram_bytes);
+        let buf = buf.get_mut(..most)?;
+        match self.ending {
+            Ending::Ended => return None,
+            Ending::Farewell(alert, reason) => return self.build_farewell(buf, alert, reason),
+            Ending::Open => {}
+        }
+        let mut at = self.write_acks(buf);
+        at += self.write_flight(buf.get_mut(at..)?);
+        if at > 0 {
+            return Some(at);
+        }
+        if !matches!(self.state, State::Established(_)) {
+            return None;
+        }
+        if self.closing_due || self.key_update.is_switch_due() {
+            self.closing_due = false;
+            self.timers.stop(Timer::Silence);
+            if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
+                return Some(len);
+            }
+            self.switch_send_epoch();
+        }
+        if let Some(len) = self.write_loss_report(buf) {
+            return Some(len);
+        }
+        self.write_queued(buf)
+    }
+
+    /// Seals a payload of `len` bytes as one datagram.
+    pub(super) fn seal_data(
+        &mut self,
+        buf: &mut [u8],
+        len: usize,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<usize, SendError> {
+        let shape = self.data_shape();
+        let silence = self.now + self.settings().silence;
+        let epoch = self.channel.send.newest().ok_or(SendError::NotConnected)?;
+        match epoch.seal(buf, ContentType::APPLICATION_DATA, shape, content) {
+            Ok(sealed) => {
+                let (open, key_state) = (epoch.has_open_data(), epoch.key_state());
+                if open {
+                    self.timers.set(Timer::Silence, silence);
+                } else {
+                    self.timers.stop(Timer::Silence);
+                }
+                self.stats.sent.messages += 1;
+                self.stats.sent.message_bytes += len as u64;
+                if key_state >= KeyState::UpdateDue {
+                    self.update_keys();
+                }
+                Ok(sealed.len)
+            }
+            Err(SealError::Full) => Err(SendError::BufferTooSmall),
+            Err(SealError::Exhausted) => {
+                self.fail(Fault::Limit(Limit::KeyExhausted));
+                Err(SendError::Closed)
+            }
+        }
+    }
+
+    fn write_queued(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let len = self.queue.front_len()?;
+        let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
+        let sealed = self.seal_data(buf, len, |w| queue.write_front(w));
+        self.queue = queue;
+        match sealed {
+            Ok(sealed) => {
+                self.queue.pop();
+                Some(sealed)
+            }
+            // The caller's buffer is too small: it stays queued for a larger one.
+            Err(_) => None,
+        }
+    }
+
+    /// Acknowledges what is due, under the newest keys (RFC 9147, section 7).
+    fn write_acks(&mut self, buf: &mut [u8]) -> usize {
+        if !self.acks.is_due() {
+            return 0;
+        }
+        let room = buf.len().saturating_sub(64);
+        let records = self.acks.fitting(room);
+        let content = |w: &mut Writer<'_>| ack::write(records, w);
+        let written = match self.channel.send.newest() {
+            Some(epoch) => epoch.seal(buf, ContentType::ACK, CONTROL, content).map(|s| s.len).ok(),
+            None => {
+                write_plaintext(buf, ContentType::ACK, &mut self.channel.plaintext_next, content)
+                    .map(|(len, _)| len)
+            }
+        };
+        self.acks.clear();
+        written.unwrap_or(0)
+    }
+
+    /// Packs as much of the flight as fits.
+    fn write_flight(&mut self, buf: &mut [u8]) -> usize {
+        let mut at = 0;
+        while let Some(epoch) = self.channel.flight.unsent_epoch() {
+            let Some(rest) = buf.get_mut(at..) else { break };
+            let Some((len, number, pieces)) = self.write_flight_record(epoch, rest) else { break };
+            self.channel.flight.sent(self.now, RecordNumber { epoch, number }, pieces);
+            at += len;
+        }
+        if at > 0 {
+            self.timers.set(Timer::Retransmit, self.now + self.timeout);
+            // The flight answers all that came before it, unless it is a post-handshake message.
+            self.last_repeat = Some(self.now);
+        }
+        at
+    }
+
+    fn write_flight_record(
+        &mut self,
+        epoch: u64,
+        buf: &mut [u8],
+    ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::Piece>)> {
+        let channel = &mut self.channel;
+        let flight = &channel.flight;
+        if epoch == 0 {
+            let room = buf.len().checked_sub(PlaintextHeader::LEN)?;
+            let pieces = flight.plan(0, room);
+            if pieces.is_empty() {
+                return None;
+            }
+            let content = |w: &mut Writer<'_>| flight.write(&pieces, w);
+            let (len, number) =
+                write_plaintext(buf, ContentType::HANDSHAKE, &mut channel.plaintext_next, content)?;
+            return Some((len, number, pieces));
+        }
+        let Some(keys) = channel.send.get(epoch) else {
+            // Its keys are gone: nobody waits for it any more.
+            channel.flight.complete();
+            return None;
+        };
+        let room = buf.len().checked_sub(keys.overhead(ContentType::HANDSHAKE, CONTROL))?;
+        let pieces = flight.plan(epoch, room);
+        if pieces.is_empty() {
+            return None;
+        }
+        let shape = if flight.is_completed_by(&pieces) { LAST_CONTROL } else { CONTROL };
+        let sealed =
+            keys.seal(buf, ContentType::HANDSHAKE, shape, |w| flight.write(&pieces, w)).ok()?;
+        Some((sealed.len, sealed.number, pieces))
+    }
+
+    /// Closes the open aggregate of the newest epoch.
+    fn write_closing_tag(&mut self, buf: &mut [u8], shape: Shape) -> Option<usize> {
+        let epoch = self.channel.send.newest()?;
+        let Sealed { len, .. } = epoch.seal_closing(buf, shape).ok()??;
+        self.stats.sent.closing_tags += 1;
+        Some(len)
+    }
+
+    /// Closing tag and alert in one datagram; then the association has ended.
+    fn build_farewell(
+        &mut self,
+        buf: &mut [u8],
+        alert: AlertDescription,
+        reason: CloseReason,
+    ) -> Option<usize> {
+        let mut at = 0;
+        if matches!(self.state, State::Established(_)) {
+            // What was queued still leaves, a datagram at a time.
+            if alert == AlertDescription::CLOSE_NOTIFY
+                && let Some(len) = self.write_queued(buf)
+            {
+                return Some(len);
+            }
+            at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
+        }
+        let content = |w: &mut Writer<'_>| Alert(alert).write(w);
+        let written = buf.get_mut(at..).and_then(|rest| match self.channel.send.newest() {
+            Some(epoch) => {
+                epoch.seal(rest, ContentType::ALERT, LAST_CONTROL, content).map(|s| s.len).ok()
+            }
+            None => {
+                write_plaintext(rest, ContentType::ALERT, &mut self.channel.plaintext_next, content)
+                    .map(|(len, _)| len)
+            }
+        });
+        self.end(reason);
+        Some(at + written.unwrap_or(0)).filter(|len| *len > 0)
+    }
+
+    fn write_loss_report(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let loss = self.loss.take_report()?;
+        let epoch: &mut SendEpoch = self.channel.send.newest()?;
+        epoch
+            .seal(buf, ContentType::LOSS_REPORT, LAST_CONTROL, |w| w.u16(loss))
+            .map(|sealed| sealed.len)
+            .ok()
+    }
+}
+
+/// Writes an unencrypted record; returns its length and number.
+pub(crate) fn write_plaintext(
+    buf: &mut [u8],
+    kind: ContentType,
+    next: &mut u64,
+    content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Option<(usize, u64)> {
+    let (head, body) = buf.split_at_mut_checked(PlaintextHeader::LEN)?;
+    let mut w = Writer::new(body);
+    content(&mut w).ok()?;
+    let length = u16::try_from(w.len()).ok()?;
+    let number = *next;
+    PlaintextHeader { kind, number, length }.write(&mut Writer::new(head)).ok()?;
+    *next += 1;
+    Some((PlaintextHeader::LEN + usize::from(length), number))
+}

@@ -1,0 +1,286 @@
+//! What happens after the handshake: KeyUpdate (RFC 9147, section 8), tickets
+//! that are not used, loss reports.
+
+use super::{Connection, Role};
+use crate::codepoints::HandshakeType;
+use crate::config::{RecordNumbers, Settings};
+use crate::error::{Fault, Misbehaviour};
+use crate::handshake::reassembly::Message;
+use crate::handshake::{Negotiated, State};
+use crate::messages::KeyUpdate;
+use crate::record::epochs::APPLICATION_EPOCH;
+use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
+use crate::timer::Timer;
+use crate::tuning::{
+    FIRST_REPORT, OLD_EPOCH_LIFETIME, REPORT_INTERVAL, REPORT_LIFETIME, SHORT_NUMBER_LOSS,
+};
+use aggregation::Scheme;
+use vocabulary::{Decode, DecodeError, Reader};
+
+/// Where our own KeyUpdate stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    /// To be sent once the current flight is acknowledged.
+    Wanted,
+    /// Sent, not acknowledged: the old keys stay in use (section 8).
+    Sent,
+    /// Acknowledged: the next record uses the new keys.
+    SwitchDue,
+}
+
+/// KeyUpdates of both directions.
+#[derive(Debug, Default)]
+pub(super) struct KeyUpdateState {
+    phase: Phase,
+    /// Whether our KeyUpdate asks for the peer's.
+    request: bool,
+    /// The receiving epoch for which we asked already.
+    requested_for: Option<u64>,
+}
+
+impl KeyUpdateState {
+    pub(super) fn is_switch_due(&self) -> bool {
+        self.phase == Phase::SwitchDue
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+}
+
+impl Connection {
+    /// Changes this end's sending keys, as far as the peer answers.
+    pub fn update_keys(&mut self) {
+        if self.key_update.phase == Phase::Idle && matches!(self.state, State::Established(_)) {
+            self.key_update.phase = Phase::Wanted;
+            self.start_key_update();
+        }
+    }
+
+    /// Asks the peer, once an epoch, to change its sending keys.
+    pub(super) fn request_peer_update(&mut self, epoch: u64) {
+        if epoch < APPLICATION_EPOCH || self.key_update.requested_for == Some(epoch) {
+            return;
+        }
+        self.key_update.requested_for = Some(epoch);
+        self.key_update.request = true;
+        self.update_keys();
+    }
+
+    fn start_key_update(&mut self) {
+        if self.key_update.phase != Phase::Wanted || !self.channel.flight.is_done() {
+            return;
+        }
+        let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
+        let request = core::mem::take(&mut self.key_update.request);
+        self.channel.flight.push(epoch, HandshakeType::KEY_UPDATE, alloc::vec![request.into()]);
+        self.key_update.phase = Phase::Sent;
+    }
+
+    /// Our flight arrived whole.
+    pub(super) fn flight_acknowledged(&mut self) {
+        self.timers.stop(Timer::Retransmit);
+        if !matches!(self.state, State::Established(_)) {
+            return;
+        }
+        self.timers.stop(Timer::HandshakeDeadline);
+        if self.key_update.phase == Phase::Sent {
+            self.key_update.phase = Phase::SwitchDue;
+        } else {
+            // The client's Finished: nothing more leaves under the handshake's keys.
+            self.channel.send.forget_before(APPLICATION_EPOCH);
+        }
+        self.start_key_update();
+    }
+
+    /// Begins the next sending epoch, if it is time.
+    pub(super) fn switch_send_epoch(&mut self) {
+        let State::Established(established) = &mut self.state else { return };
+        if self.key_update.phase != Phase::SwitchDue {
+            return;
+        }
+        let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
+        established.send_secret = established.send_secret.next();
+        let next = SendEpoch::new(
+            epoch + 1,
+            established.suite,
+            established.negotiated.send,
+            &established.send_secret,
+        );
+        self.channel.send.install(next);
+        self.channel.send.forget_before(epoch + 1);
+        self.loss.forget_report();
+        self.key_update.phase = Phase::Idle;
+        if self.key_update.request {
+            self.update_keys();
+        }
+    }
+
+    pub(super) fn post_handshake(&mut self, message: &Message) -> Result<(), Fault> {
+        match message.kind {
+            HandshakeType::KEY_UPDATE => self.key_update(message),
+            // Tickets are of no use yet; that they came is acknowledged.
+            HandshakeType::NEW_SESSION_TICKET if matches!(self.role, Role::Client(_)) => Ok(()),
+            _ => Err(Misbehaviour::UnexpectedMessage.into()),
+        }
+    }
+
+    fn key_update(&mut self, message: &Message) -> Result<(), Fault> {
+        let update = KeyUpdate::decode(&message.body)?;
+        let State::Established(established) = &mut self.state else { return Ok(()) };
+        let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
+        if newest != Some(message.epoch) || message.epoch < APPLICATION_EPOCH {
+            return Err(Misbehaviour::WrongEpoch.into());
+        }
+        established.receive_secret = established.receive_secret.next();
+        let next = ReceiveEpoch::new(
+            message.epoch + 1,
+            established.suite,
+            established.negotiated.receive,
+            &established.receive_secret,
+        );
+        // Two bits tell four epochs apart; the last two are enough.
+        self.forget_epochs_before(message.epoch);
+        self.channel.receive.install(next);
+        self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
+        self.loss.restart();
+        if update.request_update {
+            self.update_keys();
+        }
+        Ok(())
+    }
+
+    fn forget_epochs_before(&mut self, epoch: u64) {
+        for mut old in self.channel.receive.take_before(epoch) {
+            old.abandon(&mut self.held, &mut self.stats.received);
+        }
+    }
+
+    pub(super) fn forget_old_epochs(&mut self) {
+        if let Some(newest) = self.channel.receive.newest().map(ReceiveEpoch::epoch) {
+            self.forget_epochs_before(newest);
+        }
+    }
+
+    /// Notes the loss of aggregated records, when a report is due.
+    pub(super) fn report_loss(&mut self) {
+        let worth_it = matches!(
+            self.negotiated(),
+            Some(Negotiated { receive: Scheme::Agg(n), .. }) if n.get() >= LARGE_AGGREGATE
+        );
+        if let Some(epoch) = self.channel.receive.newest().filter(|_| worth_it) {
+            self.loss.observe(epoch.arrivals(), epoch.expected());
+        }
+    }
+
+    pub(super) fn loss_report(&mut self, content: &[u8]) -> Result<(), Fault> {
+        let mut r = Reader::new(content);
+        let loss = r.u16()?;
+        r.finish()?;
+        match (self.negotiated(), self.channel.send.peek()) {
+            (Some(negotiated), Some(epoch)) if negotiated.send.aggregates() => {
+                self.loss.reported(loss, epoch.next());
+                Ok(())
+            }
+            _ => Err(DecodeError::Invalid("loss report without aggregation").into()),
+        }
+    }
+}
+
+/// From this aggregate size on, 8-bit record numbers need a receiver that reports little loss.
+const LARGE_AGGREGATE: u8 = 8;
+
+/// The loss both ends know of.
+#[derive(Debug)]
+pub(super) struct LossMeter {
+    /// Arrivals and the next number when the last report was made.
+    arrivals: u64,
+    next: u64,
+    /// When the next report is due, as a record number.
+    report_at: u64,
+    report: Option<u16>,
+    /// The peer's last report allows short numbers up to this record of ours.
+    short_until: u64,
+}
+
+impl Default for LossMeter {
+    fn default() -> Self {
+        Self { arrivals: 0, next: 0, report_at: FIRST_REPORT, report: None, short_until: 0 }
+    }
+}
+
+impl LossMeter {
+    /// Begins anew with the peer's next epoch.
+    fn restart(&mut self) {
+        (self.arrivals, self.next, self.report_at) = (0, 0, FIRST_REPORT);
+    }
+
+    /// Takes how many records of an epoch arrived, and the next number expected.
+    fn observe(&mut self, arrivals: u64, next: u64) {
+        if next < self.report_at {
+            return;
+        }
+        let sent = next.saturating_sub(self.next).max(1);
+        let lost = sent.saturating_sub(arrivals.saturating_sub(self.arrivals));
+        // Below 2^16 by construction: lost is at most sent.
+        self.report = Some((lost * u64::from(u16::MAX) / sent) as u16);
+        (self.arrivals, self.next, self.report_at) = (arrivals, next, next + REPORT_INTERVAL);
+    }
+
+    pub(super) fn take_report(&mut self) -> Option<u16> {
+        self.report.take()
+    }
+
+    fn reported(&mut self, loss: u16, next: u64) {
+        self.short_until = if loss < SHORT_NUMBER_LOSS { next + REPORT_LIFETIME } else { 0 };
+    }
+
+    fn forget_report(&mut self) {
+        self.short_until = 0;
+    }
+
+    /// How long the next data record's number may be.
+    pub(super) fn number_length(
+        &self,
+        settings: &Settings,
+        negotiated: Option<&Negotiated>,
+        epoch: Option<&SendEpoch>,
+    ) -> NumberLength {
+        match (settings.record_numbers, negotiated.map(|n| n.send)) {
+            (RecordNumbers::Short, _) => NumberLength::One,
+            (RecordNumbers::Auto, Some(Scheme::Agg(n)))
+                if n.get() < LARGE_AGGREGATE
+                    || epoch.is_some_and(|epoch| epoch.next() < self.short_until) =>
+            {
+                NumberLength::One
+            }
+            _ => NumberLength::Two,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_what_did_not_arrive_since_the_last_report() {
+        let mut meter = LossMeter::default();
+        meter.observe(60, FIRST_REPORT - 1);
+        assert_eq!(meter.take_report(), None);
+        meter.observe(32, FIRST_REPORT);
+        assert_eq!(meter.take_report(), Some(u16::MAX / 2));
+        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL);
+        assert_eq!(meter.take_report(), Some(0));
+        assert_eq!(meter.take_report(), None);
+    }
+
+    #[test]
+    fn more_arrivals_than_numbers_are_no_negative_loss() {
+        let mut meter = LossMeter::default();
+        meter.observe(1000, FIRST_REPORT);
+        assert_eq!(meter.take_report(), Some(0));
+    }
+}

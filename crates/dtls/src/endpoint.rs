@@ -1,0 +1,436 @@
+//! Many associations on one socket.
+//!
+//! An endpoint demultiplexes datagrams by the peer's address and answers first
+//! ClientHellos without keeping any state (RFC 9147, section 5.1).
+
+use crate::codepoints::{ContentType, HandshakeType};
+use crate::config::ServerConfig;
+use crate::connection::write_plaintext;
+use crate::connection::{Connection, Event, Step};
+use crate::error::{CloseReason, ConfigError, Fault, SendError};
+use crate::handshake::cookie::CookieJar;
+use crate::handshake::greeting::{self, Greeting, fingerprint};
+use crate::handshake::reassembly::Reassembly;
+use crate::messages::{Alert, Fragment};
+use crate::record::PlaintextHeader;
+use crate::tuning::MAX_PARTIAL_HELLOS;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader};
+
+/// An association of an endpoint. Never used twice by one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(u64);
+
+/// What happened to one association.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EndpointEvent<'a> {
+    /// Which one.
+    pub handle: Handle,
+    /// Its peer.
+    pub peer: SocketAddr,
+    /// What happened. After [`Event::Closed`] the handle means nothing.
+    pub event: Event<'a>,
+}
+
+/// Counters of what belongs to no association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointStats {
+    /// HelloRetryRequests sent.
+    pub retries: u64,
+    /// Associations accepted: the client proved its key, and its address if cookies are asked for.
+    pub accepted: u64,
+    /// ClientHellos refused with an alert.
+    pub refused: u64,
+    /// Datagrams that were no ClientHello.
+    pub ignored: u64,
+    /// Why the last ClientHello was refused.
+    pub last_refusal: Option<(SocketAddr, Fault)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    connection: Connection,
+    /// The ClientHello it answers, to tell its repetition from a new attempt.
+    hello: [u8; 32],
+    deadline: Option<Instant>,
+    ready: bool,
+}
+
+/// Answers that belong to no association: bounded, and lost under pressure.
+const MAX_STATELESS_ANSWERS: usize = 64;
+
+/// The server side of many associations.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: Arc<ServerConfig>,
+    rng: Random,
+    now: Instant,
+    jar: CookieJar,
+    next_handle: u64,
+    entries: BTreeMap<Handle, Entry>,
+    by_peer: BTreeMap<SocketAddr, Handle>,
+    deadlines: BTreeSet<(Instant, Handle)>,
+    /// Associations that may have something to say.
+    ready: VecDeque<Handle>,
+    answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// First ClientHellos in several datagrams, oldest first.
+    partial: VecDeque<(SocketAddr, Reassembly)>,
+    stats: EndpointStats,
+}
+
+impl Endpoint {
+    /// An endpoint that accepts associations.
+    ///
+    /// # Errors
+    /// The configuration must pass [`Settings::check`](crate::Settings::check).
+    pub fn server(config: Arc<ServerConfig>, mut rng: Random) -> Result<Self, ConfigError> {
+        config.settings.check()?;
+        let jar = CookieJar::new(&mut rng);
+        Ok(Self {
+            config,
+            rng,
+            now: Instant::ZERO,
+            jar,
+            next_handle: 0,
+            entries: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            ready: VecDeque::new(),
+            answers: VecDeque::new(),
+            partial: VecDeque::new(),
+            stats: EndpointStats::default(),
+        })
+    }
+
+    /// Takes another configuration for associations to come.
+    ///
+    /// # Errors
+    /// As [`Self::server`]; the old configuration then stays.
+    pub fn set_config(&mut self, config: Arc<ServerConfig>) -> Result<(), ConfigError> {
+        config.settings.check()?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// An association.
+    pub fn connection(&self, handle: Handle) -> Option<&Connection> {
+        self.entries.get(&handle).map(|entry| &entry.connection)
+    }
+
+    /// All associations, in order of acceptance.
+    pub fn connections(&self) -> impl Iterator<Item = (Handle, &Connection)> {
+        self.entries.iter().map(|(handle, entry)| (*handle, &entry.connection))
+    }
+
+    /// How many associations there are, complete or not.
+    pub fn open_connections(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Payloads held in memory by all associations, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        self.entries.values().map(|entry| entry.connection.buffered_bytes()).sum()
+    }
+
+    /// Counters of what belongs to no association.
+    pub const fn stats(&self) -> &EndpointStats {
+        &self.stats
+    }
+
+    /// As [`Connection::send`].
+    ///
+    /// # Errors
+    /// As there; [`SendError::Closed`] for a handle that means nothing.
+    pub fn send(&mut self, handle: Handle, now: Instant, payload: &[u8]) -> Result<(), SendError> {
+        let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
+        entry.connection.send(now, payload)?;
+        self.touch(handle);
+        Ok(())
+    }
+
+    /// As [`Connection::seal_into`]. The datagram is for the handle's peer.
+    ///
+    /// # Errors
+    /// As there; [`SendError::Closed`] for a handle that means nothing.
+    pub fn seal_into(
+        &mut self,
+        handle: Handle,
+        now: Instant,
+        payload: &[u8],
+        datagram: &mut [u8],
+    ) -> Result<usize, SendError> {
+        let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
+        let sealed = entry.connection.seal_into(now, payload, datagram);
+        self.touch(handle);
+        sealed
+    }
+
+    /// As [`Connection::close`].
+    pub fn close(&mut self, handle: Handle, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.close(now);
+            self.touch(handle);
+        }
+    }
+
+    /// Closes all associations.
+    pub fn close_all(&mut self, now: Instant) {
+        let handles: Vec<_> = self.entries.keys().copied().collect();
+        handles.into_iter().for_each(|handle| self.close(handle, now));
+    }
+
+    /// Marks an association to be polled.
+    fn touch(&mut self, handle: Handle) {
+        if let Some(entry) = self.entries.get_mut(&handle)
+            && !entry.ready
+        {
+            entry.ready = true;
+            self.ready.push_back(handle);
+        }
+    }
+
+    /// A datagram that begins with a ClientHello in clear: its record number and the hello,
+    /// if that is whole.
+    fn client_hello(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let mut r = Reader::new(datagram);
+        let first = PlaintextHeader::read(&mut r).ok()?;
+        if first.kind != ContentType::HANDSHAKE {
+            return None;
+        }
+        let content = r.take(first.length.into()).ok()?;
+        let mut fragments = Reader::new(content);
+        let fragment = Fragment::read(&mut fragments).ok()?;
+        // A first hello has number 0, one with a cookie number 1.
+        if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.sequence > 1 {
+            return None;
+        }
+        if fragment.is_whole() {
+            return Some((first.number, fragment.body.to_vec()));
+        }
+        let at = match self.partial.iter().position(|(peer, _)| *peer == from) {
+            Some(at) => at,
+            None => {
+                if self.partial.len() == MAX_PARTIAL_HELLOS {
+                    self.partial.pop_front();
+                }
+                self.partial.push_back((from, Reassembly::starting_at(fragment.sequence)));
+                self.partial.len() - 1
+            }
+        };
+        let (_, reassembly) = self.partial.get_mut(at)?;
+        // All fragments of the datagram, in as many records as it has.
+        let mut fragments = Reader::new(content);
+        loop {
+            while let Ok(fragment) = Fragment::read(&mut fragments) {
+                reassembly.offer(0, &fragment);
+            }
+            let Ok(header) = PlaintextHeader::read(&mut r) else { break };
+            let Ok(content) = r.take(header.length.into()) else { break };
+            fragments = Reader::new(content);
+        }
+        let message = reassembly.next_message()?;
+        self.partial.remove(at);
+        Some((first.number, message.body))
+    }
+
+    fn greet(&mut self, from: SocketAddr, record_number: u64, body: &[u8], known: bool) {
+        let config = Arc::clone(&self.config);
+        let (jar, rng) = (&mut self.jar, &mut self.rng);
+        // Whoever takes an association's place must prove the address.
+        let greeting = greeting::consider(&config, jar, rng, self.now, from, known, body);
+        match greeting {
+            Ok(Greeting::Retry(request)) => {
+                self.stats.retries += 1;
+                self.answer_retry(from, record_number, &request);
+            }
+            Ok(Greeting::Accept(accepted)) => {
+                let rng = self.rng.fork();
+                match Connection::accept(config, from, self.now, rng, accepted, record_number) {
+                    Ok(connection) => self.insert(from, connection, fingerprint(body)),
+                    Err(fault) => self.refuse(from, record_number, fault),
+                }
+            }
+            Err(fault) => self.refuse(from, record_number, fault),
+        }
+    }
+
+    /// Sends a HelloRetryRequest, in as many fragments as it takes.
+    fn answer_retry(&mut self, to: SocketAddr, record_number: u64, request: &[u8]) {
+        let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
+        let mut offset = 0;
+        for (number, body) in (record_number..).zip(request.chunks(room)) {
+            let fragment = Fragment {
+                kind: HandshakeType::SERVER_HELLO,
+                length: request.len() as u32,
+                sequence: 0,
+                offset,
+                body,
+            };
+            self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
+            offset += body.len() as u32;
+        }
+    }
+
+    fn refuse(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
+        self.stats.refused += 1;
+        self.stats.last_refusal = Some((from, fault));
+        // What does not parse is not worth an answer.
+        if !matches!(fault, Fault::Malformed(_)) {
+            let alert = Alert(fault.alert());
+            self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
+        }
+    }
+
+    fn answer(
+        &mut self,
+        to: SocketAddr,
+        kind: ContentType,
+        mut record_number: u64,
+        content: impl FnOnce(&mut vocabulary::Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
+    ) {
+        if self.answers.len() == MAX_STATELESS_ANSWERS {
+            self.answers.pop_front();
+        }
+        let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
+        // The client's own record number, so that no two answers share one by chance.
+        if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
+            datagram.truncate(len);
+            self.answers.push_back((to, datagram));
+        }
+    }
+
+    fn insert(&mut self, from: SocketAddr, connection: Connection, hello: [u8; 32]) {
+        self.stats.accepted += 1;
+        if let Some(old) = self.by_peer.get(&from).copied()
+            && let Some(entry) = self.entries.get_mut(&old)
+        {
+            entry.connection.abandon(CloseReason::Replaced);
+            self.touch(old);
+        }
+        let handle = Handle(self.next_handle);
+        self.next_handle += 1;
+        self.entries.insert(handle, Entry { connection, hello, deadline: None, ready: false });
+        self.by_peer.insert(from, handle);
+        self.touch(handle);
+    }
+
+    fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        if entry.deadline == deadline {
+            return;
+        }
+        if let Some(old) = entry.deadline {
+            self.deadlines.remove(&(old, handle));
+        }
+        if let Some(new) = deadline {
+            self.deadlines.insert((new, handle));
+        }
+        entry.deadline = deadline;
+    }
+
+    /// Forgets an association that has ended.
+    fn remove(&mut self, handle: Handle) {
+        self.set_deadline(handle, None);
+        if let Some(entry) = self.entries.remove(&handle) {
+            let peer = entry.connection.peer();
+            if self.by_peer.get(&peer) == Some(&handle) {
+                self.by_peer.remove(&peer);
+            }
+        }
+    }
+
+    /// The next step of any association; `None` when all are idle.
+    fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Step)> {
+        while let Some(handle) = self.ready.front().copied() {
+            let Some(entry) = self.entries.get_mut(&handle) else {
+                self.ready.pop_front();
+                continue;
+            };
+            let deadline = match entry.connection.step(buf) {
+                Step::WakeAt(at) => Some(at),
+                Step::Idle => None,
+                step => return Some((handle, step)),
+            };
+            entry.ready = false;
+            self.ready.pop_front();
+            if entry.connection.is_closed() {
+                self.remove(handle);
+            } else {
+                self.set_deadline(handle, deadline);
+            }
+        }
+        None
+    }
+}
+
+impl Engine for Endpoint {
+    type Event<'a> = EndpointEvent<'a>;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.now = self.now.max(now);
+        let known = self.by_peer.get(&from).copied();
+        let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
+        if looks_like_hello && let Some((number, body)) = self.client_hello(from, datagram) {
+            let repeated = known
+                .and_then(|handle| self.entries.get(&handle))
+                .is_some_and(|entry| entry.hello == fingerprint(&body));
+            if !repeated {
+                self.greet(from, number, &body, known.is_some());
+                return;
+            }
+        }
+        match known.and_then(|handle| Some((handle, self.entries.get_mut(&handle)?))) {
+            Some((handle, entry)) => {
+                entry.connection.handle_datagram(now, from, datagram);
+                self.touch(handle);
+            }
+            None if looks_like_hello => {}
+            None => self.stats.ignored += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some((at, handle)) = self.deadlines.first().copied() {
+            if at > now {
+                break;
+            }
+            self.set_deadline(handle, None);
+            if let Some(entry) = self.entries.get_mut(&handle) {
+                entry.connection.handle_timeout(now);
+                self.touch(handle);
+            }
+        }
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, EndpointEvent<'a>> {
+        if let Some((to, answer)) = self.answers.pop_front()
+            && answer.len() <= buf.len()
+        {
+            let payload = &mut buf[..answer.len()];
+            payload.copy_from_slice(&answer);
+            return Output::Datagram { to, payload };
+        }
+        match self.step(buf) {
+            None => self
+                .deadlines
+                .first()
+                .map_or(Output::Idle, |(deadline, _)| Output::WakeAt(*deadline)),
+            Some((handle, step)) => {
+                let Some(entry) = self.entries.get(&handle) else { return Output::Idle };
+                let peer = entry.connection.peer();
+                match step {
+                    Step::Datagram(len) => {
+                        Output::Datagram { to: peer, payload: buf.get(..len).unwrap_or_default() }
+                    }
+                    step => entry.connection.event(step).map_or(Output::Idle, |event| {
+                        Output::Event(EndpointEvent { handle, peer, event })
+                    }),
+                }
+            }
+        }
+    }
+}

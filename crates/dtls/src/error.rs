@@ -1,0 +1,277 @@
+//! Errors, sorted by blame.
+//!
+//! Noise is no error: what cannot be authenticated is dropped and counted. A
+//! [`Fault`] means that the association is dead.
+
+use crate::codepoints::AlertDescription;
+use core::fmt;
+use vocabulary::DecodeError;
+
+/// Why an association failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The peer sent bytes that do not parse.
+    Malformed(DecodeError),
+    /// The peer broke the protocol.
+    Misbehaved(Misbehaviour),
+    /// Both ends are right, but have nothing in common.
+    Incompatible(Incompatibility),
+    /// A limit was reached.
+    Limit(Limit),
+    /// Our own fault.
+    Internal(&'static str),
+}
+
+/// How a peer broke the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misbehaviour {
+    /// A message that has no place here.
+    UnexpectedMessage,
+    /// A message came under keys of another epoch than its own.
+    WrongEpoch,
+    /// A value that was not offered, or contradicts another.
+    IllegalParameter(&'static str),
+    /// An extension that must be there is not.
+    MissingExtension(&'static str),
+    /// An extension that was not asked for.
+    UnsolicitedExtension,
+    /// The PSK binder does not verify: the two ends hold different keys for this identity.
+    WrongBinder,
+    /// The Finished message does not verify.
+    WrongFinished,
+    /// A record longer than allowed.
+    RecordOverflow,
+}
+
+/// What two ends lack in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incompatibility {
+    /// A protocol version.
+    Version,
+    /// A cipher suite.
+    CipherSuite,
+    /// A key exchange group.
+    Group,
+    /// A way to use a PSK.
+    PskMode,
+    /// A PSK: nobody has the identity.
+    UnknownIdentity,
+}
+
+/// Which limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Too many records failed authentication under one key (RFC 9147, section 4.5.3).
+    Forgeries,
+    /// A key is used up and the peer did not let us change it in time.
+    KeyExhausted,
+}
+
+impl From<DecodeError> for Fault {
+    fn from(error: DecodeError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl From<Misbehaviour> for Fault {
+    fn from(misbehaviour: Misbehaviour) -> Self {
+        Self::Misbehaved(misbehaviour)
+    }
+}
+
+impl From<Incompatibility> for Fault {
+    fn from(incompatibility: Incompatibility) -> Self {
+        Self::Incompatible(incompatibility)
+    }
+}
+
+impl Fault {
+    /// The alert that tells the peer (RFC 8446, section 6.2).
+    pub const fn alert(&self) -> AlertDescription {
+        match self {
+            Self::Malformed(_) => AlertDescription::DECODE_ERROR,
+            Self::Misbehaved(misbehaviour) => match misbehaviour {
+                Misbehaviour::UnexpectedMessage | Misbehaviour::WrongEpoch => {
+                    AlertDescription::UNEXPECTED_MESSAGE
+                }
+                Misbehaviour::IllegalParameter(_) => AlertDescription::ILLEGAL_PARAMETER,
+                Misbehaviour::MissingExtension(_) => AlertDescription::MISSING_EXTENSION,
+                Misbehaviour::UnsolicitedExtension => AlertDescription::UNSUPPORTED_EXTENSION,
+                Misbehaviour::WrongBinder | Misbehaviour::WrongFinished => {
+                    AlertDescription::DECRYPT_ERROR
+                }
+                Misbehaviour::RecordOverflow => AlertDescription::RECORD_OVERFLOW,
+            },
+            Self::Incompatible(incompatibility) => match incompatibility {
+                Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
+                Incompatibility::UnknownIdentity => AlertDescription::UNKNOWN_PSK_IDENTITY,
+                Incompatibility::CipherSuite
+                | Incompatibility::Group
+                | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
+            },
+            Self::Limit(Limit::Forgeries) => AlertDescription::BAD_RECORD_MAC,
+            Self::Limit(Limit::KeyExhausted) | Self::Internal(_) => {
+                AlertDescription::INTERNAL_ERROR
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => write!(f, "the peer sent a malformed message: {error}"),
+            Self::Misbehaved(misbehaviour) => misbehaviour.fmt(f),
+            Self::Incompatible(incompatibility) => incompatibility.fmt(f),
+            Self::Limit(limit) => limit.fmt(f),
+            Self::Internal(what) => write!(f, "internal error: {what}"),
+        }
+    }
+}
+
+impl fmt::Display for Misbehaviour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnexpectedMessage => f.write_str("the peer sent a message out of place"),
+            Self::WrongEpoch => f.write_str("the peer sent a message under the wrong keys"),
+            Self::IllegalParameter(what) => write!(f, "the peer sent an illegal {what}"),
+            Self::MissingExtension(what) => write!(f, "the peer's {what} extension is missing"),
+            Self::UnsolicitedExtension => f.write_str("the peer answered what was not asked"),
+            Self::WrongBinder => f.write_str("the peer holds another key for this PSK identity"),
+            Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
+            Self::RecordOverflow => f.write_str("the peer sent a record that is too long"),
+        }
+    }
+}
+
+impl fmt::Display for Incompatibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Version => "the peer does not speak DTLS 1.3",
+            Self::CipherSuite => "no cipher suite in common",
+            Self::Group => "no key exchange group in common",
+            Self::PskMode => "no PSK key exchange mode in common",
+            Self::UnknownIdentity => "unknown PSK identity",
+        })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forgeries => "too many forged records",
+            Self::KeyExhausted => "a key reached its limit",
+        })
+    }
+}
+
+impl core::error::Error for Fault {}
+
+/// Why an association ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The application closed it.
+    Local,
+    /// The peer closed it (close_notify).
+    Peer,
+    /// The peer gave up with this alert.
+    PeerAlert(AlertDescription),
+    /// This end gave up.
+    Fault(Fault),
+    /// The handshake was not complete in time.
+    HandshakeTimeout,
+    /// A new association from the same address took its place.
+    Replaced,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("closed"),
+            Self::Peer => f.write_str("closed by the peer"),
+            Self::PeerAlert(AlertDescription::UNKNOWN_PSK_IDENTITY) => {
+                f.write_str("the peer does not know this PSK identity")
+            }
+            Self::PeerAlert(AlertDescription::DECRYPT_ERROR) => {
+                f.write_str("the peer holds another key for this PSK identity")
+            }
+            Self::PeerAlert(alert) => write!(f, "the peer refused: {alert}"),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::HandshakeTimeout => f.write_str("no complete handshake in time"),
+            Self::Replaced => f.write_str("replaced by a new association from the same address"),
+        }
+    }
+}
+
+/// Why data could not be sent. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The payload is longer than [`Connection::max_payload`](crate::Connection::max_payload).
+    TooLong,
+    /// The queue is full; drain the engine first.
+    QueueFull,
+    /// The handshake is not complete, which only direct sealing needs.
+    NotConnected,
+    /// The association has ended.
+    Closed,
+    /// The lent buffer is too small.
+    BufferTooSmall,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "payload too long for a datagram",
+            Self::QueueFull => "send queue full",
+            Self::NotConnected => "handshake not complete",
+            Self::Closed => "association closed",
+            Self::BufferTooSmall => "buffer too small for the datagram",
+        })
+    }
+}
+
+impl core::error::Error for SendError {}
+
+/// What is wrong with a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A PSK identity must have 1 to 256 bytes.
+    PskIdentityLength(usize),
+    /// A PSK must have at least 16 bytes.
+    PskTooShort(usize),
+    /// No cipher suite was chosen, or one the provider lacks.
+    CipherSuites,
+    /// No group was chosen, or one the provider lacks.
+    Groups,
+    /// No PSK key exchange mode was chosen.
+    PskModes,
+    /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
+    AggregationSuite,
+    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES).
+    DatagramSize(usize),
+    /// The provider computes wrong results.
+    Provider(crate::crypto::SelfTestFailed),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
+            Self::PskTooShort(n) => write!(f, "PSK of {n} bytes is shorter than 16"),
+            Self::CipherSuites => f.write_str("no usable cipher suite"),
+            Self::Groups => f.write_str("no usable key exchange group"),
+            Self::PskModes => f.write_str("no PSK key exchange mode"),
+            Self::AggregationSuite => {
+                f.write_str("aggregation needs a cipher suite with AES-CCM or LightMAC tags")
+            }
+            Self::DatagramSize(n) => write!(
+                f,
+                "datagrams of {n} bytes are smaller than {}",
+                crate::tuning::MIN_DATAGRAM_BYTES
+            ),
+            Self::Provider(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,177 @@
+//! A stateless server's state, in a cookie (RFC 9147, section 5.1).
+//!
+//! ```text
+//! | secret (1) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
+//! ```
+//!
+//! The tag is HMAC-SHA256 over everything before it and the client's address,
+//! under a secret that rotates. The first byte's low bit says which secret.
+
+use crate::crypto::{CipherSuiteId, NamedGroup};
+use crate::tuning::COOKIE_ROTATION;
+use core::net::{IpAddr, SocketAddr};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+use vocabulary::{Instant, Random, Reader, Writer};
+use zeroize::Zeroizing;
+
+const TAG: usize = 16;
+
+/// Bytes of a cookie.
+pub const COOKIE_LEN: usize = 1 + 2 + 2 + 32 + TAG;
+
+/// What a server needs to go on after a HelloRetryRequest it has forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// The suite it named.
+    pub suite: CipherSuiteId,
+    /// The group it asked for, if it asked for one.
+    pub group: Option<NamedGroup>,
+    /// SHA-256 of the first ClientHello.
+    pub hello_hash: [u8; 32],
+}
+
+/// Makes and checks cookies.
+pub struct CookieJar {
+    /// Indexed by the low bit of the rotation count.
+    secrets: [Zeroizing<[u8; 32]>; 2],
+    rotations: u8,
+    rotate_at: Instant,
+}
+
+impl CookieJar {
+    /// A jar with fresh secrets.
+    pub fn new(rng: &mut Random) -> Self {
+        Self {
+            secrets: [Zeroizing::new(rng.array()), Zeroizing::new(rng.array())],
+            rotations: 0,
+            rotate_at: Instant::ZERO,
+        }
+    }
+
+    /// Replaces the older secret when its time has come.
+    fn rotate(&mut self, now: Instant, rng: &mut Random) {
+        if now < self.rotate_at {
+            return;
+        }
+        // After a long pause both secrets are too old.
+        let stale = now.saturating_since(self.rotate_at) > COOKIE_ROTATION;
+        for _ in 0..if stale { 2 } else { 1 } {
+            self.rotations = self.rotations.wrapping_add(1);
+            self.secrets[usize::from(self.rotations & 1)] = Zeroizing::new(rng.array());
+        }
+        self.rotate_at = now + COOKIE_ROTATION;
+    }
+
+    fn tag(&self, from: SocketAddr, content: &[u8]) -> [u8; TAG] {
+        let which = content.first().map_or(0, |byte| usize::from(byte & 1));
+        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secrets[which])
+            .expect("HMAC takes keys of any length");
+        mac.update(content);
+        match from.ip() {
+            IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
+            IpAddr::V6(ip) => mac.update(&ip.octets()),
+        }
+        mac.update(&from.port().to_be_bytes());
+        let full = mac.finalize().into_bytes();
+        let mut tag = [0; TAG];
+        tag.copy_from_slice(&full[..TAG]);
+        tag
+    }
+
+    /// A cookie for a client at `from`.
+    pub fn bake(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        from: SocketAddr,
+        retry: &Retry,
+    ) -> [u8; COOKIE_LEN] {
+        self.rotate(now, rng);
+        let mut cookie = [0; COOKIE_LEN];
+        let (content, tag) = cookie.split_at_mut(COOKIE_LEN - TAG);
+        let mut w = Writer::new(content);
+        let mut write = || {
+            w.u8(self.rotations & 1)?;
+            w.u16(retry.suite.0)?;
+            w.u16(retry.group.map_or(0, |group| group.0))?;
+            w.bytes(&retry.hello_hash)
+        };
+        write().expect("the content has just this length");
+        tag.copy_from_slice(&self.tag(from, content));
+        cookie
+    }
+
+    /// What a genuine cookie says; `None` if it is not ours, too old, or another address's.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        from: SocketAddr,
+        cookie: &[u8],
+    ) -> Option<Retry> {
+        self.rotate(now, rng);
+        let (content, tag) = cookie.split_at_checked(COOKIE_LEN - TAG)?;
+        if tag.len() != TAG || !bool::from(self.tag(from, content).ct_eq(tag)) {
+            return None;
+        }
+        let mut r = Reader::new(content);
+        r.u8().ok()?;
+        let suite = CipherSuiteId(r.u16().ok()?);
+        let group = match r.u16().ok()? {
+            0 => None,
+            group => Some(NamedGroup(group)),
+        };
+        Some(Retry { suite, group, hello_hash: r.array().ok()? })
+    }
+}
+
+impl core::fmt::Debug for CookieJar {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("CookieJar(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_serves_its_address_until_both_secrets_are_gone() {
+        let rng = &mut Random::insecure(1);
+        let mut jar = CookieJar::new(rng);
+        let (a, b): (SocketAddr, SocketAddr) =
+            ("192.0.2.1:5684".parse().unwrap(), "192.0.2.1:5685".parse().unwrap());
+        let retry = Retry {
+            suite: CipherSuiteId::AES_128_CCM_SHA256,
+            group: Some(NamedGroup::P256),
+            hello_hash: [7; 32],
+        };
+        let start = Instant::from_micros(1_000_000);
+        let cookie = jar.bake(start, rng, a, &retry);
+        assert_eq!(jar.open(start, rng, a, &cookie), Some(retry.clone()));
+        assert_eq!(jar.open(start, rng, b, &cookie), None, "another port");
+        for at in 0..COOKIE_LEN {
+            let mut forged = cookie;
+            forged[at] ^= 1;
+            assert_eq!(jar.open(start, rng, a, &forged), None);
+            assert_eq!(jar.open(start, rng, a, &cookie[..at]), None);
+        }
+        let next = start + COOKIE_ROTATION;
+        assert_eq!(jar.open(next, rng, a, &cookie), Some(retry), "one rotation later");
+        assert_eq!(jar.open(next + COOKIE_ROTATION, rng, a, &cookie), None);
+    }
+
+    #[test]
+    fn a_long_pause_ends_both_secrets() {
+        let rng = &mut Random::insecure(1);
+        let mut jar = CookieJar::new(rng);
+        let from = "[::1]:1".parse().unwrap();
+        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: [0; 32] };
+        let start = Instant::from_micros(1);
+        let cookie = jar.bake(start, rng, from, &retry);
+        let later = start + COOKIE_ROTATION * 2 + core::time::Duration::from_micros(1);
+        assert_eq!(jar.open(later, rng, from, &cookie), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! Outgoing handshake messages until they are acknowledged (RFC 9147, sections 5.5 to 5.8).
+
+use super::ranges::Missing;
+use crate::codepoints::HandshakeType;
+use crate::messages::{Fragment, RecordNumber};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::Range;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Encode, Instant, Writer};
+
+/// Records remembered for their acknowledgement; older ones are simply sent again.
+const MAX_SENT_RECORDS: usize = 64;
+/// A fragment smaller than this is not worth its header, unless it ends its message.
+const MIN_FRAGMENT: usize = 32;
+
+#[derive(Debug)]
+struct Outgoing {
+    kind: HandshakeType,
+    sequence: u16,
+    epoch: u64,
+    body: Vec<u8>,
+    /// What the peer has not acknowledged.
+    unacknowledged: Missing,
+    /// What is to be sent now.
+    unsent: Missing,
+}
+
+/// A piece of a message, chosen for a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    sequence: u16,
+    range: Range<u32>,
+}
+
+#[derive(Debug)]
+struct SentRecord {
+    record: RecordNumber,
+    pieces: Vec<Piece>,
+}
+
+/// The current flight.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    messages: Vec<Outgoing>,
+    sent: VecDeque<SentRecord>,
+    next_sequence: u16,
+    /// When the flight first left, unless it was sent again since (Karn's rule).
+    first_sent: Option<Instant>,
+    repeated: bool,
+}
+
+impl Flight {
+    /// A flight whose first message has the sequence number `next_sequence`.
+    pub(crate) fn starting_at(next_sequence: u16) -> Self {
+        Self { next_sequence, ..Self::default() }
+    }
+
+    /// Adds a message to be sent in `epoch`.
+    pub(crate) fn push(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
+        let length = body.len() as u32;
+        self.messages.push(Outgoing {
+            kind,
+            sequence: self.next_sequence,
+            epoch,
+            body,
+            unacknowledged: Missing::all(length),
+            unsent: Missing::all(length),
+        });
+        self.next_sequence = self.next_sequence.wrapping_add(1);
+        self.first_sent = None;
+        self.repeated = false;
+    }
+
+    /// Whether nothing waits for an acknowledgement.
+    pub(crate) fn is_done(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// The epoch of the next piece to be sent.
+    pub(crate) fn unsent_epoch(&self) -> Option<u64> {
+        self.messages.iter().find(|m| !m.unsent.is_empty()).map(|m| m.epoch)
+    }
+
+    /// Forgets everything: the peer's answer acknowledges the whole flight (section 7.2).
+    pub(crate) fn complete(&mut self) {
+        self.messages.clear();
+        self.sent.clear();
+    }
+
+    /// Marks all that is not acknowledged to be sent again.
+    pub(crate) fn resend(&mut self) {
+        self.repeated = true;
+        for message in &mut self.messages {
+            message.unsent = message.unacknowledged.clone();
+        }
+    }
+
+    /// Takes an acknowledgement. Returns whether it told anything new.
+    pub(crate) fn acknowledge(&mut self, record: RecordNumber) -> bool {
+        let Some(at) = self.sent.iter().position(|sent| sent.record == record) else {
+            return false;
+        };
+        let Some(sent) = self.sent.remove(at) else { return false };
+        for piece in sent.pieces {
+            if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
+                message.unacknowledged.fill(piece.range.clone());
+                message.unsent.fill(piece.range);
+            }
+        }
+        self.messages.retain(|message| !message.unacknowledged.is_empty());
+        true
+    }
+
+    /// Chooses pieces of `epoch` for a record with room for `capacity` bytes.
+    pub(crate) fn plan(&self, epoch: u64, mut capacity: usize) -> Vec<Piece> {
+        let mut plan = Vec::new();
+        for message in &self.messages {
+            if message.unsent.is_empty() {
+                continue;
+            }
+            if message.epoch != epoch {
+                break;
+            }
+            let mut unsent = message.unsent.clone();
+            while let Some(room) = capacity.checked_sub(Fragment::HEADER) {
+                let Some(range) = unsent.first(room as u32) else { break };
+                let len = range.len();
+                let whole = unsent.first(u32::MAX).as_ref() == Some(&range);
+                if !whole && len < MIN_FRAGMENT {
+                    return plan;
+                }
+                unsent.fill(range.clone());
+                capacity -= Fragment::HEADER + len;
+                plan.push(Piece { sequence: message.sequence, range });
+            }
+            if !unsent.is_empty() {
+                break;
+            }
+        }
+        plan
+    }
+
+    /// Whether nothing is left to send once these pieces have left.
+    pub(crate) fn is_completed_by(&self, pieces: &[Piece]) -> bool {
+        self.messages.iter().all(|message| {
+            let mut unsent = message.unsent.clone();
+            for piece in pieces.iter().filter(|piece| piece.sequence == message.sequence) {
+                unsent.fill(piece.range.clone());
+            }
+            unsent.is_empty()
+        })
+    }
+
+    /// Writes the pieces of a plan.
+    pub(crate) fn write(&self, plan: &[Piece], w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        for piece in plan {
+            let Some(message) = self.messages.iter().find(|m| m.sequence == piece.sequence) else {
+                continue;
+            };
+            let range = piece.range.start as usize..piece.range.end as usize;
+            Fragment {
+                kind: message.kind,
+                length: message.body.len() as u32,
+                sequence: message.sequence,
+                offset: piece.range.start,
+                body: message.body.get(range).unwrap_or_default(),
+            }
+            .write(w)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a plan left in `record`.
+    pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<Piece>) {
+        for piece in &pieces {
+            if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
+                message.unsent.fill(piece.range.clone());
+            }
+        }
+        self.first_sent.get_or_insert(now);
+        if self.sent.len() == MAX_SENT_RECORDS {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(SentRecord { record, pieces });
+    }
+
+    /// When the flight left, if it left only once: an answer to it measures the path.
+    pub(crate) fn unambiguous_start(&self) -> Option<Instant> {
+        if self.repeated { None } else { self.first_sent }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(number: u64) -> RecordNumber {
+        RecordNumber { epoch: 2, number }
+    }
+
+    #[test]
+    fn only_what_was_not_acknowledged_is_sent_again() {
+        let mut flight = Flight::default();
+        flight.push(2, HandshakeType::ENCRYPTED_EXTENSIONS, alloc::vec![1; 100]);
+        flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
+        let first = flight.plan(2, 70);
+        flight.sent(Instant::ZERO, number(0), first);
+        let second = flight.plan(2, 1000);
+        assert_eq!(second.len(), 2, "the rest of one message and all of the next");
+        flight.sent(Instant::ZERO, number(1), second);
+        assert_eq!(flight.unsent_epoch(), None);
+
+        assert!(flight.acknowledge(number(1)));
+        assert!(!flight.acknowledge(number(1)));
+        flight.resend();
+        let again = flight.plan(2, 1000);
+        assert_eq!(again.len(), 1);
+        assert_eq!(again[0].range, 0..58);
+        flight.sent(Instant::ZERO, number(2), again);
+        assert!(flight.acknowledge(number(2)));
+        assert!(flight.is_done());
+    }
+
+    #[test]
+    fn a_plan_keeps_to_one_epoch_and_its_room() {
+        let mut flight = Flight::default();
+        flight.push(0, HandshakeType::SERVER_HELLO, alloc::vec![1; 50]);
+        flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
+        assert_eq!(flight.unsent_epoch(), Some(0));
+        assert_eq!(flight.plan(0, 1000).len(), 1);
+        assert!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT - 1).is_empty());
+        assert_eq!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT).len(), 1);
+        assert!(flight.plan(2, 1000).is_empty(), "epoch 0 comes first");
+    }
+}

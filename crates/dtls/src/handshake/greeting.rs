@@ -1,0 +1,260 @@
+//! What a server makes of a ClientHello before it keeps any state.
+
+use super::cookie::{CookieJar, Retry};
+use crate::codepoints::{
+    DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType, PskKeyExchangeMode,
+};
+use crate::config::{CookiePolicy, ServerConfig, Settings, can_aggregate};
+use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::messages::extensions::{
+    KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes, versions,
+    write_extension,
+};
+use crate::messages::hello::write_server_hello;
+use crate::messages::{ClientHello, aggregation as aggregation_extension};
+use aggregation::Scheme;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sha2::{Digest, Sha256};
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, Instant, Random, Reader, Writer};
+
+use super::absorb;
+
+/// How the keys will be agreed on.
+#[derive(Clone, Copy, Debug)]
+enum Exchange<'a> {
+    /// A PSK alone.
+    Psk,
+    /// With the client's share in this group.
+    Share(KeyShareEntry<'a>),
+    /// The client must send a share in this group.
+    Retry(NamedGroup),
+}
+
+/// Everything the server's first flight is computed from.
+#[derive(Debug)]
+pub(crate) struct Accepted<'a> {
+    pub(crate) hello: ClientHello<'a>,
+    /// The hello's bytes, without any header.
+    pub(crate) body: &'a [u8],
+    pub(crate) suite: &'static CipherSuite,
+    pub(crate) share: Option<KeyShareEntry<'a>>,
+    pub(crate) psks: OfferedPsks<'a>,
+    /// Schemes for what this server sends and receives.
+    pub(crate) send: Scheme,
+    pub(crate) receive: Scheme,
+    pub(crate) answer_aggregation: bool,
+    /// What preceded this hello: nothing, or the first hello's hash and the retry request.
+    pub(crate) transcript: Transcript,
+    pub(crate) retried: bool,
+}
+
+/// What to do with a ClientHello.
+#[derive(Debug)]
+pub(crate) enum Greeting<'a> {
+    /// Send this HelloRetryRequest and forget.
+    Retry(Vec<u8>),
+    /// Go on.
+    Accept(Accepted<'a>),
+}
+
+/// Reads a ClientHello and decides.
+pub(crate) fn consider<'a>(
+    config: &ServerConfig,
+    jar: &mut CookieJar,
+    rng: &mut Random,
+    now: Instant,
+    from: SocketAddr,
+    require_cookie: bool,
+    body: &'a [u8],
+) -> Result<Greeting<'a>, Fault> {
+    let settings = &config.settings;
+    let hello = ClientHello::decode(body)?;
+    let extension = |kind| hello.extensions.get(kind);
+    match extension(ExtensionType::SUPPORTED_VERSIONS) {
+        Some(content) if versions(content)?.any(|version| version == DTLS_1_3) => {}
+        _ => return Err(Incompatibility::Version.into()),
+    }
+    // RFC 9147, section 5.3.
+    if !hello.legacy_cookie.is_empty() {
+        return Err(Misbehaviour::IllegalParameter("legacy cookie").into());
+    }
+    let psks = match extension(ExtensionType::PRE_SHARED_KEY) {
+        Some(content) => OfferedPsks::decode(content)?,
+        // Without a PSK a certificate would be needed.
+        None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
+    };
+    if hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
+        return Err(Misbehaviour::IllegalParameter("place of pre_shared_key").into());
+    }
+    let (suite, schemes) = choose_suite(settings, &hello)?;
+    let exchange = choose_exchange(settings, &hello)?;
+
+    let retry = match extension(ExtensionType::COOKIE) {
+        Some(content) => {
+            let mut r = Reader::new(content);
+            let cookie = r.vec16()?;
+            r.finish()?;
+            let retry =
+                jar.open(now, rng, from, cookie).ok_or(Misbehaviour::IllegalParameter("cookie"))?;
+            Some(retry)
+        }
+        None => None,
+    };
+    let mut transcript = Transcript::new();
+    let share = match (&retry, exchange) {
+        (None, Exchange::Retry(group)) => {
+            return bake_retry(suite.id, Some(group), jar, rng, now, from, body);
+        }
+        (None, _) if require_cookie || config.cookies == CookiePolicy::Always => {
+            return bake_retry(suite.id, None, jar, rng, now, from, body);
+        }
+        (Some(_), Exchange::Retry(_)) => {
+            return Err(Misbehaviour::IllegalParameter("key share").into());
+        }
+        (_, Exchange::Psk) => None,
+        (_, Exchange::Share(share)) => Some(share),
+    };
+    if let Some(retry) = &retry {
+        // The second hello must lead to what the retry request said (RFC 8446, section 4.1.4).
+        let same_group = match (retry.group, share) {
+            (Some(group), Some(share)) => group == share.group,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if retry.suite != suite.id || !same_group {
+            return Err(Misbehaviour::IllegalParameter("second ClientHello").into());
+        }
+        let cookie = extension(ExtensionType::COOKIE).unwrap_or_default();
+        let request = write_retry(retry.suite, retry.group, cookie)?;
+        transcript = Transcript::of_message_hash(&retry.hello_hash);
+        absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
+    }
+    let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
+    Ok(Greeting::Accept(Accepted {
+        hello,
+        body,
+        suite,
+        share,
+        psks,
+        send,
+        receive,
+        answer_aggregation: schemes.is_some(),
+        transcript,
+        retried: retry.is_some(),
+    }))
+}
+
+/// The suite, and the schemes (client to server, server to client) if
+/// aggregation was asked for and is to be answered.
+fn choose_suite(
+    settings: &Settings,
+    hello: &ClientHello<'_>,
+) -> Result<(&'static CipherSuite, Option<(Scheme, Scheme)>), Fault> {
+    let offered = cipher_suites(hello.cipher_suites)?;
+    let mut common = settings
+        .ordered_suites()
+        .filter(|suite| offered.clone().any(|number| number == suite.id.0));
+    let offer = hello.extensions.get(settings.aggregation_extension);
+    let policy = &settings.aggregation;
+    if let Some(content) = offer.filter(|_| policy.is_wanted()) {
+        let (send, receive) = aggregation_extension::Offer::new(content)
+            .select(|s| policy.send.contains(&s), |s| policy.receive.contains(&s));
+        let wanted = (send, receive) != (Scheme::Plain, Scheme::Plain);
+        if let Some(suite) = common.clone().find(|suite| wanted && can_aggregate(suite)) {
+            return Ok((suite, Some((receive, send))));
+        }
+    }
+    let suite = common.next().ok_or(Incompatibility::CipherSuite)?;
+    Ok((suite, None))
+}
+
+fn choose_exchange<'a>(
+    settings: &Settings,
+    hello: &ClientHello<'a>,
+) -> Result<Exchange<'a>, Fault> {
+    let extension = |kind| hello.extensions.get(kind);
+    let content = extension(ExtensionType::PSK_KEY_EXCHANGE_MODES)
+        .ok_or(Misbehaviour::MissingExtension("psk_key_exchange_modes"))?;
+    let offered_modes: Vec<_> = psk_modes(content)?.collect();
+    let mut failure = Fault::from(Incompatibility::PskMode);
+    for mode in &settings.psk_modes {
+        if !offered_modes.contains(mode) {
+            continue;
+        }
+        match *mode {
+            PskKeyExchangeMode::PSK_KE => return Ok(Exchange::Psk),
+            PskKeyExchangeMode::PSK_DHE_KE => {
+                let (Some(supported), Some(shares)) = (
+                    extension(ExtensionType::SUPPORTED_GROUPS),
+                    extension(ExtensionType::KEY_SHARE),
+                ) else {
+                    failure = Misbehaviour::MissingExtension("key_share").into();
+                    continue;
+                };
+                let supported = groups(supported)?;
+                let ours = || {
+                    settings.groups.iter().filter(|group| supported.clone().any(|g| g == **group))
+                };
+                // A share at hand beats a preferred group: it saves a round trip.
+                for group in ours() {
+                    if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
+                        return Ok(Exchange::Share(share));
+                    }
+                }
+                if let Some(group) = ours().next() {
+                    return Ok(Exchange::Retry(*group));
+                }
+                failure = Incompatibility::Group.into();
+            }
+            _ => {}
+        }
+    }
+    Err(failure)
+}
+
+fn bake_retry<'a>(
+    suite: CipherSuiteId,
+    group: Option<NamedGroup>,
+    jar: &mut CookieJar,
+    rng: &mut Random,
+    now: Instant,
+    from: SocketAddr,
+    body: &[u8],
+) -> Result<Greeting<'a>, Fault> {
+    let mut transcript = Transcript::new();
+    absorb(&mut transcript, HandshakeType::CLIENT_HELLO, body);
+    let cookie = jar.bake(now, rng, from, &Retry { suite, group, hello_hash: transcript.hash() });
+    let [a, b] = (cookie.len() as u16).to_be_bytes();
+    let content: Vec<u8> = [a, b].iter().chain(&cookie).copied().collect();
+    Ok(Greeting::Retry(write_retry(suite, group, &content)?))
+}
+
+/// The HelloRetryRequest for a cookie extension's content: the same bytes when
+/// it is sent and when it is remembered.
+fn write_retry(
+    suite: CipherSuiteId,
+    group: Option<NamedGroup>,
+    cookie: &[u8],
+) -> Result<Vec<u8>, Fault> {
+    let mut body = alloc::vec![0; 128 + cookie.len()];
+    let mut w = Writer::new(&mut body);
+    write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, suite, |w| {
+        write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+        if let Some(group) = group {
+            write_extension(w, ExtensionType::KEY_SHARE, |w| w.u16(group.0))?;
+        }
+        write_extension(w, ExtensionType::COOKIE, |w| w.bytes(cookie))
+    })
+    .map_err(|BufferFull| Fault::Internal("HelloRetryRequest too long"))?;
+    let len = w.len();
+    body.truncate(len);
+    Ok(body)
+}
+
+/// SHA-256 of a ClientHello's body, to tell a repetition from a new attempt.
+pub(crate) fn fingerprint(body: &[u8]) -> [u8; 32] {
+    Sha256::digest(body).into()
+}

@@ -1,0 +1,149 @@
+//! Incoming handshake messages: ordered and reassembled (RFC 9147, section 5.5).
+
+use super::ranges::Missing;
+use crate::codepoints::HandshakeType;
+use crate::messages::Fragment;
+use crate::tuning::{MAX_HANDSHAKE_MESSAGE, MAX_MESSAGES_AHEAD};
+use alloc::vec::Vec;
+
+#[derive(Debug)]
+struct Partial {
+    kind: HandshakeType,
+    sequence: u16,
+    epoch: u64,
+    body: Vec<u8>,
+    missing: Missing,
+}
+
+/// A complete message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: HandshakeType,
+    /// The epoch it came in, which its type must fit.
+    pub(crate) epoch: u64,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What became of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// Of a message that was processed before.
+    Old,
+    /// Taken, or known already.
+    Stored,
+    /// Too far ahead, too long, or at odds with what came before.
+    Refused,
+}
+
+/// Messages in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    next: u16,
+    partial: Vec<Partial>,
+}
+
+impl Reassembly {
+    /// Expects the message with sequence number `next` first.
+    pub(crate) const fn starting_at(next: u16) -> Self {
+        Self { next, partial: Vec::new() }
+    }
+
+    /// Takes a fragment that came in `epoch`.
+    pub(crate) fn offer(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Offered {
+        let ahead = fragment.sequence.wrapping_sub(self.next);
+        if ahead >= 1 << 15 {
+            return Offered::Old;
+        }
+        if ahead > MAX_MESSAGES_AHEAD || fragment.length as usize > MAX_HANDSHAKE_MESSAGE {
+            return Offered::Refused;
+        }
+        let at = match self.partial.iter().position(|p| p.sequence == fragment.sequence) {
+            Some(at) => at,
+            None => {
+                self.partial.push(Partial {
+                    kind: fragment.kind,
+                    sequence: fragment.sequence,
+                    epoch,
+                    body: alloc::vec![0; fragment.length as usize],
+                    missing: Missing::all(fragment.length),
+                });
+                self.partial.len() - 1
+            }
+        };
+        let Some(partial) = self.partial.get_mut(at) else { return Offered::Refused };
+        if partial.kind != fragment.kind
+            || partial.epoch != epoch
+            || partial.body.len() != fragment.length as usize
+        {
+            return Offered::Refused;
+        }
+        let end = fragment.offset + fragment.body.len() as u32;
+        let Some(slot) = partial.body.get_mut(fragment.offset as usize..end as usize) else {
+            return Offered::Refused;
+        };
+        slot.copy_from_slice(fragment.body);
+        partial.missing.fill(fragment.offset..end);
+        Offered::Stored
+    }
+
+    /// The next message in sequence, once it is complete.
+    pub(crate) fn next_message(&mut self) -> Option<Message> {
+        let at =
+            self.partial.iter().position(|p| p.sequence == self.next && p.missing.is_empty())?;
+        let partial = self.partial.swap_remove(at);
+        self.next = self.next.wrapping_add(1);
+        Some(Message { kind: partial.kind, epoch: partial.epoch, body: partial.body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(sequence: u16, offset: u32, body: &[u8]) -> Fragment<'_> {
+        Fragment { kind: HandshakeType::FINISHED, length: 6, sequence, offset, body }
+    }
+
+    #[test]
+    fn pieces_in_any_order_make_messages_in_order() {
+        let mut reassembly = Reassembly::default();
+        assert_eq!(reassembly.offer(2, &fragment(1, 0, b"second")), Offered::Stored);
+        assert!(reassembly.next_message().is_none());
+        assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
+        assert_eq!(reassembly.offer(2, &fragment(0, 2, b"rst")), Offered::Stored);
+        assert!(reassembly.next_message().is_none());
+        assert_eq!(reassembly.offer(2, &fragment(0, 0, b"fi")), Offered::Stored);
+        assert_eq!(reassembly.next_message().unwrap().body, b"first!");
+        assert_eq!(reassembly.next_message().unwrap().body, b"second");
+        assert_eq!(reassembly.offer(2, &fragment(0, 0, b"fi")), Offered::Old);
+        assert!(reassembly.next_message().is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_contradictions_are_refused() {
+        let mut reassembly = Reassembly::default();
+        assert_eq!(reassembly.offer(2, &fragment(MAX_MESSAGES_AHEAD, 0, b"a")), Offered::Stored);
+        assert_eq!(
+            reassembly.offer(2, &fragment(MAX_MESSAGES_AHEAD + 1, 0, b"a")),
+            Offered::Refused
+        );
+        let long = |length| Fragment { length, ..fragment(0, 0, b"") };
+        assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32 + 1)), Offered::Refused);
+        assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32)), Offered::Stored);
+        assert_eq!(reassembly.offer(2, &long(7)), Offered::Refused, "another length");
+        assert_eq!(
+            reassembly.offer(0, &long(MAX_HANDSHAKE_MESSAGE as u32)),
+            Offered::Refused,
+            "another epoch"
+        );
+    }
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        let mut reassembly = Reassembly::starting_at(u16::MAX);
+        assert_eq!(reassembly.offer(3, &fragment(0, 0, b"second")), Offered::Stored);
+        assert_eq!(reassembly.offer(3, &fragment(u16::MAX, 0, b"first!")), Offered::Stored);
+        assert_eq!(reassembly.next_message().unwrap().body, b"first!");
+        assert_eq!(reassembly.next_message().unwrap().body, b"second");
+    }
+}

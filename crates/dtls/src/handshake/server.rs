@@ -1,0 +1,176 @@
+//! The server's states.
+
+use super::greeting::Accepted;
+use super::reassembly::Message;
+use super::{Channel, Established, Negotiated, State, absorb, expect_epoch, log_secret};
+use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
+use crate::config::{Psk, ServerConfig};
+use crate::crypto::EarlySecret;
+use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::messages::aggregation as aggregation_extension;
+use crate::messages::extensions::{KeyShareEntry, write_extension};
+use crate::messages::fragment::transcript_header;
+use crate::messages::hello::write_server_hello;
+use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use aggregation::Scheme;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use subtle::ConstantTimeEq;
+use vocabulary::Writer;
+use vocabulary::wire::BufferFull;
+
+/// The server's flight was sent.
+#[derive(Debug)]
+pub(crate) struct WaitFinished {
+    client_finished: [u8; 32],
+    /// Built only for a client that proved its key.
+    established: Box<Established>,
+}
+
+/// Checks the client's binder and sends the server's flight.
+pub(crate) fn accept(
+    config: &ServerConfig,
+    channel: &mut Channel,
+    accepted: Accepted<'_>,
+) -> Result<State, Fault> {
+    let settings = &config.settings;
+    let (index, psk) = find_psk(config, &accepted)?;
+    let early = EarlySecret::from_psk(psk.key());
+    check_binder(&accepted, &early, index)?;
+
+    let (group, share, shared) = match &accepted.share {
+        None => (None, Vec::new(), None),
+        Some(entry) => {
+            let group = settings.provider.group(entry.group).ok_or(Incompatibility::Group)?;
+            let exchange = group.start(&mut channel.rng);
+            let public = exchange.public_key().to_vec();
+            let shared = exchange
+                .complete(entry.key)
+                .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+            (Some(entry.group), public, Some(shared))
+        }
+    };
+
+    let suite = accepted.suite;
+    let client_random = *accepted.hello.random;
+    let mut transcript = accepted.transcript;
+    absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
+
+    let random = channel.rng.array();
+    let hello = message(256 + share.len(), |w| {
+        write_server_hello(w, &random, suite.id, |w| {
+            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
+            if let Some(group) = group {
+                let entry = KeyShareEntry { group, key: &share };
+                write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
+            }
+            write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))
+        })
+    })?;
+    absorb(&mut transcript, HandshakeType::SERVER_HELLO, &hello);
+    channel.flight.push(0, HandshakeType::SERVER_HELLO, hello);
+
+    let hash = transcript.hash();
+    let handshake = early.into_handshake(shared.as_ref());
+    let client = handshake.client_traffic(&hash);
+    let server = handshake.server_traffic(&hash);
+    log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
+    log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
+    // The handshake epoch keeps the standard layout, whatever follows.
+    channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
+
+    let (send, receive) = (accepted.send, accepted.receive);
+    let extensions = message(64, |w| {
+        w.vec16(|w| {
+            if accepted.answer_aggregation {
+                write_extension(w, settings.aggregation_extension, |w| {
+                    aggregation_extension::write_answer(send, receive, w)
+                })?;
+            }
+            Ok(())
+        })
+    })?;
+    absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
+    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::ENCRYPTED_EXTENSIONS, extensions);
+
+    let finished = server.finished_key().verify_data(&transcript.hash()).to_vec();
+    absorb(&mut transcript, HandshakeType::FINISHED, &finished);
+    channel.flight.push(HANDSHAKE_EPOCH, HandshakeType::FINISHED, finished);
+
+    let hash = transcript.hash();
+    let master = handshake.into_master();
+    let send_secret = master.server_traffic(&hash);
+    let receive_secret = master.client_traffic(&hash);
+    log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
+    log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
+    Ok(State::WaitClientFinished(WaitFinished {
+        client_finished: client.finished_key().verify_data(&hash),
+        established: Box::new(Established {
+            suite,
+            send_secret,
+            receive_secret,
+            exporter: master.exporter(&hash),
+            negotiated: Negotiated {
+                suite: suite.id,
+                suite_name: suite.name,
+                group,
+                psk_identity: psk.identity().to_vec(),
+                send,
+                receive,
+            },
+        }),
+    }))
+}
+
+fn message(
+    room: usize,
+    write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Result<Vec<u8>, Fault> {
+    let mut body = alloc::vec![0; room];
+    let mut w = Writer::new(&mut body);
+    write(&mut w).map_err(|BufferFull| Fault::Internal("handshake message too long"))?;
+    let len = w.len();
+    body.truncate(len);
+    Ok(body)
+}
+
+fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk), Fault> {
+    (0..)
+        .zip(accepted.psks.iter())
+        .find_map(|(index, (identity, _))| Some((index, config.psks.psk(identity)?)))
+        .ok_or(Incompatibility::UnknownIdentity.into())
+}
+
+/// RFC 8446, section 4.2.11.2.
+fn check_binder(accepted: &Accepted<'_>, early: &EarlySecret, index: u16) -> Result<(), Fault> {
+    let (_, binder) = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
+    let covered = accepted.body.len().saturating_sub(accepted.psks.binders_len());
+    let mut transcript = accepted.transcript.clone();
+    transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, accepted.body.len()));
+    transcript.update(accepted.body.get(..covered).unwrap_or_default());
+    if early.external_binder().verify(&transcript.hash(), binder) {
+        Ok(())
+    } else {
+        Err(Misbehaviour::WrongBinder.into())
+    }
+}
+
+impl WaitFinished {
+    /// Takes the client's Finished and is done.
+    pub(crate) fn finished(self, channel: &mut Channel, message: &Message) -> Result<State, Fault> {
+        expect_epoch(message, HANDSHAKE_EPOCH)?;
+        if !bool::from(self.client_finished.ct_eq(&message.body)) {
+            return Err(Misbehaviour::WrongFinished.into());
+        }
+        channel.flight.complete();
+        let established = *self.established;
+        let (send, receive) = (established.negotiated.send, established.negotiated.receive);
+        channel.install(
+            APPLICATION_EPOCH,
+            established.suite,
+            (&established.send_secret, send),
+            (&established.receive_secret, receive),
+        );
+        Ok(State::Established(established))
+    }
+}

@@ -1,0 +1,172 @@
+//! The MAC aggregation extension (MAC aggregation paper, section III-A and Fig. 1).
+//!
+//! ```text
+//! request:  schemes server to client | 0x00 | schemes client to server
+//! answer:   one scheme or 0x00       | 0x00 | one scheme or 0x00
+//! scheme:   0x01 n  |  0x02 n o  |  0x80..0xff length parameters
+//! ```
+//!
+//! Lists are in order of preference. A scheme below 0x80 that is not known
+//! cannot be skipped: the rest of its list is ignored, and an answer with one
+//! is refused.
+
+use crate::codepoints::{SCHEME_AGG, SCHEME_NONE, SCHEME_R2D2, SCHEME_SELF_DESCRIBING};
+use aggregation::Scheme;
+use vocabulary::wire::BufferFull;
+use vocabulary::{DecodeError, Reader, Writer};
+
+/// One list entry: a scheme we know, or one to be skipped.
+enum Entry {
+    Known(Scheme),
+    Skipped,
+    End,
+}
+
+fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+    Ok(match r.u8()? {
+        SCHEME_NONE => Entry::End,
+        SCHEME_AGG => Scheme::agg(r.u8()?).map_or(Entry::Skipped, Entry::Known),
+        SCHEME_R2D2 => {
+            r.take(2)?;
+            Entry::Skipped
+        }
+        SCHEME_SELF_DESCRIBING.. => {
+            r.vec8()?;
+            Entry::Skipped
+        }
+        _ => return Err(DecodeError::Invalid("aggregation scheme")),
+    })
+}
+
+/// What a client offers, parsed as it is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a>(&'a [u8]);
+
+impl<'a> Offer<'a> {
+    /// Wraps an extension's content. Nothing is refused: what does not parse offers nothing.
+    pub const fn new(content: &'a [u8]) -> Self {
+        Self(content)
+    }
+
+    /// The first scheme of each list that `to_client` and `to_server` accept:
+    /// server to client, client to server.
+    pub fn select(
+        &self,
+        to_client: impl Fn(Scheme) -> bool,
+        to_server: impl Fn(Scheme) -> bool,
+    ) -> (Scheme, Scheme) {
+        let mut r = Reader::new(self.0);
+        let Some(down) = first_accepted(&mut r, to_client) else {
+            return (Scheme::Plain, Scheme::Plain);
+        };
+        (down, first_accepted(&mut r, to_server).unwrap_or(Scheme::Plain))
+    }
+}
+
+/// Reads a list up to its end; `None` if its end could not be found.
+fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option<Scheme> {
+    let mut chosen = Scheme::Plain;
+    while !r.is_empty() {
+        match read_entry(r).ok()? {
+            Entry::End => break,
+            Entry::Known(scheme) if chosen == Scheme::Plain && accept(scheme) => chosen = scheme,
+            Entry::Known(_) | Entry::Skipped => {}
+        }
+    }
+    Some(chosen)
+}
+
+fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    match scheme {
+        Scheme::Plain => w.u8(SCHEME_NONE),
+        // The context's first two bytes are the identifier and n.
+        scheme => w.bytes(&scheme.context()[..2]),
+    }
+}
+
+/// Writes a request's content.
+pub fn write_offer(
+    to_client: &[Scheme],
+    to_server: &[Scheme],
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    let known = |scheme: &&Scheme| **scheme != Scheme::Plain;
+    to_client.iter().filter(known).try_for_each(|scheme| write_scheme(*scheme, w))?;
+    w.u8(SCHEME_NONE)?;
+    to_server.iter().filter(known).try_for_each(|scheme| write_scheme(*scheme, w))
+}
+
+/// Writes an answer's content.
+pub fn write_answer(
+    to_client: Scheme,
+    to_server: Scheme,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    write_scheme(to_client, w)?;
+    w.u8(SCHEME_NONE)?;
+    write_scheme(to_server, w)
+}
+
+/// Parses an answer: server to client, client to server.
+pub fn read_answer(content: &[u8]) -> Result<(Scheme, Scheme), DecodeError> {
+    let mut r = Reader::new(content);
+    let mut scheme = || match read_entry(&mut r)? {
+        Entry::End => Ok(Scheme::Plain),
+        Entry::Known(scheme) => Ok(scheme),
+        Entry::Skipped => Err(DecodeError::Invalid("aggregation scheme")),
+    };
+    let to_client = scheme()?;
+    if scheme()? != Scheme::Plain {
+        return Err(DecodeError::Invalid("aggregation separator"));
+    }
+    let to_server = scheme()?;
+    r.finish()?;
+    Ok((to_client, to_server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agg(n: u8) -> Scheme {
+        Scheme::agg(n).unwrap()
+    }
+
+    #[test]
+    fn offers_select_in_order_of_preference() {
+        let mut buf = [0; 32];
+        let mut w = Writer::new(&mut buf);
+        write_offer(&[agg(16), agg(8)], &[agg(4)], &mut w).unwrap();
+        assert_eq!(w.written(), [1, 16, 1, 8, 0, 1, 4]);
+        let offer = Offer::new(w.finish());
+        assert_eq!(offer.select(|_| true, |_| true), (agg(16), agg(4)));
+        assert_eq!(offer.select(|s| s == agg(8), |_| false), (agg(8), Scheme::Plain));
+    }
+
+    #[test]
+    fn what_is_not_known_is_skipped_or_ends_the_offer() {
+        let all = |_| true;
+        let select = |content: &[u8]| Offer::new(content).select(all, all);
+        assert_eq!(select(&[0x80, 2, 9, 9, 1, 8, 0, 2, 8, 50, 1, 2]), (agg(8), agg(2)));
+        assert_eq!(select(&[7, 1, 8, 0, 1, 8]), (Scheme::Plain, Scheme::Plain));
+        assert_eq!(select(&[1, 8, 0, 7, 1, 8]), (agg(8), Scheme::Plain));
+        assert_eq!(select(&[1, 1, 1, 17, 1, 2]), (agg(2), Scheme::Plain), "n from 2 to 16");
+        assert_eq!(select(&[]), (Scheme::Plain, Scheme::Plain));
+    }
+
+    #[test]
+    fn answers_round_trip_and_refuse_every_cut() {
+        for (down, up) in [(agg(8), agg(16)), (Scheme::Plain, agg(2)), (agg(3), Scheme::Plain)] {
+            let mut buf = [0; 8];
+            let mut w = Writer::new(&mut buf);
+            write_answer(down, up, &mut w).unwrap();
+            let bytes = w.finish();
+            assert_eq!(read_answer(bytes), Ok((down, up)));
+            for cut in 0..bytes.len() {
+                assert!(read_answer(&bytes[..cut]).is_err());
+            }
+        }
+        assert!(read_answer(&[1, 8, 1, 8]).is_err(), "no separator");
+        assert!(read_answer(&[1, 8, 0, 1, 8, 0]).is_err(), "trailing");
+    }
+}

@@ -1,0 +1,47 @@
+//! Alerts (RFC 8446, section 6).
+
+use crate::codepoints::AlertDescription;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// An alert. In 1.3 all but `close_notify` and `user_canceled` are fatal,
+/// whatever their level says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alert(pub AlertDescription);
+
+impl Alert {
+    /// Bytes of an alert on the wire.
+    pub const LEN: usize = 2;
+}
+
+impl<'a> Decode<'a> for Alert {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let _level = r.u8()?;
+        Ok(Self(AlertDescription(r.u8()?)))
+    }
+}
+
+impl Encode for Alert {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let warning =
+            matches!(self.0, AlertDescription::CLOSE_NOTIFY | AlertDescription::USER_CANCELED);
+        w.u8(if warning { 1 } else { 2 })?;
+        w.u8(self.0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_and_every_cut() {
+        let mut buf = [0; 2];
+        let mut w = Writer::new(&mut buf);
+        w.put(&Alert(AlertDescription::DECRYPT_ERROR)).unwrap();
+        assert_eq!(w.finish(), [2, 51]);
+        assert_eq!(Alert::decode(&[2, 51]), Ok(Alert(AlertDescription::DECRYPT_ERROR)));
+        assert_eq!(Alert::decode(&[2]), Err(DecodeError::Short));
+        assert_eq!(Alert::decode(&[2, 51, 0]), Err(DecodeError::Trailing));
+    }
+}

@@ -1,0 +1,274 @@
+//! Extension blocks: one extension of a kind, each parsed when it is asked for.
+
+use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
+use crate::crypto::NamedGroup;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// An extension block whose framing was checked and that names no type twice
+/// (RFC 8446, section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extensions<'a>(&'a [u8]);
+
+/// More extensions than this in one message are refused, which bounds the
+/// search for duplicates. Browsers send about twenty.
+const MAX_EXTENSIONS: usize = 64;
+
+impl<'a> Extensions<'a> {
+    /// All extensions, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (ExtensionType, &'a [u8])> + use<'a> {
+        let mut r = Reader::new(self.0);
+        core::iter::from_fn(move || Some((ExtensionType(r.u16().ok()?), r.vec16().ok()?)))
+    }
+
+    /// The content of one extension.
+    pub fn get(&self, kind: ExtensionType) -> Option<&'a [u8]> {
+        self.iter().find(|(k, _)| *k == kind).map(|(_, content)| content)
+    }
+
+    /// The last extension's type.
+    pub fn last(&self) -> Option<ExtensionType> {
+        self.iter().last().map(|(kind, _)| kind)
+    }
+}
+
+impl<'a> Decode<'a> for Extensions<'a> {
+    /// Reads the block behind its 16-bit length.
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let block = r.vec16()?;
+        let mut inner = Reader::new(block);
+        let mut seen = [0u16; MAX_EXTENSIONS];
+        let mut count = 0;
+        while !inner.is_empty() {
+            let kind = inner.u16()?;
+            inner.vec16()?;
+            let (before, rest) = seen.split_at_mut(count);
+            if before.contains(&kind) {
+                return Err(DecodeError::Invalid("extension given twice"));
+            }
+            *rest.first_mut().ok_or(DecodeError::Invalid("number of extensions"))? = kind;
+            count += 1;
+        }
+        Ok(Self(block))
+    }
+}
+
+/// Appends one extension.
+pub fn write_extension<R>(
+    w: &mut Writer<'_>,
+    kind: ExtensionType,
+    content: impl FnOnce(&mut Writer<'_>) -> Result<R, BufferFull>,
+) -> Result<R, BufferFull> {
+    w.u16(kind.0)?;
+    w.vec16(content)
+}
+
+/// The 16-bit values of a list behind an 8-bit or 16-bit length.
+fn u16_list(bytes: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
+    if bytes.is_empty() || !bytes.len().is_multiple_of(2) {
+        return Err(DecodeError::Invalid("list length"));
+    }
+    Ok(bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])))
+}
+
+/// Cipher suites of a ClientHello (RFC 8446, section 4.1.2).
+pub fn cipher_suites(list: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
+    u16_list(list)
+}
+
+/// `supported_versions` of a ClientHello (RFC 8446, section 4.2.1).
+pub fn versions(content: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
+    let mut r = Reader::new(content);
+    let list = r.vec8()?;
+    r.finish()?;
+    u16_list(list)
+}
+
+/// `supported_groups` (RFC 8446, section 4.2.7).
+pub fn groups(
+    content: &[u8],
+) -> Result<impl Iterator<Item = NamedGroup> + Clone + '_, DecodeError> {
+    let mut r = Reader::new(content);
+    let list = r.vec16()?;
+    r.finish()?;
+    Ok(u16_list(list)?.map(NamedGroup))
+}
+
+/// `psk_key_exchange_modes` (RFC 8446, section 4.2.9).
+pub fn psk_modes(
+    content: &[u8],
+) -> Result<impl Iterator<Item = PskKeyExchangeMode> + '_, DecodeError> {
+    let mut r = Reader::new(content);
+    let list = r.vec8()?;
+    r.finish()?;
+    if list.is_empty() {
+        return Err(DecodeError::Invalid("list length"));
+    }
+    Ok(list.iter().copied().map(PskKeyExchangeMode))
+}
+
+/// One key share (RFC 8446, section 4.2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyShareEntry<'a> {
+    /// The key's group.
+    pub group: NamedGroup,
+    /// The public key in the group's encoding.
+    pub key: &'a [u8],
+}
+
+impl<'a> Decode<'a> for KeyShareEntry<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let group = NamedGroup(r.u16()?);
+        let key = r.vec16()?;
+        if key.is_empty() {
+            return Err(DecodeError::Invalid("key share"));
+        }
+        Ok(Self { group, key })
+    }
+}
+
+impl Encode for KeyShareEntry<'_> {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u16(self.group.0)?;
+        w.vec16(|w| w.bytes(self.key))
+    }
+}
+
+/// `key_share` of a ClientHello; the framing of every share is checked.
+pub fn client_shares(
+    content: &[u8],
+) -> Result<impl Iterator<Item = KeyShareEntry<'_>>, DecodeError> {
+    let mut r = Reader::new(content);
+    let list = r.vec16()?;
+    r.finish()?;
+    let mut check = Reader::new(list);
+    while !check.is_empty() {
+        KeyShareEntry::read(&mut check)?;
+    }
+    let mut r = Reader::new(list);
+    Ok(core::iter::from_fn(move || KeyShareEntry::read(&mut r).ok()))
+}
+
+/// `pre_shared_key` of a ClientHello (RFC 8446, section 4.2.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedPsks<'a> {
+    identities: &'a [u8],
+    binders: &'a [u8],
+}
+
+impl<'a> OfferedPsks<'a> {
+    /// Identities and their binders, in order of preference.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let (mut identities, mut binders) =
+            (Reader::new(self.identities), Reader::new(self.binders));
+        core::iter::from_fn(move || {
+            let identity = identities.vec16().ok()?;
+            identities.u32().ok()?;
+            Some((identity, binders.vec8().ok()?))
+        })
+    }
+
+    /// Bytes at the message's end that the binders do not cover: the list of
+    /// binders with its length (RFC 8446, section 4.2.11.2).
+    pub const fn binders_len(&self) -> usize {
+        2 + self.binders.len()
+    }
+}
+
+impl<'a> Decode<'a> for OfferedPsks<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let identities = r.vec16()?;
+        let binders = r.vec16()?;
+        let count = |list, entry: fn(&mut Reader<'a>) -> Result<(), DecodeError>| {
+            let mut r = Reader::new(list);
+            let mut n = 0;
+            while !r.is_empty() {
+                entry(&mut r)?;
+                n += 1;
+            }
+            Ok::<usize, DecodeError>(n)
+        };
+        let identity_count = count(identities, |r| {
+            if r.vec16()?.is_empty() {
+                return Err(DecodeError::Invalid("PSK identity"));
+            }
+            r.u32().map(drop)
+        })?;
+        let binder_count = count(binders, |r| match r.vec8()?.len() {
+            32.. => Ok(()),
+            _ => Err(DecodeError::Invalid("PSK binder")),
+        })?;
+        if identity_count == 0 || identity_count != binder_count {
+            return Err(DecodeError::Invalid("number of PSK binders"));
+        }
+        Ok(Self { identities, binders })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn blocks_refuse_duplicates_cuts_and_floods() {
+        let mut buf = [0; 512];
+        let mut w = Writer::new(&mut buf);
+        w.vec16(|w| {
+            write_extension(w, ExtensionType::COOKIE, |w| w.bytes(b"c"))?;
+            write_extension(w, ExtensionType::KEY_SHARE, |w| w.bytes(b"ks"))
+        })
+        .unwrap();
+        let block = w.finish();
+        let extensions = Extensions::decode(block).unwrap();
+        assert_eq!(extensions.get(ExtensionType::COOKIE), Some(&b"c"[..]));
+        assert_eq!(extensions.get(ExtensionType::PRE_SHARED_KEY), None);
+        assert_eq!(extensions.last(), Some(ExtensionType::KEY_SHARE));
+        for cut in 0..block.len() {
+            assert!(Extensions::decode(&block[..cut]).is_err());
+        }
+        block[8] = 44;
+        assert!(Extensions::decode(block).is_err(), "cookie twice");
+
+        let flood = |n: u16| {
+            let mut buf = [0; 512];
+            let mut w = Writer::new(&mut buf);
+            w.vec16(|w| {
+                (0..n).try_for_each(|i| write_extension(w, ExtensionType(1000 + i), |_| Ok(())))
+            })
+            .unwrap();
+            Extensions::decode(w.finish()).is_ok()
+        };
+        assert!(flood(MAX_EXTENSIONS as u16));
+        assert!(!flood(MAX_EXTENSIONS as u16 + 1));
+    }
+
+    #[test]
+    fn offered_psks_need_one_binder_each() {
+        let write = |identities: &[&[u8]], binders: usize| {
+            let mut buf = [0; 512];
+            let mut w = Writer::new(&mut buf);
+            w.vec16(|w| {
+                identities.iter().try_for_each(|identity| {
+                    w.vec16(|w| w.bytes(identity))?;
+                    w.u32(0)
+                })
+            })
+            .unwrap();
+            w.vec16(|w| (0..binders).try_for_each(|i| w.vec8(|w| w.bytes(&[i as u8; 32]))))
+                .unwrap();
+            w.finish().to_vec()
+        };
+        let bytes = write(&[b"one", b"two"], 2);
+        let psks = OfferedPsks::decode(&bytes).unwrap();
+        let pairs: Vec<_> = psks.iter().collect();
+        assert_eq!(pairs, [(&b"one"[..], &[0; 32][..]), (b"two", &[1; 32])]);
+        assert_eq!(psks.binders_len(), 2 + 2 * 33);
+        for cut in 0..bytes.len() {
+            assert!(OfferedPsks::decode(&bytes[..cut]).is_err());
+        }
+        assert!(OfferedPsks::decode(&write(&[b"one"], 2)).is_err());
+        assert!(OfferedPsks::decode(&write(&[b""], 1)).is_err());
+        assert!(OfferedPsks::decode(&write(&[], 0)).is_err());
+    }
+}

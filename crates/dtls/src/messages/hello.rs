@@ -1,0 +1,168 @@
+//! ClientHello, ServerHello (and HelloRetryRequest) and EncryptedExtensions
+//! (RFC 8446, section 4; RFC 9147, section 5.3).
+
+use super::extensions::Extensions;
+use crate::codepoints::{HELLO_RETRY_REQUEST_RANDOM, LEGACY_VERSION};
+use crate::crypto::CipherSuiteId;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Reader, Writer};
+
+/// A ClientHello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientHello<'a> {
+    /// The client's random.
+    pub random: &'a [u8; 32],
+    /// Must not be echoed in 1.3 (RFC 9147, section 5.3).
+    pub legacy_session_id: &'a [u8],
+    /// The cookie of DTLS 1.2, empty in 1.3.
+    pub legacy_cookie: &'a [u8],
+    /// Cipher suites as 16-bit numbers.
+    pub cipher_suites: &'a [u8],
+    /// Extensions.
+    pub extensions: Extensions<'a>,
+}
+
+impl<'a> Decode<'a> for ClientHello<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let _legacy_version = r.u16()?;
+        let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
+        let legacy_session_id = r.vec8()?;
+        if legacy_session_id.len() > 32 {
+            return Err(DecodeError::Invalid("session id"));
+        }
+        let legacy_cookie = r.vec8()?;
+        let cipher_suites = r.vec16()?;
+        if r.vec8()? != [0] {
+            return Err(DecodeError::Invalid("compression methods"));
+        }
+        let extensions = Extensions::read(r)?;
+        Ok(Self { random, legacy_session_id, legacy_cookie, cipher_suites, extensions })
+    }
+}
+
+/// Writes a ClientHello with what `extensions` appends to its extension block.
+pub fn write_client_hello(
+    w: &mut Writer<'_>,
+    random: &[u8; 32],
+    suites: impl Iterator<Item = CipherSuiteId>,
+    extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Result<(), BufferFull> {
+    w.u16(LEGACY_VERSION)?;
+    w.bytes(random)?;
+    w.u8(0)?; // legacy_session_id
+    w.u8(0)?; // legacy_cookie
+    w.vec16(|w| {
+        for suite in suites {
+            w.u16(suite.0)?;
+        }
+        Ok(())
+    })?;
+    w.vec8(|w| w.u8(0))?; // legacy_compression_methods: null
+    w.vec16(extensions)
+}
+
+/// A ServerHello, or a HelloRetryRequest, which has the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerHello<'a> {
+    /// The server's random.
+    pub random: &'a [u8; 32],
+    /// Must be empty in DTLS 1.3 (RFC 9147, section 5.3).
+    pub legacy_session_id_echo: &'a [u8],
+    /// The chosen suite.
+    pub cipher_suite: CipherSuiteId,
+    /// Extensions.
+    pub extensions: Extensions<'a>,
+}
+
+impl ServerHello<'_> {
+    /// Whether this is a HelloRetryRequest (RFC 8446, section 4.1.3).
+    pub fn is_retry(&self) -> bool {
+        *self.random == HELLO_RETRY_REQUEST_RANDOM
+    }
+}
+
+impl<'a> Decode<'a> for ServerHello<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        if r.u16()? != LEGACY_VERSION {
+            return Err(DecodeError::Invalid("legacy version"));
+        }
+        let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
+        let legacy_session_id_echo = r.vec8()?;
+        let cipher_suite = CipherSuiteId(r.u16()?);
+        if r.u8()? != 0 {
+            return Err(DecodeError::Invalid("compression method"));
+        }
+        let extensions = Extensions::read(r)?;
+        Ok(Self { random, legacy_session_id_echo, cipher_suite, extensions })
+    }
+}
+
+/// Writes a ServerHello or HelloRetryRequest.
+pub fn write_server_hello(
+    w: &mut Writer<'_>,
+    random: &[u8; 32],
+    suite: CipherSuiteId,
+    extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Result<(), BufferFull> {
+    w.u16(LEGACY_VERSION)?;
+    w.bytes(random)?;
+    w.u8(0)?; // legacy_session_id_echo
+    w.u16(suite.0)?;
+    w.u8(0)?; // legacy_compression_method
+    w.vec16(extensions)
+}
+
+/// EncryptedExtensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncryptedExtensions<'a> {
+    /// Extensions.
+    pub extensions: Extensions<'a>,
+}
+
+impl<'a> Decode<'a> for EncryptedExtensions<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { extensions: Extensions::read(r)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codepoints::ExtensionType;
+    use crate::messages::extensions::write_extension;
+
+    #[test]
+    fn client_hello_round_trip_and_every_cut() {
+        let mut buf = [0; 256];
+        let mut w = Writer::new(&mut buf);
+        write_client_hello(&mut w, &[7; 32], [CipherSuiteId(0x1301)].into_iter(), |w| {
+            write_extension(w, ExtensionType::COOKIE, |w| w.bytes(b"xyz"))
+        })
+        .unwrap();
+        let bytes = w.finish();
+        let hello = ClientHello::decode(bytes).unwrap();
+        assert_eq!(hello.random, &[7; 32]);
+        assert_eq!(hello.cipher_suites, [0x13, 0x01]);
+        assert_eq!(hello.extensions.get(ExtensionType::COOKIE), Some(&b"xyz"[..]));
+        for cut in 0..bytes.len() {
+            assert!(ClientHello::decode(&bytes[..cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn server_hello_round_trip_and_every_cut() {
+        let mut buf = [0; 256];
+        let mut w = Writer::new(&mut buf);
+        write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, CipherSuiteId(0x1304), |_| Ok(()))
+            .unwrap();
+        let bytes = w.finish();
+        let hello = ServerHello::decode(bytes).unwrap();
+        assert!(hello.is_retry());
+        assert_eq!(hello.cipher_suite, CipherSuiteId(0x1304));
+        for cut in 0..bytes.len() {
+            assert!(ServerHello::decode(&bytes[..cut]).is_err());
+        }
+        bytes[2] ^= 1;
+        assert!(!ServerHello::decode(bytes).unwrap().is_retry());
+    }
+}

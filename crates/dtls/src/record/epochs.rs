@@ -1,0 +1,76 @@
+//! Which epochs exist.
+//!
+//! Epoch 0 is in clear, 2 protects the handshake, 3 and later ones data
+//! (RFC 9147, section 6.1). A header carries two bits of the epoch, so at
+//! most four neighbours may live at once; we keep fewer.
+
+use super::{ReceiveEpoch, SendEpoch};
+use alloc::vec::Vec;
+
+/// The handshake's epoch.
+pub const HANDSHAKE_EPOCH: u64 = 2;
+/// The first epoch of application data.
+pub const APPLICATION_EPOCH: u64 = 3;
+
+/// Sending epochs, oldest first.
+#[derive(Debug, Default)]
+pub struct SendEpochs(Vec<SendEpoch>);
+
+impl SendEpochs {
+    /// Adds the next epoch.
+    pub fn install(&mut self, epoch: SendEpoch) {
+        self.0.push(epoch);
+    }
+
+    /// The epoch with this number.
+    pub fn get(&mut self, epoch: u64) -> Option<&mut SendEpoch> {
+        self.0.iter_mut().find(|e| e.epoch() == epoch)
+    }
+
+    /// The newest epoch.
+    pub fn newest(&mut self) -> Option<&mut SendEpoch> {
+        self.0.last_mut()
+    }
+
+    /// The newest epoch, to look at.
+    pub fn peek(&self) -> Option<&SendEpoch> {
+        self.0.last()
+    }
+
+    /// Forgets all epochs before `epoch`.
+    pub fn forget_before(&mut self, epoch: u64) {
+        self.0.retain(|e| e.epoch() >= epoch);
+    }
+}
+
+/// Receiving epochs, oldest first.
+#[derive(Debug, Default)]
+pub struct ReceiveEpochs(Vec<ReceiveEpoch>);
+
+impl ReceiveEpochs {
+    /// Adds the next epoch.
+    pub fn install(&mut self, epoch: ReceiveEpoch) {
+        self.0.push(epoch);
+    }
+
+    /// The newest epoch whose low bits are `bits`.
+    pub fn by_bits(&mut self, bits: u8) -> Option<&mut ReceiveEpoch> {
+        self.0.iter_mut().rev().find(|e| (e.epoch() & 3) as u8 == bits)
+    }
+
+    /// Whether an epoch with these low bits has keys.
+    pub fn knows(&self, bits: u8) -> bool {
+        self.0.iter().any(|e| (e.epoch() & 3) as u8 == bits)
+    }
+
+    /// The newest epoch.
+    pub fn newest(&self) -> Option<&ReceiveEpoch> {
+        self.0.last()
+    }
+
+    /// Takes all epochs before `epoch` out.
+    pub fn take_before(&mut self, epoch: u64) -> Vec<ReceiveEpoch> {
+        let keep = self.0.iter().position(|e| e.epoch() >= epoch).unwrap_or(self.0.len());
+        self.0.drain(..keep).collect()
+    }
+}

@@ -1,0 +1,20 @@
+//! The record layer (RFC 9147, section 4).
+//!
+//! - [`header`]: DTLSPlaintext and the unified header;
+//! - [`number`]: record numbers, reconstructed from their low bits;
+//! - [`seal`] and [`open`]: one direction of one epoch;
+//! - [`held`]: received payloads that wait for verification or for the application;
+//! - [`epochs`]: which epochs exist.
+
+pub mod epochs;
+pub mod header;
+pub mod held;
+pub mod number;
+pub mod open;
+pub mod seal;
+
+pub use epochs::{ReceiveEpochs, SendEpochs};
+pub use header::{PlaintextHeader, UnifiedHeader};
+pub use held::Held;
+pub use open::ReceiveEpoch;
+pub use seal::{NumberLength, SendEpoch};

@@ -1,0 +1,288 @@
+//! Opening: the receiving direction of one epoch.
+
+use super::header::{UnifiedHeader, apply_mask, number_bits};
+use super::held::Held;
+use super::number::{Reference, nearest};
+use super::seal::mask_sample;
+use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::crypto::{
+    CipherSuite, KeyState, Keying, PrfProtection, Protection, Record, TrafficSecret, Usage,
+};
+use crate::stats::ReceiveStats;
+use aggregation::scheme::TAG_BYTES;
+use aggregation::{ClosingTag, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK};
+use alloc::boxed::Box;
+use subtle::ConstantTimeEq;
+use vocabulary::{Reader, ReplayWindow};
+
+/// An authenticated record that the connection has to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner<'a> {
+    /// Its content type.
+    pub kind: ContentType,
+    /// Its number.
+    pub number: u64,
+    /// Its content.
+    pub content: &'a [u8],
+}
+
+enum Keys {
+    Standard {
+        protection: Box<dyn Protection>,
+        tag_len: usize,
+        window: ReplayWindow,
+        reference: Reference,
+    },
+    /// The opener keeps the window and the reference: they depend on which aggregates verified.
+    Aggregated { prf: Box<dyn PrfProtection>, scheme: Scheme, opener: Box<Opener> },
+}
+
+/// The receiving direction of one epoch.
+pub struct ReceiveEpoch {
+    epoch: u64,
+    usage: Usage,
+    /// Records that were not recognised as copies, genuine or not.
+    arrivals: u64,
+    /// Evaluations of the opener that the usage already includes.
+    evaluations: u64,
+    keys: Keys,
+}
+
+impl ReceiveEpoch {
+    /// As [`SendEpoch::new`](super::SendEpoch::new).
+    pub fn new(
+        epoch: u64,
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+    ) -> Self {
+        let keys = match (&suite.keying, Opener::new(scheme)) {
+            (Keying::Prf { aggregated, .. }, Some(opener)) => Keys::Aggregated {
+                prf: aggregated(secret, scheme.context()),
+                scheme,
+                opener: Box::new(opener),
+            },
+            _ => Keys::Standard {
+                protection: suite.keying.plain(secret),
+                tag_len: suite.tag_len,
+                window: ReplayWindow::new(),
+                reference: Reference::default(),
+            },
+        };
+        Self { epoch, usage: Usage::new(&suite.limits), arrivals: 0, evaluations: 0, keys }
+    }
+
+    /// The epoch's number.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// How worn the key is.
+    pub fn key_state(&self) -> KeyState {
+        self.usage.state()
+    }
+
+    /// Records that were not recognised as copies.
+    pub const fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// One more than the highest authenticated number.
+    pub fn expected(&self) -> u64 {
+        match &self.keys {
+            Keys::Standard { reference, .. } => reference.next(),
+            Keys::Aggregated { opener, .. } => opener.expected(),
+        }
+    }
+
+    /// Opens `record` (header and body) where it stands.
+    ///
+    /// Returns what the connection must act on. Application data of an
+    /// aggregated epoch goes through `held` instead and is delivered there as
+    /// soon as its tags verify. What cannot be authenticated is counted and dropped.
+    pub fn open<'a>(
+        &mut self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        held: &mut Held,
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        if self.usage.state() == KeyState::Exhausted {
+            stats.exhausted += 1;
+            return None;
+        }
+        let (head, body) = record.split_at_mut_checked(header.len())?;
+        let sample = mask_sample(body);
+        let mask = match &self.keys {
+            // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
+            Keys::Standard { protection, .. } if body.len() >= 16 => protection.mask(&sample),
+            Keys::Aggregated { prf, .. } if !body.is_empty() => prf.mask(&sample),
+            _ => {
+                stats.malformed += 1;
+                return None;
+            }
+        };
+        apply_mask(head, header.number_len, mask);
+        let bits = number_bits(head, header.number_len);
+        match &self.keys {
+            Keys::Standard { .. } => self.open_standard(bits, header.number_len, head, body, stats),
+            Keys::Aggregated { opener, .. } => {
+                let number = nearest(bits, header.number_len, opener.expected());
+                let inner = self.open_aggregated(number, head, body, held, stats);
+                self.settle(held, stats);
+                inner
+            }
+        }
+    }
+
+    fn open_standard<'a>(
+        &mut self,
+        bits: u64,
+        number_len: usize,
+        head: &[u8],
+        body: &'a mut [u8],
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        let Keys::Standard { protection, tag_len, window, reference } = &mut self.keys else {
+            return None;
+        };
+        let number = reference.guess(bits, number_len);
+        if !window.check(number) {
+            stats.replayed += 1;
+            return None;
+        }
+        let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(*tag_len)?)?;
+        self.usage.add_evaluated(head.len(), content.len());
+        if protection.open(Record { number, header: head }, content, tag).is_err() {
+            self.usage.add_failed();
+            reference.arrived(bits, number_len);
+            stats.unauthentic += 1;
+            return None;
+        }
+        window.commit(number);
+        reference.authenticated(number);
+        self.arrivals += 1;
+        stats.records += 1;
+        // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
+        let end = content.iter().rposition(|byte| *byte != 0)?;
+        let kind = ContentType(content[end]);
+        if end > MAX_CONTENT {
+            stats.malformed += 1;
+            return None;
+        }
+        Some(Inner { kind, number, content: &content[..end] })
+    }
+
+    fn open_aggregated<'a>(
+        &mut self,
+        number: u64,
+        head: &[u8],
+        body: &'a mut [u8],
+        held: &mut Held,
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        let Keys::Aggregated { prf, scheme, opener } = &mut self.keys else { return None };
+        let admitted = opener.admit(number);
+        if admitted == Err(Refusal::Used) {
+            stats.replayed += 1;
+            return None;
+        }
+        let record = Record { number, header: head };
+        let Some(opened) = prf.open(record, body, scheme.aggregate_len(number)) else {
+            stats.malformed += 1;
+            return None;
+        };
+        self.usage.add_evaluated(head.len(), opened.content_len);
+        let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
+        let (kind, payload) = content.split_first()?;
+        let kind = ContentType(*kind);
+        if opened.own_tag {
+            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
+            if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
+                self.usage.add_failed();
+                stats.unauthentic += 1;
+                return None;
+            }
+            if opener.offer_verified(&**prf, number, opened.state, aggregate).is_err() {
+                stats.replayed += 1;
+                return None;
+            }
+            self.arrivals += 1;
+            stats.records += 1;
+            if kind != ContentType::AGGREGATE_TAG {
+                return Some(Inner { kind, number, content: payload });
+            }
+            let taken = read_closing(number, payload)
+                .is_some_and(|closing| opener.closing(&**prf, closing).is_ok());
+            if !taken {
+                stats.malformed += 1;
+            }
+            return None;
+        }
+        if admitted.is_err() {
+            stats.refused += 1;
+            return None;
+        }
+        let Some(slot) = held.hold(payload) else {
+            stats.buffer_full += 1;
+            return None;
+        };
+        match opener.offer_data(&**prf, number, opened.state, tags, slot) {
+            Offer::Held => self.arrivals += 1,
+            Offer::Duplicate => {
+                held.release(slot);
+                stats.replayed += 1;
+            }
+            Offer::Refused(_) => {
+                held.release(slot);
+                stats.refused += 1;
+            }
+        }
+        None
+    }
+
+    /// Delivers what the opener verified and frees what it dropped.
+    fn settle(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
+        let Keys::Aggregated { opener, .. } = &mut self.keys else { return };
+        while let Some(verdict) = opener.next_verdict() {
+            if verdict.outcome == Outcome::Verified {
+                stats.records += 1;
+                stats.delivered += 1;
+                stats.delivered_bytes += held.deliver(verdict.slot) as u64;
+            } else {
+                stats.unverified += 1;
+                held.release(verdict.slot);
+            }
+        }
+        let evaluations = opener.counters().evaluations;
+        self.usage.add_evaluations(evaluations - self.evaluations);
+        self.evaluations = evaluations;
+    }
+
+    /// Gives up what was never verified. For an epoch that ends.
+    pub fn abandon(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
+        if let Keys::Aggregated { opener, .. } = &mut self.keys {
+            opener.expire_below(u64::MAX);
+        }
+        self.settle(held, stats);
+    }
+}
+
+/// Parses a closing tag's content in the record `number` (MAC aggregation
+/// specification, closing tags).
+fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
+    let mut r = Reader::new(content);
+    let back = r.u8().ok()?;
+    let count = r.u8().ok()?;
+    let tag = r.array().ok()?;
+    r.finish().ok()?;
+    // The range lies before the record that closes it.
+    let first = number.checked_sub(back.into())?;
+    (count <= back).then_some(ClosingTag { first, count, tag })
+}
+
+impl core::fmt::Debug for ReceiveEpoch {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "ReceiveEpoch({}, expects {})", self.epoch, self.expected())
+    }
+}

@@ -1,0 +1,178 @@
+//! Handshakes between our own client and server.
+
+mod pair;
+
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, NamedGroup};
+use dtls::{CookiePolicy, Scheme};
+use pair::{Configs, Direction, pass};
+use std::time::Duration;
+
+const SUITES: [CipherSuiteId; 5] = [
+    CipherSuiteId::AES_128_GCM_SHA256,
+    CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    CipherSuiteId::AES_128_CCM_SHA256,
+    CipherSuiteId::AES_128_CCM_8_SHA256,
+    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+];
+
+#[test]
+fn every_suite_mode_and_cookie_policy_connects_and_carries_data() {
+    for suite in SUITES {
+        for mode in [PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE] {
+            for cookies in [CookiePolicy::Always, CookiePolicy::WhenRetrying] {
+                let mut configs = Configs::new().suite(suite);
+                configs.client.settings.psk_modes = vec![mode];
+                configs.server.cookies = cookies;
+                let mut pair = configs.pair(1);
+                pair.connect();
+                pair.assert_connected();
+                let negotiated = pair.client_connected.clone().unwrap();
+                assert_eq!(negotiated.suite, suite);
+                assert_eq!(negotiated.psk_mode(), mode);
+                for i in 0..20u8 {
+                    pair.client_send(&[i; 7]);
+                    pair.server_send(&[i; 9]);
+                }
+                pair.run_for(Duration::from_secs(1));
+                assert_eq!(pair.server_received.len(), 20, "{suite:?}");
+                assert_eq!(pair.client_received.len(), 20);
+                assert!((0..20).all(|i| pair.server_received[usize::from(i)] == [i; 7]));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_the_server_prefers_not_is_asked_for_by_retry() {
+    let mut configs = Configs::new();
+    configs.server.settings.groups = vec![NamedGroup::P256];
+    configs.server.cookies = CookiePolicy::WhenRetrying;
+    let mut pair = configs.pair(2);
+    pair.connect();
+    pair.assert_connected();
+    assert_eq!(pair.client_connected.as_ref().unwrap().group, Some(NamedGroup::P256));
+    assert_eq!(pair.server.stats().retries, 1);
+}
+
+#[test]
+fn flights_are_packed() {
+    let mut configs = Configs::new();
+    configs.server.cookies = CookiePolicy::WhenRetrying;
+    let mut pair = configs.pair(3);
+    pair.connect();
+    pair.assert_connected();
+    let sizes: Vec<_> = pair.log.iter().map(|(d, bytes)| (*d, bytes.len())).collect();
+    assert_eq!(sizes.len(), 4, "hello; server's flight; finished; ACK: {sizes:?}");
+}
+
+#[test]
+fn small_datagrams_fragment_flights() {
+    for bytes in [80, 100, 200] {
+        let mut configs = Configs::new();
+        configs.client.settings.datagram_bytes = bytes;
+        configs.server.settings.datagram_bytes = bytes;
+        let mut pair = configs.pair(4);
+        pair.connect();
+        pair.assert_connected();
+        assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= bytes));
+    }
+}
+
+#[test]
+fn any_two_datagrams_of_a_handshake_may_be_lost() {
+    let clean = {
+        let mut pair = Configs::new().pair(5);
+        pair.connect();
+        pair.log.len()
+    };
+    for first in 0..clean + 3 {
+        for second in first + 1..clean + 5 {
+            let mut pair = Configs::new().pair(5).with_rule(move |_, index, datagram| {
+                if index == first || index == second { vec![] } else { pass(datagram) }
+            });
+            pair.connect();
+            pair.assert_connected();
+            pair.rule = Box::new(|_, _, datagram| pass(datagram));
+            pair.client_send(b"after all");
+            pair.run_for(Duration::from_secs(30));
+            assert_eq!(pair.server_received, [b"after all"], "lost {first} and {second}");
+            assert!(pair.client.is_connected(), "the last flight was acknowledged");
+        }
+    }
+}
+
+#[test]
+fn duplicates_and_reversal_do_not_multiply_answers() {
+    let mut pair = Configs::new().pair(6).with_rule(|_, index, datagram| {
+        let late = Duration::from_millis(if index % 2 == 0 { 30 } else { 5 });
+        (0..5).map(|copy| (late + Duration::from_millis(copy), datagram.to_vec())).collect()
+    });
+    pair.connect();
+    pair.assert_connected();
+    pair.run_for(Duration::from_secs(10));
+    assert!(pair.log.len() < 30, "{} datagrams", pair.log.len());
+}
+
+#[test]
+fn data_that_overtakes_the_finished_waits_for_it() {
+    let mut pair = Configs::new().pair(7).with_rule(|direction, _, datagram| {
+        // The client's third datagram carries its Finished.
+        let finished = direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
+        let delay = if finished { 80 } else { 10 };
+        vec![(Duration::from_millis(delay), datagram.to_vec())]
+    });
+    pair.client_send(b"early");
+    pair.connect();
+    pair.assert_connected();
+    assert_eq!(pair.server_received, [b"early"]);
+}
+
+#[test]
+fn exporters_agree() {
+    let mut pair = Configs::new().pair(8);
+    pair.connect();
+    let (mut a, mut b) = ([0; 40], [1; 40]);
+    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut a).unwrap().unwrap();
+    let server = pair.server.connection(pair.handle.unwrap()).unwrap();
+    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut b).unwrap().unwrap();
+    assert_eq!(a, b);
+}
+
+#[test]
+fn aggregation_is_negotiated_for_each_direction() {
+    let mut configs = Configs::new();
+    let agg = |n| Scheme::agg(n).unwrap();
+    configs.client.settings.aggregation.send = vec![agg(16), agg(8)];
+    configs.client.settings.aggregation.receive = vec![agg(4)];
+    configs.server.settings.aggregation.receive = vec![agg(8)];
+    let mut pair = configs.pair(9);
+    pair.connect();
+    pair.assert_connected();
+    let client = pair.client_connected.as_ref().unwrap();
+    assert_eq!((client.send, client.receive), (agg(8), Scheme::Plain));
+    let server = pair.server_connected.as_ref().unwrap();
+    assert_eq!((server.send, server.receive), (Scheme::Plain, agg(8)));
+}
+
+#[test]
+fn a_peer_without_the_extension_gets_plain_tags() {
+    let mut configs = Configs::aggregated("agg:8");
+    configs.server.settings.aggregation = Default::default();
+    let mut pair = configs.pair(10);
+    pair.connect();
+    pair.assert_connected();
+    assert_eq!(pair.client_connected.as_ref().unwrap().send, Scheme::Plain);
+    let mut configs = Configs::aggregated("agg:8");
+    configs.client.settings.aggregation = Default::default();
+    let mut pair = configs.pair(10);
+    pair.connect();
+    pair.assert_connected();
+    assert_eq!(pair.server_connected.as_ref().unwrap().receive, Scheme::Plain);
+}
+
+#[test]
+fn aggregation_with_gcm_alone_is_refused_by_configuration() {
+    let configs = Configs::aggregated("agg:8").suite(CipherSuiteId::AES_128_GCM_SHA256);
+    assert_eq!(configs.client.settings.check(), Err(dtls::ConfigError::AggregationSuite));
+}

@@ -1,0 +1,298 @@
+//! Two real engines in virtual time: one line a scenario.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use dtls::{
+    AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
+    Psk, ServerConfig,
+};
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use vocabulary::{Engine, Instant, Output, Random};
+
+pub fn client_address() -> SocketAddr {
+    "[2001:db8::1]:40000".parse().unwrap()
+}
+
+pub fn server_address() -> SocketAddr {
+    "[2001:db8::2]:5684".parse().unwrap()
+}
+
+pub fn psk() -> Psk {
+    Psk::external(b"Client_identity", &[0x1a; 32]).unwrap()
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    ToServer,
+    ToClient,
+}
+
+/// What becomes of a datagram: nothing, or copies after delays.
+pub type Fate = Vec<(Duration, Vec<u8>)>;
+
+/// Decides a datagram's fate.
+pub type Rule<'a> = Box<dyn FnMut(Direction, usize, &[u8]) -> Fate + 'a>;
+
+/// Delivers everything after ten milliseconds.
+pub fn pass(datagram: &[u8]) -> Fate {
+    vec![(Duration::from_millis(10), datagram.to_vec())]
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct InFlight {
+    /// Reversed: the heap's top is the earliest.
+    order: std::cmp::Reverse<(Instant, u64)>,
+    direction: Direction,
+    datagram: Vec<u8>,
+}
+
+/// A client, a server endpoint, and the network between them.
+pub struct Pair<'a> {
+    pub now: Instant,
+    pub client: Connection,
+    pub server: Endpoint,
+    pub handle: Option<Handle>,
+    pub rule: Rule<'a>,
+    pub client_received: Vec<Vec<u8>>,
+    pub server_received: Vec<Vec<u8>>,
+    pub client_closed: Option<CloseReason>,
+    pub server_closed: Option<CloseReason>,
+    pub client_connected: Option<Negotiated>,
+    pub server_connected: Option<Negotiated>,
+    /// Everything that was sent: direction and bytes.
+    pub log: Vec<(Direction, Vec<u8>)>,
+    network: BinaryHeap<InFlight>,
+    sequence: u64,
+}
+
+pub struct Configs {
+    pub client: ClientConfig,
+    pub server: ServerConfig,
+}
+
+impl Configs {
+    pub fn new() -> Self {
+        Self {
+            client: ClientConfig::new(psk()).unwrap(),
+            server: ServerConfig::new(Arc::new(psk())).unwrap(),
+        }
+    }
+
+    pub fn aggregated(scheme: &str) -> Self {
+        let mut configs = Self::new();
+        let policy = AggregationPolicy::both(scheme.parse().unwrap());
+        configs.client.settings.aggregation = policy.clone();
+        configs.server.settings.aggregation = policy;
+        configs
+    }
+
+    pub fn suite(mut self, suite: dtls::crypto::CipherSuiteId) -> Self {
+        self.client.settings.suites = vec![suite];
+        self.server.settings.suites = vec![suite];
+        self
+    }
+
+    pub fn pair<'a>(self, seed: u64) -> Pair<'a> {
+        Pair::new(self, seed)
+    }
+}
+
+impl<'a> Pair<'a> {
+    pub fn new(configs: Configs, seed: u64) -> Self {
+        let now = Instant::from_micros(1_000_000);
+        let mut rng = Random::insecure(seed);
+        let client =
+            Connection::client(Arc::new(configs.client), server_address(), now, rng.fork())
+                .unwrap();
+        let server = Endpoint::server(Arc::new(configs.server), rng.fork()).unwrap();
+        Self {
+            now,
+            client,
+            server,
+            handle: None,
+            rule: Box::new(|_, _, datagram| pass(datagram)),
+            client_received: Vec::new(),
+            server_received: Vec::new(),
+            client_closed: None,
+            server_closed: None,
+            client_connected: None,
+            server_connected: None,
+            log: Vec::new(),
+            network: BinaryHeap::new(),
+            sequence: 0,
+        }
+    }
+
+    pub fn with_rule(mut self, rule: impl FnMut(Direction, usize, &[u8]) -> Fate + 'a) -> Self {
+        self.rule = Box::new(rule);
+        self
+    }
+
+    /// Puts a datagram on the network as if it had been sent.
+    pub fn inject(&mut self, direction: Direction, datagram: Vec<u8>) {
+        self.schedule(direction, Duration::ZERO, datagram);
+    }
+
+    fn schedule(&mut self, direction: Direction, delay: Duration, datagram: Vec<u8>) {
+        self.sequence += 1;
+        let order = std::cmp::Reverse((self.now + delay, self.sequence));
+        self.network.push(InFlight { order, direction, datagram });
+    }
+
+    fn transmit(&mut self, direction: Direction, datagram: Vec<u8>) {
+        let fate = (self.rule)(direction, self.log.len(), &datagram);
+        self.log.push((direction, datagram));
+        for (delay, copy) in fate {
+            self.schedule(direction, delay, copy);
+        }
+    }
+
+    /// Drains both engines; returns the earliest wake-up time.
+    fn drain(&mut self) -> Option<Instant> {
+        let mut buf = [0; 2048];
+        let mut wake = None;
+        loop {
+            let output = match self.client.poll_output(&mut buf) {
+                Output::Datagram { to, payload } => {
+                    assert_eq!(to, server_address());
+                    Some(payload.to_vec())
+                }
+                Output::Event(Event::Connected(negotiated)) => {
+                    assert!(self.client_connected.replace(negotiated).is_none());
+                    None
+                }
+                Output::Event(Event::Data(data)) => {
+                    assert!(self.client_connected.is_some(), "data before Connected");
+                    self.client_received.push(data.to_vec());
+                    None
+                }
+                Output::Event(Event::Closed(reason)) => {
+                    assert!(self.client_closed.replace(reason).is_none());
+                    None
+                }
+                Output::WakeAt(at) => {
+                    assert!(at > self.now || self.client.is_closed(), "a deadline in the past");
+                    wake = Some(at);
+                    break;
+                }
+                Output::Idle => break,
+            };
+            if let Some(datagram) = output {
+                self.transmit(Direction::ToServer, datagram);
+            }
+        }
+        loop {
+            let output = match self.server.poll_output(&mut buf) {
+                Output::Datagram { to, payload } => {
+                    assert_eq!(to, client_address());
+                    Some(payload.to_vec())
+                }
+                Output::Event(event) => {
+                    match event.event {
+                        Event::Connected(negotiated) => {
+                            self.handle = Some(event.handle);
+                            self.server_connected = Some(negotiated);
+                        }
+                        Event::Data(data) => {
+                            assert!(self.server_connected.is_some(), "data before Connected");
+                            self.server_received.push(data.to_vec());
+                        }
+                        Event::Closed(reason) => {
+                            self.server_closed = Some(reason);
+                            if self.handle == Some(event.handle) {
+                                self.handle = None;
+                            }
+                        }
+                    }
+                    None
+                }
+                Output::WakeAt(at) => {
+                    wake = Some(wake.map_or(at, |wake: Instant| wake.min(at)));
+                    break;
+                }
+                Output::Idle => break,
+            };
+            if let Some(datagram) = output {
+                self.transmit(Direction::ToClient, datagram);
+            }
+        }
+        wake
+    }
+
+    /// One event of the network or of a timer; false when nothing is left to happen by `until`.
+    fn advance(&mut self, until: Instant) -> bool {
+        let wake = self.drain();
+        let arrival = self.network.peek().map(|next| next.order.0.0);
+        let next = match (arrival, wake) {
+            (Some(arrival), Some(wake)) => arrival.min(wake),
+            (Some(at), None) | (None, Some(at)) => at,
+            (None, None) => return false,
+        };
+        if next > until {
+            return false;
+        }
+        self.now = self.now.max(next);
+        if arrival == Some(next) {
+            let mut next = self.network.pop().unwrap();
+            match next.direction {
+                Direction::ToServer => {
+                    self.server.handle_datagram(self.now, client_address(), &mut next.datagram);
+                }
+                Direction::ToClient => {
+                    self.client.handle_datagram(self.now, server_address(), &mut next.datagram);
+                }
+            }
+        } else {
+            self.client.handle_timeout(self.now);
+            self.server.handle_timeout(self.now);
+        }
+        true
+    }
+
+    /// Lets virtual time pass.
+    pub fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        let mut steps = 0;
+        while self.advance(until) {
+            steps += 1;
+            assert!(steps < 1_000_000, "no progress");
+        }
+        self.now = until;
+    }
+
+    /// Lets virtual time pass until both ends are connected, or a minute has gone by.
+    pub fn connect(&mut self) -> &mut Self {
+        let until = self.now + Duration::from_secs(60);
+        while self.client_connected.is_none() || self.server_connected.is_none() {
+            if !self.advance(until) {
+                break;
+            }
+        }
+        self.run_for(Duration::from_millis(200));
+        self
+    }
+
+    #[track_caller]
+    pub fn assert_connected(&self) {
+        assert!(
+            self.client.is_connected() && self.handle.is_some(),
+            "client closed: {:?}, server closed: {:?}, endpoint: {:?}",
+            self.client_closed,
+            self.server_closed,
+            self.server.stats()
+        );
+    }
+
+    pub fn client_send(&mut self, payload: &[u8]) {
+        self.client.send(self.now, payload).unwrap();
+    }
+
+    pub fn server_send(&mut self, payload: &[u8]) {
+        let handle = self.handle.expect("connected");
+        self.server.send(handle, self.now, payload).unwrap();
+    }
+}
