@@ -27,6 +27,7 @@ pub static PROVIDER: Provider = Provider {
         &AES_128_GCM,
         &CHACHA20_POLY1305,
         &rustcrypto::AES_128_CCM,
+        &rustcrypto::AES_128_CCM_8,
         &rustcrypto::AES_128_CTR_LIGHTMAC,
     ],
     groups: &[&X25519, &P256],

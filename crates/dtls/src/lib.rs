@@ -36,8 +36,14 @@
 //!
 //! let (mut buf, mut received) = ([0; 1500], 0);
 //! while received < 8 {
-//!     while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
-//!         server.handle_datagram(now, here, &mut payload.to_vec());
+//!     loop {
+//!         match client.poll_output(&mut buf) {
+//!             Output::Datagram { payload, .. } => {
+//!                 server.handle_datagram(now, here, &mut payload.to_vec());
+//!             }
+//!             Output::Event(_) => {}
+//!             Output::WakeAt(_) | Output::Idle => break,
+//!         }
 //!     }
 //!     loop {
 //!         match server.poll_output(&mut buf) {
@@ -48,7 +54,6 @@
 //!             Output::WakeAt(_) | Output::Idle => break,
 //!         }
 //!     }
-//!     while let Output::Event(_) = client.poll_output(&mut buf) {}
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -147,6 +147,12 @@ impl Usage {
         self.evaluated_blocks = self.evaluated_blocks.saturating_add(blocks);
     }
 
+    /// Counts evaluations of records that were counted once already: a tag over
+    /// several records was checked again.
+    pub const fn add_evaluations(&mut self, records: u64) {
+        self.evaluated_records = self.evaluated_records.saturating_add(records);
+    }
+
     /// Counts an evaluation that failed, besides [`add_evaluated`](Self::add_evaluated).
     pub const fn add_failed(&mut self) {
         self.failed = self.failed.saturating_add(1);

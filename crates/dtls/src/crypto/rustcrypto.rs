@@ -13,11 +13,17 @@ use aes::Aes128Enc;
 
 /// Every suite and group of this crate.
 ///
-/// AES_128_CCM_8 is in no default: its short tags are for hosts that accept
-/// their risk (RFC 9147, section 4.5.3) and list it themselves.
+/// AES_128_CCM_8 is in no default [`Settings`](crate::Settings): its short tags are
+/// for hosts that accept their risk (RFC 9147, section 4.5.3) and choose it themselves.
 pub static PROVIDER: Provider = Provider {
     name: "RustCrypto",
-    suites: &[&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM, &AES_128_CTR_LIGHTMAC],
+    suites: &[
+        &AES_128_GCM,
+        &CHACHA20_POLY1305,
+        &AES_128_CCM,
+        &AES_128_CCM_8,
+        &AES_128_CTR_LIGHTMAC,
+    ],
     groups: &[&X25519, &P256],
 };
 
