@@ -55,6 +55,32 @@ pub const MAX_CONTENT: usize = 1 << 14;
 pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
 
 registry! {
+    /// A cipher suite (RFC 8446, appendix B.4). All of ours use SHA-256.
+    CipherSuiteId: u16 {
+        /// TLS_AES_128_GCM_SHA256.
+        AES_128_GCM_SHA256 = 0x1301,
+        /// TLS_CHACHA20_POLY1305_SHA256.
+        CHACHA20_POLY1305_SHA256 = 0x1303,
+        /// TLS_AES_128_CCM_SHA256.
+        AES_128_CCM_SHA256 = 0x1304,
+        /// TLS_AES_128_CCM_8_SHA256.
+        AES_128_CCM_8_SHA256 = 0x1305,
+        /// AES-128-CTR with LightMAC, from TLS's private-use range.
+        AES_128_CTR_LIGHTMAC_SHA256 = 0xff01,
+    }
+}
+
+registry! {
+    /// A key exchange group (RFC 8446, section 4.2.7).
+    NamedGroup: u16 {
+        /// NIST P-256 (secp256r1).
+        P256 = 23,
+        /// X25519.
+        X25519 = 29,
+    }
+}
+
+registry! {
     /// A record's content type (RFC 8446, section 5.1; RFC 9147, section 4.1).
     ContentType: u8 {
         /// Warnings, errors and the end of an association.

@@ -102,12 +102,12 @@ impl AggregationPolicy {
 /// How many bytes of the record number data records carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordNumbers {
-    /// Two; one in epochs with aggregated tags as long as that is safe: below
-    /// Agg(8), and above while the receiver reports less than 3 % loss.
+    /// Two; one in epochs with aggregated tags while the receiver reports less than 3 % loss.
     #[default]
     Auto,
-    /// One. A burst of 128 lost records costs a plain association some more
-    /// records until the receiver has found its place again.
+    /// As `Auto` with aggregated tags. One with plain tags, but for every 32nd
+    /// record: after a burst of 128 lost ones the receiver drops some more until
+    /// such a record shows it its place.
     Short,
     /// Two.
     Long,

@@ -248,7 +248,7 @@ impl Endpoint {
             }
             Ok(Greeting::Accept(accepted)) => {
                 let rng = self.rng.fork();
-                match Connection::accept(config, from, self.now, rng, accepted, record_number) {
+                match Connection::accept(config, from, self.now, rng, *accepted, record_number) {
                     Ok(connection) => self.insert(from, connection, fingerprint(body)),
                     Err(fault) => self.refuse(from, record_number, fault),
                 }

@@ -37,10 +37,11 @@ pub const MAX_EARLY_BYTES: usize = 4 * 1024;
 /// The previous epoch's receive keys live this long after the next one was used
 /// (RFC 9147, section 8, asks for at least one maximum segment lifetime or so).
 pub const OLD_EPOCH_LIFETIME: Duration = Duration::from_secs(120);
-/// Arrivals without one authenticated record before a tentative reference may form.
-pub const TENTATIVE_AFTER: u32 = 64;
-/// Loss below which a receiver lets its peer use 8-bit record numbers with a large aggregate,
-/// in 1/65536: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
+/// Of short record numbers, one in this many is long, so that a receiver that lost its
+/// place in a burst finds it again: 1/32 byte a record.
+pub const LONG_NUMBER_INTERVAL: u64 = 32;
+/// Loss below which a receiver lets its peer use 8-bit record numbers for aggregated
+/// records, in 1/65536: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
 pub const SHORT_NUMBER_LOSS: u16 = 1966;
 /// Records between two loss reports.
 pub const REPORT_INTERVAL: u64 = 256;

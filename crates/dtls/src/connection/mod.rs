@@ -26,7 +26,7 @@ use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{Channel, Negotiated, State, server};
 use crate::record::held::Slot;
 use crate::record::seal::Shape;
-use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpochs};
+use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpoch, SendEpochs};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use acks::Acks;
@@ -367,14 +367,10 @@ impl Connection {
 
     /// The header of the next data record.
     fn data_shape(&self) -> Shape {
-        Shape {
-            number: self.loss.number_length(
-                self.settings(),
-                self.negotiated(),
-                self.channel.send.peek(),
-            ),
-            last: true,
-        }
+        let aggregated = self.negotiated().is_some_and(|agreed| agreed.send.aggregates());
+        let next = self.channel.send.peek().map_or(0, SendEpoch::next);
+        let setting = self.settings().record_numbers;
+        Shape { number: self.loss.number_length(setting, aggregated, next), last: true }
     }
 
     fn handle_timers(&mut self) {

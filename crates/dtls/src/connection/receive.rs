@@ -8,7 +8,7 @@ use crate::handshake::State;
 use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
-use crate::record::{PlaintextHeader, UnifiedHeader};
+use crate::record::{PlaintextHeader, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
 use vocabulary::{Decode, Reader};
@@ -50,7 +50,7 @@ impl Connection {
                 return Ok(None);
             };
             let len = match header.length {
-                Some(length) => header.len() + usize::from(length),
+                Some(length) => header.header_len() + usize::from(length),
                 None => datagram.len(),
             };
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
@@ -265,7 +265,7 @@ impl Connection {
     /// Opens early records again once new keys are there, and notes what the peer is to hear.
     fn after_receiving(&mut self) {
         while self.ending == Ending::Open {
-            let before = self.channel.receive.newest().map(|epoch| epoch.epoch());
+            let before = self.channel.receive.newest().map(ReceiveEpoch::epoch);
             if before.is_none() {
                 break;
             }
@@ -282,7 +282,7 @@ impl Connection {
                 }
             }
             // What was kept once more still has no keys.
-            if self.channel.receive.newest().map(|epoch| epoch.epoch()) == before {
+            if self.channel.receive.newest().map(ReceiveEpoch::epoch) == before {
                 break;
             }
         }

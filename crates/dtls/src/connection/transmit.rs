@@ -69,7 +69,7 @@ impl Connection {
                 self.stats.sent.messages += 1;
                 self.stats.sent.message_bytes += len as u64;
                 if key_state >= KeyState::UpdateDue {
-                    self.update_keys();
+                    self.want_key_update();
                 }
                 Ok(sealed.len)
             }

@@ -3,19 +3,19 @@
 
 use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
-use crate::config::{RecordNumbers, Settings};
+use crate::config::RecordNumbers;
 use crate::error::{Fault, Misbehaviour};
+use crate::handshake::State;
 use crate::handshake::reassembly::Message;
-use crate::handshake::{Negotiated, State};
 use crate::messages::KeyUpdate;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
-    FIRST_REPORT, OLD_EPOCH_LIFETIME, REPORT_INTERVAL, REPORT_LIFETIME, SHORT_NUMBER_LOSS,
+    FIRST_REPORT, LONG_NUMBER_INTERVAL, OLD_EPOCH_LIFETIME, REPORT_INTERVAL, REPORT_LIFETIME,
+    SHORT_NUMBER_LOSS,
 };
-use aggregation::Scheme;
-use vocabulary::{Decode, DecodeError, Reader};
+use vocabulary::{Decode, DecodeError, Instant, Reader};
 
 /// Where our own KeyUpdate stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +51,14 @@ impl KeyUpdateState {
 }
 
 impl Connection {
-    /// Changes this end's sending keys, as far as the peer answers.
-    pub fn update_keys(&mut self) {
+    /// Changes this end's sending keys: the new ones are used as soon as the
+    /// peer has acknowledged the KeyUpdate.
+    pub fn update_keys(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.want_key_update();
+    }
+
+    pub(super) fn want_key_update(&mut self) {
         if self.key_update.phase == Phase::Idle && matches!(self.state, State::Established(_)) {
             self.key_update.phase = Phase::Wanted;
             self.start_key_update();
@@ -66,7 +72,7 @@ impl Connection {
         }
         self.key_update.requested_for = Some(epoch);
         self.key_update.request = true;
-        self.update_keys();
+        self.want_key_update();
     }
 
     fn start_key_update(&mut self) {
@@ -114,7 +120,7 @@ impl Connection {
         self.loss.forget_report();
         self.key_update.phase = Phase::Idle;
         if self.key_update.request {
-            self.update_keys();
+            self.want_key_update();
         }
     }
 
@@ -147,7 +153,7 @@ impl Connection {
         self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
         self.loss.restart();
         if update.request_update {
-            self.update_keys();
+            self.want_key_update();
         }
         Ok(())
     }
@@ -166,11 +172,8 @@ impl Connection {
 
     /// Notes the loss of aggregated records, when a report is due.
     pub(super) fn report_loss(&mut self) {
-        let worth_it = matches!(
-            self.negotiated(),
-            Some(Negotiated { receive: Scheme::Agg(n), .. }) if n.get() >= LARGE_AGGREGATE
-        );
-        if let Some(epoch) = self.channel.receive.newest().filter(|_| worth_it) {
+        let aggregated = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
+        if let Some(epoch) = self.channel.receive.newest().filter(|_| aggregated) {
             self.loss.observe(epoch.arrivals(), epoch.expected());
         }
     }
@@ -188,9 +191,6 @@ impl Connection {
         }
     }
 }
-
-/// From this aggregate size on, 8-bit record numbers need a receiver that reports little loss.
-const LARGE_AGGREGATE: u8 = 8;
 
 /// The loss both ends know of.
 #[derive(Debug)]
@@ -241,23 +241,20 @@ impl LossMeter {
         self.short_until = 0;
     }
 
-    /// How long the next data record's number may be.
+    /// How long the number of the record `next` may be.
     pub(super) fn number_length(
         &self,
-        settings: &Settings,
-        negotiated: Option<&Negotiated>,
-        epoch: Option<&SendEpoch>,
+        setting: RecordNumbers,
+        aggregated: bool,
+        next: u64,
     ) -> NumberLength {
-        match (settings.record_numbers, negotiated.map(|n| n.send)) {
-            (RecordNumbers::Short, _) => NumberLength::One,
-            (RecordNumbers::Auto, Some(Scheme::Agg(n)))
-                if n.get() < LARGE_AGGREGATE
-                    || epoch.is_some_and(|epoch| epoch.next() < self.short_until) =>
-            {
-                NumberLength::One
-            }
-            _ => NumberLength::Two,
-        }
+        let short = match setting {
+            RecordNumbers::Long => false,
+            RecordNumbers::Auto | RecordNumbers::Short if aggregated => next < self.short_until,
+            RecordNumbers::Auto => false,
+            RecordNumbers::Short => !next.is_multiple_of(LONG_NUMBER_INTERVAL),
+        };
+        if short { NumberLength::One } else { NumberLength::Two }
     }
 }
 

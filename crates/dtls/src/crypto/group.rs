@@ -1,26 +1,10 @@
 //! Ephemeral Diffie-Hellman (RFC 8446, section 4.2.8).
 
+use super::NamedGroup;
 use alloc::boxed::Box;
 use core::fmt;
 use vocabulary::Random;
 use zeroize::ZeroizeOnDrop;
-
-/// The code point of a key exchange group.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NamedGroup(pub u16);
-
-impl NamedGroup {
-    /// NIST P-256 (secp256r1).
-    pub const P256: Self = Self(23);
-    /// X25519.
-    pub const X25519: Self = Self(29);
-}
-
-impl fmt::Debug for NamedGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NamedGroup({})", self.0)
-    }
-}
 
 /// What two ends agreed on.
 #[derive(ZeroizeOnDrop)]

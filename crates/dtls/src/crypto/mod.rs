@@ -25,12 +25,13 @@ pub mod schedule;
 pub mod suites;
 pub mod transcript;
 
-pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup, SharedSecret};
+pub use crate::codepoints::{CipherSuiteId, NamedGroup};
+pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
 pub use limits::{KeyState, Limits, Usage};
 pub use protection::{
     Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
-pub use provider::{CipherSuite, CipherSuiteId, Keying, Provider, SelfTestFailed};
+pub use provider::{CipherSuite, Keying, Provider, SelfTestFailed};
 pub use schedule::{
     BinderKey, EarlySecret, ExportTooLong, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,

@@ -1,32 +1,9 @@
 //! What a host chooses: which suites and groups there are, and who computes them.
 
 use super::suites::known_answer::KnownAnswer;
-use super::{Group, Limits, PrfProtection, Protection, TrafficSecret};
+use super::{CipherSuiteId, Group, Limits, PrfProtection, Protection, TrafficSecret};
 use alloc::boxed::Box;
 use core::fmt;
-
-/// The code point of a cipher suite.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CipherSuiteId(pub u16);
-
-impl CipherSuiteId {
-    /// TLS_AES_128_GCM_SHA256 (RFC 8446).
-    pub const AES_128_GCM_SHA256: Self = Self(0x1301);
-    /// TLS_CHACHA20_POLY1305_SHA256 (RFC 8446).
-    pub const CHACHA20_POLY1305_SHA256: Self = Self(0x1303);
-    /// TLS_AES_128_CCM_SHA256 (RFC 8446).
-    pub const AES_128_CCM_SHA256: Self = Self(0x1304);
-    /// TLS_AES_128_CCM_8_SHA256 (RFC 8446).
-    pub const AES_128_CCM_8_SHA256: Self = Self(0x1305);
-    /// AES-128-CTR with LightMAC, from TLS's private range.
-    pub const AES_128_CTR_LIGHTMAC_SHA256: Self = Self(0xff01);
-}
-
-impl fmt::Debug for CipherSuiteId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CipherSuiteId({:#06x})", self.0)
-    }
-}
 
 /// A cipher suite. All of them use SHA-256.
 #[derive(Debug)]

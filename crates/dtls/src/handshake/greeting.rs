@@ -14,6 +14,7 @@ use crate::messages::extensions::{
 use crate::messages::hello::write_server_hello;
 use crate::messages::{ClientHello, aggregation as aggregation_extension};
 use aggregation::Scheme;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sha2::{Digest, Sha256};
@@ -57,7 +58,7 @@ pub(crate) enum Greeting<'a> {
     /// Send this HelloRetryRequest and forget.
     Retry(Vec<u8>),
     /// Go on.
-    Accept(Accepted<'a>),
+    Accept(Box<Accepted<'a>>),
 }
 
 /// Reads a ClientHello and decides.
@@ -133,7 +134,7 @@ pub(crate) fn consider<'a>(
         absorb(&mut transcript, HandshakeType::SERVER_HELLO, &request);
     }
     let (receive, send) = schemes.unwrap_or((Scheme::Plain, Scheme::Plain));
-    Ok(Greeting::Accept(Accepted {
+    Ok(Greeting::Accept(Box::new(Accepted {
         hello,
         body,
         suite,
@@ -144,15 +145,17 @@ pub(crate) fn consider<'a>(
         answer_aggregation: schemes.is_some(),
         transcript,
         retried: retry.is_some(),
-    }))
+    })))
 }
 
-/// The suite, and the schemes (client to server, server to client) if
-/// aggregation was asked for and is to be answered.
+/// Schemes from client to server and from server to client.
+type Schemes = (Scheme, Scheme);
+
+/// The suite, and the schemes if aggregation was asked for and is to be answered.
 fn choose_suite(
     settings: &Settings,
     hello: &ClientHello<'_>,
-) -> Result<(&'static CipherSuite, Option<(Scheme, Scheme)>), Fault> {
+) -> Result<(&'static CipherSuite, Option<Schemes>), Fault> {
     let offered = cipher_suites(hello.cipher_suites)?;
     let mut common = settings
         .ordered_suites()

@@ -82,7 +82,7 @@ impl UnifiedHeader {
     }
 
     /// Bytes of the header.
-    pub const fn len(&self) -> usize {
+    pub const fn header_len(&self) -> usize {
         1 + self.number_len + if self.length.is_some() { 2 } else { 0 }
     }
 
@@ -139,7 +139,7 @@ mod tests {
                     let mut w = Writer::new(&mut buf);
                     header.write(0xabcd, &mut w).unwrap();
                     let bytes = w.finish();
-                    assert_eq!(bytes.len(), header.len());
+                    assert_eq!(bytes.len(), header.header_len());
                     assert_eq!(UnifiedHeader::decode(bytes), Ok(header));
                     assert_eq!(
                         number_bits(bytes, number_len),
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_smallest_header_has_two_bytes() {
         let header = UnifiedHeader { epoch_bits: 3, number_len: 1, length: None };
-        assert_eq!(header.len(), 2);
+        assert_eq!(header.header_len(), 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::header::{UnifiedHeader, apply_mask, number_bits};
 use super::held::Held;
-use super::number::{Reference, nearest};
+use super::number::nearest;
 use super::seal::mask_sample;
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{
@@ -31,10 +31,13 @@ enum Keys {
         protection: Box<dyn Protection>,
         tag_len: usize,
         window: ReplayWindow,
-        reference: Reference,
     },
-    /// The opener keeps the window and the reference: they depend on which aggregates verified.
-    Aggregated { prf: Box<dyn PrfProtection>, scheme: Scheme, opener: Box<Opener> },
+    /// The opener keeps the window: it depends on which aggregates verified.
+    Aggregated {
+        prf: Box<dyn PrfProtection>,
+        scheme: Scheme,
+        opener: Box<Opener>,
+    },
 }
 
 /// The receiving direction of one epoch.
@@ -66,7 +69,6 @@ impl ReceiveEpoch {
                 protection: suite.keying.plain(secret),
                 tag_len: suite.tag_len,
                 window: ReplayWindow::new(),
-                reference: Reference::default(),
             },
         };
         Self { epoch, usage: Usage::new(&suite.limits), arrivals: 0, evaluations: 0, keys }
@@ -90,7 +92,7 @@ impl ReceiveEpoch {
     /// One more than the highest authenticated number.
     pub fn expected(&self) -> u64 {
         match &self.keys {
-            Keys::Standard { reference, .. } => reference.next(),
+            Keys::Standard { window, .. } => window.next(),
             Keys::Aggregated { opener, .. } => opener.expected(),
         }
     }
@@ -111,7 +113,7 @@ impl ReceiveEpoch {
             stats.exhausted += 1;
             return None;
         }
-        let (head, body) = record.split_at_mut_checked(header.len())?;
+        let (head, body) = record.split_at_mut_checked(header.header_len())?;
         let sample = mask_sample(body);
         let mask = match &self.keys {
             // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
@@ -143,10 +145,10 @@ impl ReceiveEpoch {
         body: &'a mut [u8],
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
-        let Keys::Standard { protection, tag_len, window, reference } = &mut self.keys else {
+        let Keys::Standard { protection, tag_len, window } = &mut self.keys else {
             return None;
         };
-        let number = reference.guess(bits, number_len);
+        let number = nearest(bits, number_len, window.next());
         if !window.check(number) {
             stats.replayed += 1;
             return None;
@@ -155,12 +157,10 @@ impl ReceiveEpoch {
         self.usage.add_evaluated(head.len(), content.len());
         if protection.open(Record { number, header: head }, content, tag).is_err() {
             self.usage.add_failed();
-            reference.arrived(bits, number_len);
             stats.unauthentic += 1;
             return None;
         }
         window.commit(number);
-        reference.authenticated(number);
         self.arrivals += 1;
         stats.records += 1;
         // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.

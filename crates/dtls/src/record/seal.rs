@@ -176,7 +176,7 @@ impl SendEpoch {
             number_len: shape.number.bytes(),
             length: if shape.last { None } else { Some(0) },
         };
-        let header_len = header.len();
+        let header_len = header.header_len();
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
 
         let mut w = Writer::new(body);
