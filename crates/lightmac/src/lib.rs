@@ -80,6 +80,7 @@ pub mod limits;
 pub mod mac;
 mod pipeline;
 pub mod present;
+mod single;
 pub mod stream;
 
 pub use hash::Hasher;

@@ -1,0 +1,166 @@
+//! V of one message in one visit to the cipher, for 128-bit ciphers with a
+//! 16-bit counter: what record protection uses.
+//!
+//! Message bytes go to the cipher in registers, without a queue. Blocks are
+//! independent, so a processor that reorders overlaps them by itself; bitsliced
+//! ciphers get their batches.
+
+use cipher::array::ArraySize;
+use cipher::typenum::Unsigned;
+use cipher::{
+    Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser,
+    ParBlocks,
+};
+use core::marker::PhantomData;
+
+/// Counter length in bits.
+const COUNTER_BITS: u32 = 16;
+/// Message bytes a block.
+const RATE: usize = 14;
+/// Backends with batches up to this size compute a batch at the price of a block.
+const SMALL_BATCH: usize = 8;
+
+/// V of the concatenation of `parts`, whose length the caller has checked; `None`
+/// for other block or counter lengths.
+#[inline]
+pub(crate) fn sum<C: BlockCipherEncrypt>(
+    cipher: &C,
+    counter_bits: u32,
+    parts: &[&[u8]],
+) -> Option<Block<C>> {
+    if C::BlockSize::USIZE != 16 || counter_bits != COUNTER_BITS {
+        return None;
+    }
+    let mut sum = [0; 16];
+    cipher.encrypt_with_backend(Sum { parts, sum: &mut sum, size: PhantomData });
+    let mut state = Block::<C>::default();
+    state.copy_from_slice(&sum);
+    Some(state)
+}
+
+struct Sum<'a, N> {
+    parts: &'a [&'a [u8]],
+    sum: &'a mut [u8; 16],
+    size: PhantomData<N>,
+}
+
+impl<N: ArraySize> BlockSizeUser for Sum<'_, N> {
+    type BlockSize = N;
+}
+
+impl<N: ArraySize> BlockCipherEncClosure for Sum<'_, N> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = N>>(self, backend: &B) {
+        let mut blocks = Blocks::new(backend);
+        // Message bytes that fill no block yet, zeros behind them.
+        let (mut held, mut filled) = (0, 0);
+        for part in self.parts {
+            let mut data = *part;
+            if filled > 0 {
+                held |= leading(data) << (8 * filled);
+                let now = data.len().min(RATE - filled);
+                filled += now;
+                if filled < RATE {
+                    continue;
+                }
+                blocks.add(held);
+                data = &data[now..];
+            }
+            // A block's share is loaded with what follows it, which the counter's place pushes out.
+            while let Some(chunk) = data.first_chunk() {
+                blocks.add(u128::from_le_bytes(*chunk));
+                data = &data[RATE..];
+            }
+            (held, filled) = (leading(data), data.len());
+            if let Some(rest) = filled.checked_sub(RATE) {
+                blocks.add(held);
+                (held, filled) = (held >> (8 * RATE), rest);
+            }
+        }
+        let padded = held | 0x80 << (8 * filled);
+        *self.sum = (blocks.finish() ^ padded).to_le_bytes();
+    }
+}
+
+/// The first 16 bytes of `data`, zeros behind its end. Short data is loaded as two
+/// overlapping words, which is cheaper than a copy of variable length.
+#[inline(always)]
+fn leading(data: &[u8]) -> u128 {
+    if let Some(chunk) = data.first_chunk() {
+        return u128::from_le_bytes(*chunk);
+    }
+    let bits = 8 * data.len();
+    if let (Some(low), Some(high)) = (data.first_chunk(), data.last_chunk()) {
+        let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+        return u128::from(low) | u128::from(high) << (bits - 64);
+    }
+    if let (Some(low), Some(high)) = (data.first_chunk(), data.last_chunk()) {
+        let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+        return (u64::from(low) | u64::from(high) << (bits - 32)).into();
+    }
+    data.iter().rev().fold(0, |low, byte| low << 8 | u128::from(*byte))
+}
+
+/// Encrypts blocks as they come and adds them up. Blocks are little-endian
+/// numbers here: their first byte is the lowest.
+struct Blocks<'a, B: BlockCipherEncBackend> {
+    backend: &'a B,
+    counter: u16,
+    sum: u128,
+    waiting: ParBlocks<B>,
+    count: usize,
+}
+
+impl<'a, B: BlockCipherEncBackend> Blocks<'a, B> {
+    /// Whether blocks wait for a batch.
+    const BATCHED: bool = B::ParBlocksSize::USIZE > 1 && B::ParBlocksSize::USIZE <= SMALL_BATCH;
+
+    #[inline(always)]
+    fn new(backend: &'a B) -> Self {
+        Self { backend, counter: 0, sum: 0, waiting: ParBlocks::<B>::default(), count: 0 }
+    }
+
+    /// Adds the block of the next counter and the low [`RATE`] bytes of `share`.
+    #[inline(always)]
+    fn add(&mut self, share: u128) {
+        // The last counter, 2^16, is encoded as 0.
+        self.counter = self.counter.wrapping_add(1);
+        let block = share << COUNTER_BITS | u128::from(self.counter.swap_bytes());
+        if Self::BATCHED {
+            self.waiting[self.count].copy_from_slice(&block.to_le_bytes());
+            self.count += 1;
+            if self.count == B::ParBlocksSize::USIZE {
+                self.flush();
+            }
+        } else {
+            let mut one = Block::<B>::default();
+            one.copy_from_slice(&block.to_le_bytes());
+            self.backend.encrypt_block_inplace(&mut one);
+            self.sum ^= number::<B>(&one);
+        }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) {
+        self.backend.encrypt_par_blocks_inplace(&mut self.waiting);
+        for block in &self.waiting[..self.count] {
+            self.sum ^= number::<B>(block);
+        }
+        self.count = 0;
+    }
+
+    #[inline(always)]
+    fn finish(mut self) -> u128 {
+        if Self::BATCHED && self.count > 0 {
+            self.flush();
+        }
+        self.sum
+    }
+}
+
+#[inline(always)]
+fn number<B: BlockSizeUser>(block: &Block<B>) -> u128 {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(block);
+    u128::from_le_bytes(bytes)
+}
