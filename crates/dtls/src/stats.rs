@@ -7,7 +7,7 @@ pub struct ReceiveStats {
     pub datagrams: u64,
     /// Bytes of datagrams.
     pub bytes: u64,
-    /// Bytes of datagrams that came before the handshake was complete.
+    /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
     pub handshake_bytes: u64,
     /// Authenticated records.
     pub records: u64,
@@ -40,7 +40,7 @@ pub struct SendStats {
     pub datagrams: u64,
     /// Bytes of datagrams.
     pub bytes: u64,
-    /// Bytes of datagrams that left before the handshake was complete.
+    /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
     pub handshake_bytes: u64,
     /// Payloads of the application.
     pub messages: u64,

@@ -182,7 +182,8 @@ fn a_replayed_datagram_is_delivered_once() {
         send_numbered(&mut pair, 0, 40);
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.len(), 40);
-        for (direction, datagram) in pair.log[first..].to_vec() {
+        let recorded = pair.log[first..].to_vec();
+        for (direction, datagram) in recorded {
             pair.inject(direction, datagram);
         }
         pair.run_for(Duration::from_secs(1));

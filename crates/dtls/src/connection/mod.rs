@@ -115,6 +115,8 @@ pub struct Connection {
     closing_due: bool,
     /// A record of the application epoch was authenticated.
     heard_application: bool,
+    /// The current datagram brought handshake messages or ACKs.
+    saw_handshake: bool,
     key_update: KeyUpdateState,
     loss: LossMeter,
     stats: Stats,
@@ -206,6 +208,7 @@ impl Connection {
             alert_hint: None,
             closing_due: false,
             heard_application: false,
+            saw_handshake: false,
             key_update: KeyUpdateState::default(),
             loss: LossMeter::default(),
             stats: Stats::default(),
@@ -449,11 +452,6 @@ impl Connection {
         let sent = &mut self.stats.sent;
         sent.datagrams += 1;
         sent.bytes += len as u64;
-        if !matches!(self.state, State::Established(_))
-            || !self.channel.flight.is_done() && !self.key_update.is_under_way()
-        {
-            sent.handshake_bytes += len as u64;
-        }
     }
 }
 

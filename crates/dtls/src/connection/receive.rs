@@ -10,7 +10,7 @@ use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{PlaintextHeader, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
-use crate::tuning::{MIN_TIMEOUT, REPEAT_INTERVAL};
+use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
 use vocabulary::{Decode, Reader};
 
 impl Connection {
@@ -18,9 +18,8 @@ impl Connection {
         let received = &mut self.stats.received;
         received.datagrams += 1;
         received.bytes += datagram.len() as u64;
-        if !matches!(self.state, State::Established(_)) {
-            received.handshake_bytes += datagram.len() as u64;
-        }
+        let len = datagram.len() as u64;
+        self.saw_handshake = false;
         let mut rest = datagram;
         while self.ending == Ending::Open && !rest.is_empty() {
             rest = match self.receive_record(rest) {
@@ -34,6 +33,9 @@ impl Connection {
                     break;
                 }
             };
+        }
+        if self.saw_handshake {
+            self.stats.received.handshake_bytes += len;
         }
         self.after_receiving();
     }
@@ -154,6 +156,7 @@ impl Connection {
 
     /// Takes the handshake fragments of a record.
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
+        self.saw_handshake = true;
         let mut r = Reader::new(content);
         let (mut stored, mut old) = (false, false);
         while !r.is_empty() {
@@ -258,7 +261,10 @@ impl Connection {
         if matches!(self.role, Role::Server(_)) {
             self.timers.stop(Timer::HandshakeDeadline);
             self.timers.stop(Timer::Retransmit);
+            self.channel.send.forget_before(APPLICATION_EPOCH);
         }
+        // A repeated last flight can still be read and answered that long.
+        self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
         self.notices.push_back(Notice::Connected);
     }
 
@@ -290,6 +296,7 @@ impl Connection {
     }
 
     fn acknowledged(&mut self, content: &[u8]) -> Result<(), Fault> {
+        self.saw_handshake = true;
         let mut news = false;
         for record in ack::read(content)? {
             news |= self.channel.flight.acknowledge(record);

@@ -29,6 +29,7 @@ impl Connection {
         let mut at = self.write_acks(buf);
         at += self.write_flight(buf.get_mut(at..)?);
         if at > 0 {
+            self.stats.sent.handshake_bytes += at as u64;
             return Some(at);
         }
         if !matches!(self.state, State::Established(_)) {

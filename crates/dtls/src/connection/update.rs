@@ -44,10 +44,6 @@ impl KeyUpdateState {
     pub(super) fn is_switch_due(&self) -> bool {
         self.phase == Phase::SwitchDue
     }
-
-    pub(super) fn is_under_way(&self) -> bool {
-        self.phase != Phase::Idle
-    }
 }
 
 impl Connection {
