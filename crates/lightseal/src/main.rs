@@ -1,1 +1,52 @@
-fn main() {}
+//! The command `lightseal`: the door to everything this project does.
+//!
+//! - [`cli`] and [`config`]: the command line and the configuration file;
+//! - [`proxy`]: carries an application's datagrams through DTLS;
+//! - [`impair`]: a bad network on demand;
+//! - [`demo`]: both together, with real messages;
+//! - [`keys`]: the file of pre-shared keys.
+//!
+//! Protocols live in the engines and sockets in `net`; what is here reads
+//! settings, connects the two, and tells people what happens.
+#![forbid(unsafe_code)]
+
+mod address;
+mod cli;
+mod config;
+mod failure;
+mod impair;
+mod keys;
+mod logging;
+mod signals;
+mod statistics;
+mod units;
+
+use cli::{Cli, Command};
+use failure::{Context, Failure};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match config::parse(std::env::args_os()).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("lightseal: {failure}");
+            ExitCode::from(Failure::EXIT_CODE)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    logging::start(cli.verbose, cli.quiet);
+    let runtime = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.context("cannot start")
+    };
+    match cli.command {
+        Command::Psk { identity } => {
+            println!("{}", *keys::generate(&identity)?);
+            Ok(())
+        }
+        Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
+        Command::Proxy(_) | Command::Demo(_) => Err(Failure::new("not yet")),
+    }
+}

@@ -32,6 +32,14 @@ pub trait Host<E: Engine>: Send {
     /// neither wait nor call the [`Driver`] again.
     fn event(&mut self, now: Instant, event: E::Event<'_>);
 
+    /// Called when the engine has nothing more to report or to send. Unlike
+    /// [`event`](Self::event) it may call the engine; it returns whether it
+    /// did, and is then called again when the engine has been heard out.
+    fn drained(&mut self, now: Instant, engine: &mut E) -> bool {
+        let _ = (now, engine);
+        false
+    }
+
     /// Whether [`Driver::run`] shall end. Asked whenever the engine has
     /// nothing more to send.
     fn is_finished(&self, engine: &E) -> bool {
@@ -70,8 +78,8 @@ struct Inner<E, H> {
     engine: E,
     host: H,
     buf: Vec<u8>,
-    /// Destination and length of a datagram in `buf` that the socket had no room for.
-    unsent: Option<(SocketAddr, usize)>,
+    /// A datagram that the socket had no room for.
+    unsent: Option<(SocketAddr, Vec<u8>)>,
     wake: Option<Instant>,
     /// What the running task sleeps towards.
     sleeps_until: Option<Instant>,
@@ -202,26 +210,33 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
 
 impl<E: Engine, H: Host<E>> Inner<E, H> {
     fn drain(&mut self, socket: &UdpSocket, now: Instant) {
-        if let Some((to, len)) = self.unsent.take()
-            && !self.counters.send(socket, &self.buf[..len], to)
-        {
-            self.unsent = Some((to, len));
-            return;
+        if let Some((to, payload)) = &self.unsent {
+            if !self.counters.send(socket, payload, *to) {
+                return;
+            }
+            self.unsent = None;
         }
-        self.wake = loop {
-            match self.engine.poll_output(&mut self.buf) {
+        loop {
+            let wake = match self.engine.poll_output(&mut self.buf) {
                 Output::Datagram { to, payload } => {
                     if !self.counters.send(socket, payload, to) {
-                        // The engine wrote into our buffer, where it stays until the next drain.
-                        self.unsent = Some((to, payload.len()));
+                        self.unsent = Some((to, payload.to_vec()));
                         return;
                     }
+                    continue;
                 }
-                Output::Event(event) => self.host.event(now, event),
-                Output::WakeAt(at) => break Some(at),
-                Output::Idle => break None,
+                Output::Event(event) => {
+                    self.host.event(now, event);
+                    continue;
+                }
+                Output::WakeAt(at) => Some(at),
+                Output::Idle => None,
+            };
+            if !self.host.drained(now, &mut self.engine) {
+                self.wake = wake;
+                return;
             }
-        };
+        }
     }
 }
 

@@ -1,0 +1,29 @@
+//! Addresses as people give them.
+
+use crate::failure::{Context, Failure};
+use net::socket;
+use std::net::{SocketAddr, ToSocketAddrs};
+use tokio::net::UdpSocket;
+
+/// The first address that `text` (`host:port`) resolves to.
+///
+/// # Errors
+///
+/// If it was not given or does not resolve.
+pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Failure> {
+    let Some(text) = text else {
+        return Err(Failure::new(format_args!("no --{flag} address given")));
+    };
+    let mut addresses = text.to_socket_addrs().context(format_args!("--{flag} {text}"))?;
+    addresses.next().ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
+}
+
+/// A socket on the address that `--listen` names.
+///
+/// # Errors
+///
+/// If it was not given, does not resolve or cannot be had.
+pub(crate) fn listen(text: Option<&str>) -> Result<UdpSocket, Failure> {
+    let address = resolve("listen", text)?;
+    socket::bind(address).context(format_args!("cannot listen on {address}"))
+}

@@ -1,0 +1,330 @@
+//! The command line.
+//!
+//! The flags of `proxy` and `impair` can also stand in a configuration file,
+//! under the same names; see [`crate::config`].
+
+use crate::units::{BitsPerSecond, Bytes, Quantity};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use net::{Impairments, Probability};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Secure datagrams for networks that drop, sleep and shout.
+#[derive(Debug, Parser)]
+#[command(name = "lightseal", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Say more: once for each association, twice for everything.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Say only what went wrong.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Carry an application's datagrams through DTLS 1.3.
+    #[command(subcommand)]
+    Proxy(ProxyCommand),
+    /// Relay datagrams through a bad network: loss, bursts, delay, reordering, NAT.
+    Impair(Box<ImpairArgs>),
+    /// See what shared tags save: real messages, two proxies and a lossy relay.
+    Demo(DemoArgs),
+    /// Print a fresh line for a PSK file.
+    Psk {
+        /// The identity the key belongs to. It is sent in clear.
+        identity: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProxyCommand {
+    /// In front of applications that send: each of their addresses gets an association.
+    Client(Box<ProxyClientArgs>),
+    /// In front of the service that answers.
+    Server(Box<ProxyServerArgs>),
+}
+
+/// Where the configuration file is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Read settings from this TOML file. Flags win over the file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyClientArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+    /// Identity of the key to use [default: that of the PSK file's first line].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) identity: Option<String>,
+    /// Send an empty record when a flow was silent for so long, and start the flow's
+    /// association anew when three of them went unanswered [default: off].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keepalive: Option<Quantity<Duration>>,
+    /// Do not test the key with a first handshake at the start.
+    #[arg(long)]
+    pub(crate) no_check: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyServerArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyArgs,
+}
+
+/// What both proxies have.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyArgs {
+    /// Address to receive on: from applications (client), from client proxies (server).
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Where to: the server proxy (client), the service (server).
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) connect: Option<String>,
+    /// File of keys, a line each: identity:hexkey. Read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) psk_file: Option<PathBuf>,
+    /// Schemes of shared tags to accept, best first: agg:2 to agg:32,
+    /// r2d2:50 to r2d2:200 [default: a full tag for each message].
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',')]
+    pub(crate) aggregate: Option<Vec<String>>,
+    /// Close an open set of shared tags after this much silence.
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub(crate) silence: Quantity<Duration>,
+    /// Close a flow that carried nothing for so long.
+    #[arg(long, value_name = "TIME", default_value = "5min")]
+    pub(crate) idle_timeout: Quantity<Duration>,
+    /// Largest UDP payload towards the other proxy.
+    #[arg(long, value_name = "BYTES", default_value = "1200")]
+    pub(crate) max_datagram: Quantity<Bytes>,
+    /// Most flows at a time; further ones are refused.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_flows: usize,
+    /// Bytes of the record number in each record.
+    #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
+    pub(crate) record_numbers: RecordNumberLength,
+    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+}
+
+/// What `impair` does.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ImpairArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    /// Address to receive clients' datagrams on.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Server to relay to.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) connect: Option<String>,
+    #[command(flatten)]
+    pub(crate) both: LineArgs,
+    /// Other values towards the server, such as "loss=1%,delay=20ms".
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub(crate) up: Option<LineArgs>,
+    /// Other values towards the clients.
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub(crate) down: Option<LineArgs>,
+    /// Change each client's source port this often, as a NAT may.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) rebind_every: Option<Quantity<Duration>>,
+    /// Change each client's source port after this many of its datagrams.
+    #[arg(long, value_name = "N")]
+    pub(crate) rebind_after: Option<u64>,
+    /// Of all random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Forget a client after this much silence.
+    #[arg(long, value_name = "TIME", default_value = "5min")]
+    pub(crate) idle_timeout: Quantity<Duration>,
+    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+}
+
+/// One direction's impairments, by name.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct LineArgs {
+    /// Lose each datagram with this probability: 0.25% or 0.0025.
+    #[arg(long, value_name = "P")]
+    pub(crate) loss: Option<Quantity<Probability>>,
+    /// Lose this share of datagrams in bursts (Gilbert-Elliott).
+    #[arg(long, value_name = "P")]
+    pub(crate) burst_loss: Option<Quantity<Probability>>,
+    /// Mean length of such bursts, in datagrams [default: 2].
+    #[arg(long, value_name = "N")]
+    pub(crate) mean_burst: Option<f64>,
+    /// Flip bits in a datagram with this probability.
+    #[arg(long, value_name = "P")]
+    pub(crate) corrupt: Option<Quantity<Probability>>,
+    /// How many bits [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) corrupt_bits: Option<u32>,
+    /// Send a datagram twice with this probability.
+    #[arg(long, value_name = "P")]
+    pub(crate) duplicate: Option<Quantity<Probability>>,
+    /// Limit the rate: 9600bit, 250kbit, 10Mbit (a second).
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<Quantity<BitsPerSecond>>,
+    /// Let so many bytes wait for the rate, and lose the rest [default: 64KiB].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) queue: Option<Quantity<Bytes>>,
+    /// Delay every datagram.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) delay: Option<Quantity<Duration>>,
+    /// Delay further by a uniform time up to this; order is kept.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) jitter: Option<Quantity<Duration>>,
+    /// Hold a datagram back with this probability, so that others overtake.
+    #[arg(long, value_name = "P")]
+    pub(crate) reorder: Option<Quantity<Probability>>,
+    /// For how long [default: 10ms].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) reorder_by: Option<Quantity<Duration>>,
+}
+
+/// Bytes of the record number in each record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RecordNumberLength {
+    /// As short as is safe.
+    #[default]
+    Auto,
+    /// One byte.
+    Short,
+    /// Two bytes.
+    Long,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Messages in each session.
+    #[arg(long, value_name = "N", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u32).range(100..=4_000_000))]
+    pub(crate) messages: u32,
+    /// Messages a second in each session.
+    #[arg(long, value_name = "N", default_value_t = 1_300,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Independent loss of the relay, each way.
+    #[arg(long, value_name = "P", default_value = "0.25%")]
+    pub(crate) loss: Quantity<Probability>,
+    /// Of the relay's random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Schemes to compare with plain tags.
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',', default_value = "agg:8,agg:16")]
+    pub(crate) schemes: Vec<String>,
+    /// Print the results as JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print plain lines even to a terminal.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
+/// Part of a command line that is only a line's impairments.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct LineParser {
+    #[command(flatten)]
+    line: LineArgs,
+}
+
+impl FromStr for LineArgs {
+    type Err = String;
+
+    /// `key=value` pairs with commas between, the keys as the flags' names.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+        match LineParser::try_parse_from(pairs.map(|pair| format!("--{pair}"))) {
+            Ok(parser) => Ok(parser.line),
+            Err(error) => Err(one_line(&error)),
+        }
+    }
+}
+
+impl LineArgs {
+    /// The same with the values of `over` where it has some.
+    pub(crate) fn overlaid(self, over: Option<Self>) -> Self {
+        let over = over.unwrap_or_default();
+        Self {
+            loss: over.loss.or(self.loss),
+            burst_loss: over.burst_loss.or(self.burst_loss),
+            mean_burst: over.mean_burst.or(self.mean_burst),
+            corrupt: over.corrupt.or(self.corrupt),
+            corrupt_bits: over.corrupt_bits.or(self.corrupt_bits),
+            duplicate: over.duplicate.or(self.duplicate),
+            rate: over.rate.or(self.rate),
+            queue: over.queue.or(self.queue),
+            delay: over.delay.or(self.delay),
+            jitter: over.jitter.or(self.jitter),
+            reorder: over.reorder.or(self.reorder),
+            reorder_by: over.reorder_by.or(self.reorder_by),
+        }
+    }
+
+    /// What the relay makes of it.
+    pub(crate) fn impairments(&self) -> Impairments {
+        let none = Impairments::NONE;
+        let burst = self.mean_burst.map(|mean| (mean * 1000.0).round() as u32);
+        Impairments {
+            loss: self.loss.map_or(none.loss, |q| q.0),
+            burst_loss: self.burst_loss.map_or(none.burst_loss, |q| q.0),
+            mean_burst_thousandths: burst.unwrap_or(none.mean_burst_thousandths),
+            corrupt: self.corrupt.map_or(none.corrupt, |q| q.0),
+            corrupt_bits: self.corrupt_bits.unwrap_or(none.corrupt_bits),
+            duplicate: self.duplicate.map_or(none.duplicate, |q| q.0),
+            rate_bits_per_second: self.rate.map_or(none.rate_bits_per_second, |q| q.0.0),
+            queue_bytes: self.queue.map_or(none.queue_bytes, |q| q.0.0),
+            delay: self.delay.map_or(none.delay, |q| q.0),
+            jitter: self.jitter.map_or(none.jitter, |q| q.0),
+            reorder: self.reorder.map_or(none.reorder, |q| q.0),
+            reorder_by: self.reorder_by.map_or(none.reorder_by, |q| q.0),
+        }
+    }
+}
+
+/// The part of clap's message that says what is wrong, without usage and hints.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    first.join(" ").trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_line_reads_like_the_flags_and_overlays() {
+        let both: LineArgs = "loss=1%, delay=20ms".parse().unwrap();
+        let up: LineArgs = "loss=2%,mean-burst=1.5".parse().unwrap();
+        let line = both.overlaid(Some(up)).impairments();
+        assert_eq!(line.loss, Probability::percent(2));
+        assert_eq!(line.delay, Duration::from_millis(20));
+        assert_eq!(line.mean_burst_thousandths, 1500);
+        assert_eq!(both.overlaid(None).impairments().loss, Probability::percent(1));
+        let wrong = "lose=1%".parse::<LineArgs>().unwrap_err();
+        assert!(wrong.contains("--lose"), "{wrong}");
+        let wrong = "loss=2".parse::<LineArgs>().unwrap_err();
+        assert!(wrong.contains("expected a probability"), "{wrong}");
+    }
+}

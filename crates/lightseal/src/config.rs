@@ -1,0 +1,169 @@
+//! The configuration file, and how its settings and the flags come together.
+//!
+//! A section of the file holds the flags of one command under their own names:
+//!
+//! ```toml
+//! [proxy.client]
+//! listen = "127.0.0.1:5683"
+//! connect = "gateway.example:5684"
+//! psk-file = "keys.psk"
+//! aggregate = ["agg:8"]
+//!
+//! [impair]
+//! listen = "127.0.0.1:5685"
+//! connect = "127.0.0.1:5684"
+//! loss = "1%"
+//! up = { delay = "20ms" }
+//! ```
+//!
+//! Each setting becomes the flag of its name, unless that was typed as well.
+//! A new flag is therefore a new setting, and both are checked alike.
+
+use crate::cli::{Cli, one_line};
+use crate::failure::{Context, Failure};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use std::ffi::OsString;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Reads the command line and the configuration file it names.
+///
+/// # Errors
+///
+/// If the file has something wrong. Wrong usage, and requests for help, print
+/// what clap has to say and end the program.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let matches = Cli::command().get_matches_from(&args);
+    let path = subcommands(&matches);
+    let leaf = path.last().map_or(&matches, |(_, leaf)| *leaf);
+    let file = leaf.try_get_one::<std::path::PathBuf>("config").ok().flatten();
+    if let Some(file) = file {
+        let names: Vec<&str> = path.iter().map(|(name, _)| *name).collect();
+        let name = format!("configuration file {}", file.display());
+        let flags = flags(file, &name, &names, leaf)?;
+        let mut alone: Vec<OsString> = vec![args.first().cloned().unwrap_or_default()];
+        alone.extend(names.iter().map(OsString::from));
+        alone.extend(flags.iter().cloned());
+        // Alone first, so that a mistake in the file is not blamed on the command line.
+        if let Err(error) = Cli::command().try_get_matches_from(alone) {
+            return Err(Failure::new(format_args!("{name}: {}", one_line(&error))));
+        }
+        args.extend(flags);
+    }
+    let matches = Cli::command().get_matches_from(args);
+    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+}
+
+/// The subcommands of a command line, outermost first.
+fn subcommands(matches: &ArgMatches) -> Vec<(&str, &ArgMatches)> {
+    let mut path = Vec::new();
+    let mut at = matches;
+    while let Some((name, next)) = at.subcommand() {
+        path.push((name, next));
+        at = next;
+    }
+    path
+}
+
+/// The flags that stand for the settings of a command's section.
+fn flags(
+    file: &Path,
+    name: &str,
+    section: &[&str],
+    typed: &ArgMatches,
+) -> Result<Vec<OsString>, Failure> {
+    let text = std::fs::read_to_string(file).context(name)?;
+    let mut table = toml::from_str::<Table>(&text).map_err(|error| located(name, &text, &error))?;
+    check_sections(&table, name)?;
+    for key in section {
+        table = match table.remove(*key) {
+            Some(Value::Table(inner)) => inner,
+            Some(_) => return Err(Failure::new(format_args!("{name}: {key} is not a section"))),
+            None => return Ok(Vec::new()),
+        };
+    }
+    let command = command(section);
+    let mut flags = Vec::new();
+    for (key, value) in table {
+        let known = |arg: &&clap::Arg| arg.get_long() == Some(&key) && key != "config";
+        let Some(arg) = command.get_arguments().find(known) else {
+            let section = section.join(".");
+            return Err(Failure::new(format_args!("{name}: [{section}] has no setting {key}")));
+        };
+        if typed.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
+            continue;
+        }
+        match (arg.get_action().takes_values(), value) {
+            (false, Value::Boolean(false)) => {}
+            (false, Value::Boolean(true)) => flags.push(format!("--{key}").into()),
+            (false, _) => return Err(Failure::new(format_args!("{name}: {key} is true or false"))),
+            (true, value) => match written(&value) {
+                Some(value) => flags.push(format!("--{key}={value}").into()),
+                None => {
+                    return Err(Failure::new(format_args!("{name}: {key} has no such value")));
+                }
+            },
+        }
+    }
+    Ok(flags)
+}
+
+/// Every top-level key must be a command that takes a configuration file.
+fn check_sections(table: &Table, name: &str) -> Result<(), Failure> {
+    let unknown = |what: &str| Err(Failure::new(format_args!("{name}: no section [{what}]")));
+    for (key, value) in table {
+        match (key.as_str(), value) {
+            ("impair", Value::Table(_)) => {}
+            ("proxy", Value::Table(proxy)) => {
+                let mut sides = proxy.keys().map(String::as_str);
+                if let Some(side) = sides.find(|side| !["client", "server"].contains(side)) {
+                    return unknown(&format!("proxy.{side}"));
+                }
+            }
+            _ => return unknown(key),
+        }
+    }
+    Ok(())
+}
+
+fn command(path: &[&str]) -> Command {
+    let mut command = Cli::command();
+    for name in path {
+        if let Some(inner) = command.find_subcommand(name) {
+            command = inner.clone();
+        }
+    }
+    command
+}
+
+/// A value as one would type it.
+fn written(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(_) | Value::Datetime(_) => None,
+        Value::Array(items) => {
+            items.iter().map(written).collect::<Option<Vec<_>>>().map(|items| items.join(","))
+        }
+        Value::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| Some(format!("{key}={}", written(value)?)));
+            pairs.collect::<Option<Vec<_>>>().map(|pairs| pairs.join(","))
+        }
+    }
+}
+
+/// Names the line of a TOML error, without the drawing that comes with it.
+fn located(name: &str, text: &str, error: &toml::de::Error) -> Failure {
+    let what = error.message();
+    match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            Failure::new(format_args!("{name}, line {line}: {what}"))
+        }
+        None => Failure::new(format_args!("{name}: {what}")),
+    }
+}

@@ -1,0 +1,47 @@
+//! `lightseal impair`: the relay as a command.
+
+use crate::address;
+use crate::cli::ImpairArgs;
+use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
+use crate::statistics;
+use net::relay::{Relay, Settings};
+
+/// Relays until told to stop.
+///
+/// # Errors
+///
+/// If an address cannot be had or the statistics cannot be written.
+pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
+    let settings = settings(args)?;
+    let relay = Relay::new(address::listen(args.listen.as_deref())?, settings);
+    let mut signals = Signals::listen()?;
+    let listen = relay.local_addr().context("listening socket")?;
+    tracing::info!("relaying {listen} to {}, seed {}", settings.upstream, settings.seed);
+    let mut running = std::pin::pin!(relay.run());
+    loop {
+        tokio::select! {
+            ended = &mut running => return ended.context("listening socket"),
+            signal = signals.next() => match signal {
+                Signal::Stop => break,
+                Signal::Reload => tracing::info!("nothing to read again"),
+                Signal::Statistics => {
+                    statistics::write(args.stats_file.as_deref(), &relay.counters())?;
+                }
+            },
+        }
+    }
+    statistics::write(args.stats_file.as_deref(), &relay.counters())
+}
+
+fn settings(args: &ImpairArgs) -> Result<Settings, Failure> {
+    Ok(Settings {
+        up: args.both.overlaid(args.up).impairments(),
+        down: args.both.overlaid(args.down).impairments(),
+        seed: args.seed,
+        rebind_every: args.rebind_every.map(|every| every.0).filter(|every| !every.is_zero()),
+        rebind_after: args.rebind_after.filter(|after| *after > 0),
+        idle_timeout: args.idle_timeout.0,
+        ..Settings::new(address::resolve("connect", args.connect.as_deref())?)
+    })
+}

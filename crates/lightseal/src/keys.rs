@@ -1,0 +1,247 @@
+//! The file of pre-shared keys.
+//!
+//! One key a line, `identity:hexkey`; lines that begin with `#` and empty
+//! lines mean nothing. Keys never appear in a message.
+
+use crate::failure::{Context, Failure};
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::time::SystemTime;
+use zeroize::Zeroizing;
+
+/// No sensible key file is larger: at 100 bytes a line, 160 000 keys.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// A PSK's identity and key.
+#[derive(Clone)]
+pub(crate) struct Key {
+    pub(crate) identity: String,
+    pub(crate) key: Zeroizing<Vec<u8>>,
+}
+
+/// What a key file holds, and how to read it again.
+pub(crate) struct KeyFile {
+    path: PathBuf,
+    state: RwLock<State>,
+}
+
+struct State {
+    keys: BTreeMap<String, Key>,
+    first: Option<String>,
+    version: Version,
+}
+
+/// Changes when the file does.
+type Version = (Option<SystemTime>, u64);
+
+impl KeyFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, holds no key, or a line is not `identity:hexkey`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { path: path.to_owned(), state: RwLock::new(State::read(path)?) })
+    }
+
+    /// The key of an identity.
+    pub(crate) fn get(&self, identity: &str) -> Option<Key> {
+        self.read_state().keys.get(identity).cloned()
+    }
+
+    /// The key of the first line.
+    pub(crate) fn first(&self) -> Option<Key> {
+        let state = self.read_state();
+        state.first.as_ref().and_then(|identity| state.keys.get(identity)).cloned()
+    }
+
+    /// How many keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.read_state().keys.len()
+    }
+
+    /// Reads the file again if it changed, or always with `force`. Returns
+    /// whether it did. Keys already read stay if the file has become unusable.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) fn reload(&self, force: bool) -> Result<bool, Failure> {
+        let metadata = std::fs::metadata(&self.path).context(self.path.display())?;
+        let version = version(&metadata);
+        if !force && version == self.read_state().version {
+            return Ok(false);
+        }
+        let fresh = State::read(&self.path);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // A broken file is complained about once, not once a second.
+        state.version = version;
+        *state = fresh?;
+        Ok(true)
+    }
+
+    fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display();
+        let mut file = File::open(path).context(format_args!("PSK file {name}"))?;
+        let metadata = file.metadata().context(format_args!("PSK file {name}"))?;
+        if metadata.len() > MAX_FILE_BYTES {
+            return Err(Failure::new(format_args!("PSK file {name}: longer than 16 MiB")));
+        }
+        warn_if_exposed(path, &metadata);
+        // Reserved whole, so that growing leaves no copies of keys behind.
+        let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
+        (&mut file)
+            .take(MAX_FILE_BYTES)
+            .read_to_string(&mut text)
+            .context(format_args!("PSK file {name}"))?;
+        let (keys, first) = parse(&text).map_err(|(line, what)| {
+            Failure::new(format_args!("PSK file {name}, line {line}: {what}"))
+        })?;
+        if first.is_none() {
+            return Err(Failure::new(format_args!("PSK file {name} holds no key")));
+        }
+        Ok(Self { keys, first, version: version(&metadata) })
+    }
+}
+
+fn version(metadata: &Metadata) -> Version {
+    (metadata.modified().ok(), metadata.len())
+}
+
+#[cfg(unix)]
+fn warn_if_exposed(path: &Path, metadata: &Metadata) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = metadata.permissions().mode();
+    if mode & 0o077 != 0 {
+        tracing::warn!(
+            "PSK file {} is open to other users (mode {:03o}); chmod 600 it",
+            path.display(),
+            mode & 0o777
+        );
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_exposed(_: &Path, _: &Metadata) {}
+
+type Parsed = (BTreeMap<String, Key>, Option<String>);
+
+fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
+    let mut keys = BTreeMap::new();
+    let mut first = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        // The last colon separates: identities may contain some, hexadecimal cannot.
+        let Some((identity, hex)) = line.rsplit_once(':') else {
+            return Err((number, "not of the form identity:hexkey"));
+        };
+        let (identity, hex) = (identity.trim(), hex.trim());
+        if identity.is_empty() || identity.len() > 256 {
+            return Err((number, "the identity must have 1 to 256 bytes"));
+        }
+        let key = decode_hex(hex).ok_or((number, "the key is not hexadecimal"))?;
+        if key.len() < 16 {
+            return Err((number, "the key is shorter than 16 bytes"));
+        }
+        let entry = Key { identity: identity.to_owned(), key };
+        if keys.insert(entry.identity.clone(), entry).is_some() {
+            return Err((number, "this identity already has a key"));
+        }
+        first.get_or_insert_with(|| identity.to_owned());
+    }
+    Ok((keys, first))
+}
+
+fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
+    for pair in digits.chunks_exact(2) {
+        let [high, low] = pair else { return None };
+        let digit = |c: u8| char::from(c).to_digit(16);
+        bytes.push((digit(*high)? << 4 | digit(*low)?) as u8);
+    }
+    Some(bytes)
+}
+
+/// A line for a key file with a fresh random 256-bit key.
+///
+/// # Errors
+///
+/// If the identity is unfit, or the system has no randomness.
+pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
+    use std::fmt::Write;
+    let unfit = identity.trim() != identity
+        || identity.is_empty()
+        || identity.len() > 256
+        || identity.starts_with('#')
+        || identity.chars().any(char::is_control);
+    if unfit {
+        return Err(Failure::new("an identity has 1 to 256 bytes, no # first and no space around"));
+    }
+    let mut key = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *key).context("no randomness")?;
+    let mut line = Zeroizing::new(String::with_capacity(identity.len() + 65));
+    line.push_str(identity);
+    line.push(':');
+    for byte in key.iter() {
+        write!(line, "{byte:02x}").context("a key could not be written")?;
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "000102030405060708090a0b0c0d0e0f";
+
+    fn error(text: &str) -> (usize, &'static str) {
+        parse(text).err().unwrap()
+    }
+
+    #[test]
+    fn comments_and_empty_lines_mean_nothing_and_order_is_kept() {
+        let text = format!("# keys\n\n zebra : {HEX} \nurn:dev:1:{HEX}ff\n");
+        let (keys, first) = parse(&text).unwrap();
+        assert_eq!(first.as_deref(), Some("zebra"));
+        assert_eq!(keys["zebra"].key[..], (0..16).collect::<Vec<u8>>()[..]);
+        assert_eq!(keys["urn:dev:1"].key.len(), 17);
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_line() {
+        assert_eq!(error("# fine\nnonsense"), (2, "not of the form identity:hexkey"));
+        assert_eq!(error(&format!(":{HEX}")).0, 1);
+        assert_eq!(error("a:0"), (1, "the key is not hexadecimal"));
+        assert_eq!(error("a:zz"), (1, "the key is not hexadecimal"));
+        assert_eq!(error(&format!("a:{}", &HEX[2..])), (1, "the key is shorter than 16 bytes"));
+        assert_eq!(error(&format!("a:{HEX}\na:{HEX}")), (2, "this identity already has a key"));
+        let long = "x".repeat(257);
+        assert!(parse(&format!("{}:{HEX}", &long[1..])).is_ok());
+        assert_eq!(error(&format!("{long}:{HEX}")), (1, "the identity must have 1 to 256 bytes"));
+    }
+
+    #[test]
+    fn what_is_generated_can_be_read() {
+        let line = generate("sensor-1").unwrap();
+        let (keys, _) = parse(&line).unwrap();
+        assert_eq!(keys["sensor-1"].key.len(), 32);
+        assert_ne!(*generate("sensor-1").unwrap(), *line);
+        assert!(generate("#x").is_err() && generate("").is_err() && generate("a\nb").is_err());
+    }
+}

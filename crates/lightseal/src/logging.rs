@@ -1,0 +1,26 @@
+//! Where messages go: standard error, so that standard output stays usable.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Environment variable with a filter, which wins over the flags.
+const VARIABLE: &str = "LIGHTSEAL_LOG";
+
+/// Starts logging at the level that `-v` and `-q` ask for.
+pub(crate) fn start(verbose: u8, quiet: bool) {
+    let level = match (quiet, verbose) {
+        (true, _) => LevelFilter::ERROR,
+        (false, 0) => LevelFilter::INFO,
+        (false, 1) => LevelFilter::DEBUG,
+        (false, _) => LevelFilter::TRACE,
+    };
+    let filter = EnvFilter::builder()
+        .with_default_directive(level.into())
+        .with_env_var(VARIABLE)
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .init();
+}

@@ -1,0 +1,124 @@
+//! The command line as a user meets it: one line and exit code 2 when wrong.
+
+mod program;
+
+use program::{TempDir, fails, lightseal};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+const HEX: &str = "000102030405060708090a0b0c0d0e0f";
+
+#[test]
+fn help_exists_for_every_command_and_wrong_usage_exits_with_2() {
+    for command in ["", "proxy", "proxy client", "proxy server", "impair", "demo", "psk"] {
+        let mut args: Vec<&str> = command.split_whitespace().collect();
+        args.push("--help");
+        let output = lightseal(&args).output().unwrap();
+        assert!(output.status.success(), "{command}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Usage:"), "{command}");
+    }
+    for wrong in ["", "fly", "impair --loss 200%", "demo --messages 1"] {
+        let args: Vec<&str> = wrong.split_whitespace().collect();
+        let output = lightseal(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn a_fresh_key_is_a_line_for_the_key_file() {
+    let output = lightseal(&["psk", "sensor-1"]).output().unwrap();
+    assert!(output.status.success());
+    let line = String::from_utf8(output.stdout).unwrap();
+    let key = line.trim_end().strip_prefix("sensor-1:").unwrap();
+    assert!(key.len() == 64 && key.chars().all(|c| c.is_ascii_hexdigit()));
+    fails(&["psk", "#1"], &["identity"]);
+}
+
+#[test]
+fn a_malformed_configuration_file_is_named_with_its_mistake() {
+    let dir = TempDir::new();
+    for (content, expected) in [
+        ("[impair]\nloss = ", "line 2"),
+        ("[impair]\nloss = \"200%\"", "expected a probability"),
+        ("[impair]\nloss = true", "loss"),
+        ("[impair]\nlose = \"1%\"", "no setting lose"),
+        ("[impair]\nconfig = \"other.toml\"", "no setting config"),
+        ("[impair.up]\nlose = \"1%\"", "lose"),
+        ("impair = 5", "no section [impair]"),
+        ("[repair]", "no section [repair]"),
+        ("[proxy.middle]", "no section [proxy.middle]"),
+    ] {
+        let file = dir.file("lightseal.toml", content);
+        fails(&["impair", "--config", &file], &["lightseal.toml", expected]);
+    }
+    fails(&["impair", "--config", &dir.path("missing.toml")], &["missing.toml"]);
+    let file = dir.file("lightseal.toml", "[proxy.client]\nno-check = 5");
+    fails(&["proxy", "client", "--config", &file], &["no-check is true or false"]);
+}
+
+#[test]
+fn an_occupied_port_and_a_missing_address() {
+    let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let elsewhere = "127.0.0.1:9";
+    let occupied = ["cannot listen on", &*taken, "in use"];
+    fails(&["impair", "--listen", &taken, "--connect", elsewhere], &occupied);
+    drop(holder);
+    fails(&["impair", "--listen", "127.0.0.1:0"], &["no --connect"]);
+    fails(&["impair", "--connect", elsewhere], &["no --listen"]);
+    fails(&["impair", "--listen", "nonsense", "--connect", elsewhere], &["--listen nonsense"]);
+}
+
+#[test]
+fn flags_win_over_the_file_and_statistics_come_on_demand_and_at_the_end() {
+    let dir = TempDir::new();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let to = server.local_addr().unwrap();
+    let file = dir.file(
+        "lightseal.toml",
+        &format!("[impair]\nlisten = \"127.0.0.1:1\"\nconnect = \"{to}\"\nup = {{ duplicate = 1.0 }}\nseed = 9\n"),
+    );
+    let stats = dir.path("stats.json");
+    let args =
+        ["impair", "--config", &file, "--listen", "127.0.0.1:0", "--stats-file", &stats];
+    let mut relay = program::Running::start(&args);
+    let line = relay.wait_for("relaying");
+    assert!(line.contains("seed 9"), "{line}");
+    let listen = line.split_whitespace().skip_while(|word| *word != "relaying").nth(1).unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(b"hello", listen).unwrap();
+    let mut buf = [0; 16];
+    for _ in 0..2 {
+        let (len, _) = server.recv_from(&mut buf).unwrap();
+        assert_eq!(&buf[..len], b"hello");
+    }
+    relay.signal("USR1");
+    let json = program::eventually(|| std::fs::read_to_string(&stats).ok());
+    assert!(json.contains("\"duplicated\": 1"), "{json}");
+    std::fs::remove_file(&stats).unwrap();
+    relay.signal("TERM");
+    assert_eq!(relay.wait(), Some(0));
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&stats).unwrap()).unwrap();
+    assert_eq!(json["up"]["offered"], 1);
+    assert_eq!(json["up"]["delivered"], 2);
+}
+
+#[test]
+fn bad_key_files() {
+    let dir = TempDir::new();
+    for (content, expected) in [
+        (String::new(), "holds no key"),
+        ("a".into(), "line 1: not of the form identity:hexkey"),
+        (format!("# one\na:{HEX}\nb:{HEX}x\n"), "line 3: the key is not hexadecimal"),
+    ] {
+        let file = dir.file("keys.psk", &content);
+        for side in ["client", "server"] {
+            let addresses = ["--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+            let mut args = vec!["proxy", side, "--psk-file", &file];
+            args.extend(addresses);
+            fails(&args, &["keys.psk", expected]);
+        }
+    }
+}

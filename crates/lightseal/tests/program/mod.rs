@@ -1,0 +1,143 @@
+//! Runs the program under test.
+#![allow(dead_code, reason = "not every test binary uses everything")]
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program with arguments.
+pub(crate) fn lightseal(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lightseal"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program and expects one line on standard error, with all of
+/// `expected` in it, and exit code 2.
+pub(crate) fn fails(args: &[&str], expected: &[&str]) {
+    let output = lightseal(args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+    let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("lightseal: ")).collect();
+    assert_eq!(lines.len(), 1, "{args:?}: {errors}");
+    for part in expected {
+        assert!(lines[0].contains(part), "{args:?}: {part:?} is not in {errors}");
+    }
+    assert!(!errors.contains("panicked"), "{errors}");
+}
+
+/// Tries until there is an answer.
+pub(crate) fn eventually<T>(mut probe: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..3000 {
+        if let Some(found) = probe() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it never came");
+}
+
+/// The program, running, and killed at the end of the test.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Running {
+    /// Starts the program.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Waits for a line on standard error that contains `text`.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("no {text:?} in {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end and returns the exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        eventually(|| self.child.try_wait().unwrap()).code()
+    }
+
+    /// Everything on standard error so far and until its end.
+    pub(crate) fn rest(&mut self) -> String {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.seen.push(line);
+        }
+        self.seen.join("\n")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory of the test's own, removed at its end.
+pub(crate) struct TempDir(PathBuf);
+
+impl TempDir {
+    /// An empty directory.
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("lightseal-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn file(&self, name: &str, content: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        path
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
