@@ -5,6 +5,7 @@
 
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use dtls::Scheme;
 use net::{Impairments, Probability};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -94,10 +95,10 @@ pub(crate) struct ProxyArgs {
     /// File of keys, a line each: identity:hexkey. Read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// Schemes of shared tags to accept, best first: agg:2 to agg:32,
-    /// r2d2:50 to r2d2:200 [default: a full tag for each message].
+    /// Schemes of shared tags to accept, best first, such as agg:8 (one tag for eight
+    /// messages) [default: a full tag for each message].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',')]
-    pub(crate) aggregate: Option<Vec<String>>,
+    pub(crate) aggregate: Option<Vec<Scheme>>,
     /// Close an open set of shared tags after this much silence.
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub(crate) silence: Quantity<Duration>,
@@ -225,7 +226,7 @@ pub(crate) struct DemoArgs {
     pub(crate) seed: u64,
     /// Schemes to compare with plain tags.
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', default_value = "agg:8,agg:16")]
-    pub(crate) schemes: Vec<String>,
+    pub(crate) schemes: Vec<Scheme>,
     /// Print the results as JSON instead.
     #[arg(long)]
     pub(crate) json: bool,

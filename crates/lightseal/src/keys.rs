@@ -4,23 +4,18 @@
 //! lines mean nothing. Keys never appear in a message.
 
 use crate::failure::{Context, Failure};
-use std::collections::BTreeMap;
+use dtls::{Psk, PskStore};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// No sensible key file is larger: at 100 bytes a line, 160 000 keys.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-
-/// A PSK's identity and key.
-#[derive(Clone)]
-pub(crate) struct Key {
-    pub(crate) identity: String,
-    pub(crate) key: Zeroizing<Vec<u8>>,
-}
 
 /// What a key file holds, and how to read it again.
 pub(crate) struct KeyFile {
@@ -29,10 +24,13 @@ pub(crate) struct KeyFile {
 }
 
 struct State {
-    keys: BTreeMap<String, Key>,
+    keys: Keys,
     first: Option<String>,
     version: Version,
 }
+
+/// Keys by identity.
+type Keys = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
 /// Changes when the file does.
 type Version = (Option<SystemTime>, u64);
@@ -47,15 +45,18 @@ impl KeyFile {
         Ok(Self { path: path.to_owned(), state: RwLock::new(State::read(path)?) })
     }
 
-    /// The key of an identity.
-    pub(crate) fn get(&self, identity: &str) -> Option<Key> {
-        self.read_state().keys.get(identity).cloned()
-    }
-
-    /// The key of the first line.
-    pub(crate) fn first(&self) -> Option<Key> {
-        let state = self.read_state();
-        state.first.as_ref().and_then(|identity| state.keys.get(identity)).cloned()
+    /// The key of an identity, or of the first line.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such key.
+    pub(crate) fn choose(&self, identity: Option<&str>) -> Result<Psk, Failure> {
+        let first = self.read_state().first.clone().unwrap_or_default();
+        let identity = identity.unwrap_or(&first);
+        self.psk(identity.as_bytes()).ok_or_else(|| {
+            let file = self.path.display();
+            Failure::new(format_args!("PSK file {file} has no key for identity {identity:?}"))
+        })
     }
 
     /// How many keys there are.
@@ -63,28 +64,42 @@ impl KeyFile {
         self.read_state().keys.len()
     }
 
-    /// Reads the file again if it changed, or always with `force`. Returns
-    /// whether it did. Keys already read stay if the file has become unusable.
+    /// Reads the file again if it changed, or always with `force`. Returns the
+    /// identities that are gone or have another key now; `None` if nothing was
+    /// read. Keys already read stay if the file has become unusable.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub(crate) fn reload(&self, force: bool) -> Result<bool, Failure> {
-        let metadata = std::fs::metadata(&self.path).context(self.path.display())?;
+    pub(crate) fn reload(&self, force: bool) -> Result<Option<BTreeSet<String>>, Failure> {
+        let metadata = std::fs::metadata(&self.path);
+        let metadata = metadata.context(format_args!("PSK file {}", self.path.display()))?;
         let version = version(&metadata);
         if !force && version == self.read_state().version {
-            return Ok(false);
+            return Ok(None);
         }
         let fresh = State::read(&self.path);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         // A broken file is complained about once, not once a second.
         state.version = version;
-        *state = fresh?;
-        Ok(true)
+        let old = std::mem::replace(&mut *state, fresh?);
+        let same = |identity, key: &Zeroizing<Vec<u8>>| {
+            let now: Option<&Zeroizing<Vec<u8>>> = state.keys.get::<String>(identity);
+            now.is_some_and(|now| now.ct_eq(key).into())
+        };
+        let revoked = old.keys.iter().filter(|(identity, key)| !same(identity, key));
+        Ok(Some(revoked.map(|(identity, _)| identity.clone()).collect()))
     }
 
     fn read_state(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PskStore for KeyFile {
+    fn psk(&self, identity: &[u8]) -> Option<Psk> {
+        let name = std::str::from_utf8(identity).ok()?;
+        Psk::external(identity, self.read_state().keys.get(name)?).ok()
     }
 }
 
@@ -133,10 +148,10 @@ fn warn_if_exposed(path: &Path, metadata: &Metadata) {
 #[cfg(not(unix))]
 fn warn_if_exposed(_: &Path, _: &Metadata) {}
 
-type Parsed = (BTreeMap<String, Key>, Option<String>);
+type Parsed = (Keys, Option<String>);
 
 fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
-    let mut keys = BTreeMap::new();
+    let mut keys = Keys::new();
     let mut first = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -155,8 +170,7 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         if key.len() < 16 {
             return Err((number, "the key is shorter than 16 bytes"));
         }
-        let entry = Key { identity: identity.to_owned(), key };
-        if keys.insert(entry.identity.clone(), entry).is_some() {
+        if keys.insert(identity.to_owned(), key).is_some() {
             return Err((number, "this identity already has a key"));
         }
         first.get_or_insert_with(|| identity.to_owned());
@@ -219,8 +233,8 @@ mod tests {
         let text = format!("# keys\n\n zebra : {HEX} \nurn:dev:1:{HEX}ff\n");
         let (keys, first) = parse(&text).unwrap();
         assert_eq!(first.as_deref(), Some("zebra"));
-        assert_eq!(keys["zebra"].key[..], (0..16).collect::<Vec<u8>>()[..]);
-        assert_eq!(keys["urn:dev:1"].key.len(), 17);
+        assert_eq!(keys["zebra"][..], (0..16).collect::<Vec<u8>>()[..]);
+        assert_eq!(keys["urn:dev:1"].len(), 17);
     }
 
     #[test]
@@ -240,8 +254,28 @@ mod tests {
     fn what_is_generated_can_be_read() {
         let line = generate("sensor-1").unwrap();
         let (keys, _) = parse(&line).unwrap();
-        assert_eq!(keys["sensor-1"].key.len(), 32);
+        assert_eq!(keys["sensor-1"].len(), 32);
         assert_ne!(*generate("sensor-1").unwrap(), *line);
         assert!(generate("#x").is_err() && generate("").is_err() && generate("a\nb").is_err());
+    }
+
+    #[test]
+    fn reloading_names_what_was_revoked_and_survives_a_broken_file() {
+        let path = std::env::temp_dir().join(format!("lightseal-keys-{}", std::process::id()));
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write(&format!("kept:{HEX}\nchanged:{HEX}\ngone:{HEX}\n"));
+        let file = KeyFile::open(&path).unwrap();
+        assert!(file.reload(false).unwrap().is_none());
+        write(&format!("kept:{HEX}\nchanged:ff{HEX}\n"));
+        let revoked = file.reload(false).unwrap().unwrap();
+        assert!(revoked.iter().eq(["changed", "gone"]));
+        assert!(file.psk(b"gone").is_none() && file.psk(b"kept").is_some());
+        write("nonsense");
+        assert!(file.reload(false).is_err());
+        assert!(file.reload(false).unwrap().is_none(), "complained about once");
+        assert_eq!(file.len(), 2);
+        assert_eq!(file.choose(None).unwrap().identity(), b"kept");
+        assert!(file.choose(Some("gone")).is_err());
+        std::fs::remove_file(&path).unwrap();
     }
 }

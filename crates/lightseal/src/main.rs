@@ -17,11 +17,13 @@ mod failure;
 mod impair;
 mod keys;
 mod logging;
+mod loud;
+mod proxy;
 mod signals;
 mod statistics;
 mod units;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, ProxyCommand};
 use failure::{Context, Failure};
 use std::process::ExitCode;
 
@@ -47,6 +49,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
-        Command::Proxy(_) | Command::Demo(_) => Err(Failure::new("not yet")),
+        Command::Proxy(ProxyCommand::Client(args)) => {
+            runtime()?.block_on(proxy::command::client(&args))
+        }
+        Command::Proxy(ProxyCommand::Server(args)) => {
+            runtime()?.block_on(proxy::command::server(&args))
+        }
+        Command::Demo(_) => Err(Failure::new("not yet")),
     }
 }

@@ -80,8 +80,7 @@ fn flags_win_over_the_file_and_statistics_come_on_demand_and_at_the_end() {
         &format!("[impair]\nlisten = \"127.0.0.1:1\"\nconnect = \"{to}\"\nup = {{ duplicate = 1.0 }}\nseed = 9\n"),
     );
     let stats = dir.path("stats.json");
-    let args =
-        ["impair", "--config", &file, "--listen", "127.0.0.1:0", "--stats-file", &stats];
+    let args = ["impair", "--config", &file, "--listen", "127.0.0.1:0", "--stats-file", &stats];
     let mut relay = program::Running::start(&args);
     let line = relay.wait_for("relaying");
     assert!(line.contains("seed 9"), "{line}");

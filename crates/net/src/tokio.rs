@@ -71,6 +71,7 @@ pub struct Driver<E, H> {
     socket: UdpSocket,
     clock: Clock,
     attention: Notify,
+    datagram_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -99,7 +100,20 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             sleeps_until: None,
             counters: SocketCounters::default(),
         };
-        Self { inner: Mutex::new(inner), socket, clock, attention: Notify::new() }
+        let inner = Mutex::new(inner);
+        let attention = Notify::new();
+        Self { inner, socket, clock, attention, datagram_bytes: DATAGRAM_BYTES }
+    }
+
+    /// The same, with room for arriving datagrams of at most `bytes`, for
+    /// hosts of many drivers. Longer ones arrive cut off. Nothing longer can
+    /// be sent either.
+    #[must_use]
+    pub fn with_buffers(mut self, bytes: usize) -> Self {
+        self.datagram_bytes = bytes;
+        let inner = self.inner.get_mut().expect("an engine that panicked cannot go on");
+        inner.buf = vec![0; bytes];
+        self
     }
 
     /// The socket.
@@ -144,7 +158,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     /// Those of the socket, but for what an unreachable peer reports: on
     /// datagrams that is a loss like any other.
     pub async fn run(&self) -> io::Result<()> {
-        let mut buf = vec![0; DATAGRAM_BYTES];
+        let mut buf = vec![0; self.datagram_bytes];
         let mut timer = pin!(sleep_until(TokioInstant::now() + FAR));
         let mut armed = None;
         loop {

@@ -1,0 +1,390 @@
+//! The proxy in front of applications.
+
+use super::counters::{Totals, add, add_socket};
+use super::{ARRIVAL_BYTES, os_random};
+use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats};
+use net::tokio::{Driver, Host, SocketCounters};
+use net::{Clock, socket};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
+use vocabulary::Instant;
+
+/// The largest UDP payload.
+const DATAGRAM_BYTES: usize = 65_535;
+
+/// How often flows are looked at for silence.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// This many unanswered keepalives mean that the other proxy has forgotten the flow.
+const UNANSWERED: u32 = 3;
+
+/// How a client proxy behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The server proxy.
+    pub(crate) server: SocketAddr,
+    /// Most flows at a time.
+    pub(crate) max_flows: usize,
+    /// Close a flow whose application was silent, both ways, for so long.
+    pub(crate) idle_timeout: Duration,
+    /// Send a keepalive after this much silence towards the server.
+    pub(crate) keepalive: Option<Duration>,
+}
+
+type Flow = Driver<Connection, FlowHost>;
+
+/// A running client proxy.
+#[derive(Debug)]
+pub(crate) struct ClientProxy {
+    local: Arc<UdpSocket>,
+    options: Options,
+    clock: Clock,
+    config: Mutex<Arc<ClientConfig>>,
+    flows: Arc<Mutex<Flows>>,
+    totals: Arc<Totals>,
+}
+
+#[derive(Debug, Default)]
+struct Flows {
+    open: HashMap<SocketAddr, Arc<Flow>>,
+    /// What flows that are no more have counted.
+    ended: Stats,
+    ended_socket: SocketCounters,
+}
+
+/// What stands between an association and its application.
+#[derive(Debug)]
+struct FlowHost {
+    local: Arc<UdpSocket>,
+    application: SocketAddr,
+    totals: Arc<Totals>,
+    /// When the application last sent or got something.
+    active_at: Instant,
+    sent_at: Instant,
+    heard_at: Instant,
+    unanswered: u32,
+    ended: Option<CloseReason>,
+}
+
+impl Host<Connection> for FlowHost {
+    fn event(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Connected(negotiated) => {
+                self.heard_at = now;
+                tracing::debug!(
+                    "flow {}: {}, tags {} out, {} in",
+                    self.application,
+                    negotiated.suite_name,
+                    negotiated.send,
+                    negotiated.receive
+                );
+            }
+            Event::Data(payload) => {
+                self.heard_at = now;
+                self.unanswered = 0;
+                if payload.is_empty() {
+                    self.totals.keepalives.one();
+                    return;
+                }
+                self.active_at = now;
+                match self.local.try_send_to(payload, self.application) {
+                    Ok(_) => self.totals.inward.message(payload),
+                    Err(error) => self.totals.count_undelivered(&error),
+                }
+            }
+            Event::Closed(reason) => {
+                let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
+                if ordinary {
+                    tracing::debug!("flow {}: {reason}", self.application);
+                } else {
+                    self.totals.failed.one();
+                    tracing::warn!("flow {}: {reason}", self.application);
+                }
+                self.ended = Some(reason);
+            }
+        }
+    }
+
+    fn is_finished(&self, _: &Connection) -> bool {
+        self.ended.is_some()
+    }
+}
+
+impl ClientProxy {
+    /// A proxy that serves applications on `local`.
+    pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
+        Self {
+            local: Arc::new(local),
+            options,
+            clock: Clock::start(),
+            config: Mutex::new(config),
+            flows: Arc::default(),
+            totals: Arc::default(),
+        }
+    }
+
+    /// Where applications send to.
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.local.local_addr()
+    }
+
+    /// Uses another configuration for flows to come.
+    pub(crate) fn set_config(&self, config: Arc<ClientConfig>) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Tries a handshake and says goodbye. `Ok(Err(reason))` says why it failed.
+    ///
+    /// # Errors
+    ///
+    /// If no socket or randomness can be had.
+    pub(crate) async fn check(&self, patience: Duration) -> io::Result<Result<(), CloseReason>> {
+        let mut config = ClientConfig::clone(&self.current_config());
+        config.settings.handshake_deadline = patience;
+        let socket = Self::outer_socket(self.options.server)?;
+        let connection = self.connection(Arc::new(config))?;
+        let driver = Driver::new(socket, self.clock, connection, Check::default());
+        driver.run().await?;
+        Ok(driver.call(|_, check, _| match check.ended {
+            Some(reason) if !check.connected => Err(reason),
+            _ => Ok(()),
+        }))
+    }
+
+    /// Carries datagrams until the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of the local socket.
+    pub(crate) async fn run(&self) -> io::Result<()> {
+        let mut tasks = JoinSet::new();
+        let mut sweep = tokio::time::interval(self.sweep_interval());
+        let mut buf = vec![0; DATAGRAM_BYTES];
+        loop {
+            tokio::select! {
+                arrived = self.local.recv_from(&mut buf) => match arrived {
+                    Ok((len, from)) => self.carry(from, &buf[..len], &mut tasks),
+                    // An application that is gone: the next recv tells of others.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+                    Err(error) => return Err(error),
+                },
+                _ = sweep.tick() => self.sweep(&mut tasks),
+                Some(_) = tasks.join_next() => {}
+            }
+        }
+    }
+
+    /// Says goodbye on all flows.
+    pub(crate) fn close_all(&self) {
+        let open: Vec<_> = self.flows().open.values().cloned().collect();
+        for flow in open {
+            flow.call(|connection, _, now| connection.close(now));
+        }
+    }
+
+    /// How many flows are open.
+    pub(crate) fn open_flows(&self) -> usize {
+        self.flows().open.len()
+    }
+
+    /// What was counted.
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The counters of all associations and their sockets, past and present.
+    pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
+        let flows = self.flows();
+        let (mut stats, mut socket) = (flows.ended, flows.ended_socket);
+        for flow in flows.open.values() {
+            flow.call(|connection, _, _| add(&mut stats, connection.stats()));
+            add_socket(&mut socket, &flow.counters());
+        }
+        (stats, socket)
+    }
+
+    /// Statistics for people and programs.
+    pub(crate) fn statistics(&self) -> Value {
+        let (stats, socket) = self.counters();
+        self.totals.json("client", self.open_flows(), socket, &stats)
+    }
+
+    fn carry(&self, from: SocketAddr, payload: &[u8], tasks: &mut JoinSet<()>) {
+        if payload.is_empty() {
+            self.totals.empty.one();
+            return;
+        }
+        let known = self.flows().open.get(&from).cloned();
+        let sent = known.as_ref().map(|flow| self.send(flow, payload));
+        // A flow that has just ended makes place for a new one.
+        if matches!(sent, None | Some(Err(SendError::Closed))) {
+            match self.open(from, tasks) {
+                Ok(flow) => {
+                    let _ = self.send(&flow, payload);
+                }
+                Err(error) => self.totals.count_refused(&error),
+            }
+        }
+    }
+
+    fn send(&self, flow: &Flow, payload: &[u8]) -> Result<(), SendError> {
+        let (sent, limit) = flow.call(|connection, host, now| {
+            let sent = connection.send(now, payload);
+            if sent.is_ok() {
+                (host.active_at, host.sent_at) = (now, now);
+            }
+            (sent, connection.max_payload())
+        });
+        match sent {
+            Ok(()) => self.totals.outward.message(payload),
+            Err(SendError::TooLong) => self.totals.count_oversize(payload.len(), limit),
+            Err(SendError::Closed) => {}
+            Err(_) => self.totals.queue_full.one(),
+        }
+        sent
+    }
+
+    fn open(&self, application: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Arc<Flow>> {
+        if self.open_flows() >= self.options.max_flows {
+            let max = self.options.max_flows;
+            return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
+        }
+        let now = self.clock.now();
+        let host = FlowHost {
+            local: Arc::clone(&self.local),
+            application,
+            totals: Arc::clone(&self.totals),
+            active_at: now,
+            sent_at: now,
+            heard_at: now,
+            unanswered: 0,
+            ended: None,
+        };
+        let socket = Self::outer_socket(self.options.server)?;
+        let connection = self.connection(self.current_config())?;
+        let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
+        let flow = Arc::new(flow);
+        self.flows().open.insert(application, Arc::clone(&flow));
+        self.totals.opened.one();
+        tasks.spawn(serve(Arc::clone(&flow), Arc::clone(&self.flows), application));
+        Ok(flow)
+    }
+
+    fn sweep(&self, tasks: &mut JoinSet<()>) {
+        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
+        for (application, flow) in open {
+            let forgotten = flow.call(|connection, host, now| {
+                if now - host.active_at >= self.options.idle_timeout {
+                    connection.close(now);
+                    return false;
+                }
+                self.keep_alive(connection, host, now)
+            });
+            if forgotten {
+                tracing::warn!("flow {application}: no answer to keepalives, starting anew");
+                // The new flow takes the old one's place; the old one says goodbye and ends.
+                if let Err(error) = self.open(application, tasks) {
+                    self.totals.count_refused(&error);
+                }
+                flow.call(|connection, _, now| connection.close(now));
+            }
+        }
+    }
+
+    /// Sends a keepalive if one is due. Returns whether the flow seems forgotten.
+    fn keep_alive(&self, connection: &mut Connection, host: &mut FlowHost, now: Instant) -> bool {
+        let Some(interval) = self.options.keepalive else { return false };
+        let silent = now - host.sent_at >= interval && now - host.heard_at >= interval;
+        if !silent || !connection.is_connected() {
+            return false;
+        }
+        if host.unanswered >= UNANSWERED {
+            return true;
+        }
+        if connection.send(now, &[]).is_ok() {
+            host.sent_at = now;
+            host.unanswered += 1;
+            self.totals.keepalives.one();
+        }
+        false
+    }
+
+    fn connection(&self, config: Arc<ClientConfig>) -> io::Result<Connection> {
+        let rng = os_random().map_err(io::Error::other)?;
+        let server = self.options.server;
+        Connection::client(config, server, self.clock.now(), rng).map_err(io::Error::other)
+    }
+
+    fn outer_socket(server: SocketAddr) -> io::Result<UdpSocket> {
+        let any: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        socket::bind((any, 0).into())
+    }
+
+    fn sweep_interval(&self) -> Duration {
+        let shortest = self.options.keepalive.unwrap_or(SWEEP).min(self.options.idle_timeout);
+        (shortest / 2).clamp(Duration::from_millis(5), SWEEP)
+    }
+
+    fn current_config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn flows(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a flow to its end and keeps its counters.
+async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: SocketAddr) {
+    if let Err(error) = flow.run().await {
+        tracing::warn!("flow {application}: {error}");
+    }
+    let counters = flow.counters();
+    let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
+    flow.call(|connection, _, _| add(&mut flows.ended, connection.stats()));
+    add_socket(&mut flows.ended_socket, &counters);
+    // A successor may have taken the place already.
+    if flows.open.get(&application).is_some_and(|open| Arc::ptr_eq(open, &flow)) {
+        flows.open.remove(&application);
+    }
+}
+
+/// Says goodbye as soon as the handshake is complete.
+#[derive(Debug, Default)]
+struct Check {
+    connected: bool,
+    said_goodbye: bool,
+    ended: Option<CloseReason>,
+}
+
+impl Host<Connection> for Check {
+    fn event(&mut self, _: Instant, event: Event<'_>) {
+        match event {
+            Event::Connected(_) => self.connected = true,
+            Event::Data(_) => {}
+            Event::Closed(reason) => self.ended = Some(reason),
+        }
+    }
+
+    fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
+        let goodbye = self.connected && !self.said_goodbye;
+        if goodbye {
+            self.said_goodbye = true;
+            connection.close(now);
+        }
+        goodbye
+    }
+
+    fn is_finished(&self, _: &Connection) -> bool {
+        self.ended.is_some()
+    }
+}

@@ -1,0 +1,198 @@
+//! The proxies as commands that run until told to stop.
+
+use super::client::{self, ClientProxy};
+use super::server::{self, ServerProxy};
+use crate::address;
+use crate::cli::{ProxyArgs, ProxyClientArgs, ProxyServerArgs, RecordNumberLength};
+use crate::failure::{Context, Failure};
+use crate::keys::KeyFile;
+use crate::signals::{Signal, Signals};
+use crate::statistics;
+use dtls::{AggregationPolicy, ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the first handshake may take before the proxy goes on without.
+const CHECK: Duration = Duration::from_secs(5);
+
+/// How often the key file is looked at.
+const KEY_FILE_POLL: Duration = Duration::from_secs(1);
+
+/// How long goodbyes may take.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// Runs a client proxy.
+///
+/// # Errors
+///
+/// If settings, keys or addresses are no good, the server refuses the key, or
+/// the statistics cannot be written.
+pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
+    let keys = open_keys(&args.proxy)?;
+    let configure = || {
+        let psk = keys.choose(args.identity.as_deref())?;
+        let mut config = ClientConfig::new(psk).context("settings")?;
+        apply(&args.proxy, &mut config.settings)?;
+        Ok::<_, Failure>(Arc::new(config))
+    };
+    let config = configure()?;
+    let server = address::resolve("connect", args.proxy.connect.as_deref())?;
+    let options = client::Options {
+        server,
+        max_flows: args.proxy.max_flows,
+        idle_timeout: args.proxy.idle_timeout.0,
+        keepalive: args.keepalive.map(|time| time.0).filter(|time| !time.is_zero()),
+    };
+    let mut signals = Signals::listen()?;
+    let local = address::listen(args.proxy.listen.as_deref())?;
+    let proxy = ClientProxy::new(local, Arc::clone(&config), options);
+    if !args.no_check {
+        check(&proxy, server, &String::from_utf8_lossy(config.psk.identity())).await?;
+    }
+    let listen = proxy.local_addr().context("local socket")?;
+    tracing::info!("carrying {listen} to {server}");
+    let stats_file = args.proxy.stats_file.as_deref();
+    let reload = |force| {
+        if let Some(revoked) = keys.reload(force)? {
+            proxy.set_config(configure()?);
+            tracing::info!("read {} keys again, {} of them changed", keys.len(), revoked.len());
+        }
+        Ok(())
+    };
+    let mut running = pin!(proxy.run());
+    until_stopped(&mut signals, &mut running, reload, || {
+        statistics::write(stats_file, &proxy.statistics())
+    })
+    .await?;
+    proxy.close_all();
+    let _ = tokio::time::timeout(FAREWELL, async {
+        while proxy.open_flows() > 0 {
+            let _ = tokio::time::timeout(Duration::from_millis(5), &mut running).await;
+        }
+    })
+    .await;
+    tracing::info!("stopped");
+    statistics::write(stats_file, &proxy.statistics())
+}
+
+/// Runs a server proxy.
+///
+/// # Errors
+///
+/// If settings, keys or addresses are no good, or the statistics cannot be written.
+pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
+    let keys = Arc::new(open_keys(&args.proxy)?);
+    let mut config = ServerConfig::new(Arc::clone(&keys) as _).context("settings")?;
+    apply(&args.proxy, &mut config.settings)?;
+    let service = address::resolve("connect", args.proxy.connect.as_deref())?;
+    let options = server::Options {
+        service,
+        max_flows: args.proxy.max_flows,
+        idle_timeout: args.proxy.idle_timeout.0,
+    };
+    let mut signals = Signals::listen()?;
+    let listen = address::listen(args.proxy.listen.as_deref())?;
+    let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
+    let listen = proxy.local_addr().context("listening socket")?;
+    tracing::info!("carrying {listen} to {service}, {} keys", keys.len());
+    let stats_file = args.proxy.stats_file.as_deref();
+    let reload = |force| {
+        if let Some(revoked) = keys.reload(force)? {
+            proxy.revoke(&revoked);
+            tracing::info!("read {} keys again, revoked {}", keys.len(), revoked.len());
+        }
+        Ok(())
+    };
+    let mut running = pin!(proxy.run());
+    until_stopped(&mut signals, &mut running, reload, || {
+        statistics::write(stats_file, &proxy.statistics())
+    })
+    .await?;
+    let last = proxy.statistics();
+    proxy.close_all();
+    let _ = tokio::time::timeout(FAREWELL, async {
+        while proxy.open_flows() > 0 {
+            let _ = tokio::time::timeout(Duration::from_millis(5), &mut running).await;
+        }
+    })
+    .await;
+    tracing::info!("stopped");
+    statistics::write(stats_file, &last)
+}
+
+/// Runs until a signal says stop; reloads and writes statistics on the way.
+async fn until_stopped(
+    signals: &mut Signals,
+    mut running: impl Future<Output = std::io::Result<()>> + Unpin,
+    reload: impl Fn(bool) -> Result<(), Failure>,
+    write_statistics: impl Fn() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut poll = tokio::time::interval(KEY_FILE_POLL);
+    let mut gone = false;
+    loop {
+        let reloaded = tokio::select! {
+            ended = &mut running => return ended.context("socket"),
+            _ = poll.tick() => reload(false),
+            signal = signals.next() => match signal {
+                Signal::Stop => return Ok(()),
+                Signal::Reload => {
+                    gone = false;
+                    reload(true)
+                }
+                Signal::Statistics => write_statistics(),
+            },
+        };
+        // Said once as long as it lasts: a file being replaced is gone for a moment.
+        match reloaded {
+            Ok(()) => gone = false,
+            Err(failure) if !gone => {
+                tracing::error!("{failure}; going on with what was read before");
+                gone = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+async fn check(
+    proxy: &ClientProxy,
+    server: std::net::SocketAddr,
+    identity: &str,
+) -> Result<(), Failure> {
+    match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
+        Ok(()) => Ok(()),
+        Err(CloseReason::HandshakeTimeout) => {
+            tracing::warn!("{server} does not answer; going on, it may come later");
+            Ok(())
+        }
+        Err(reason) => {
+            Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
+        }
+    }
+}
+
+fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
+    let Some(path) = &args.psk_file else {
+        return Err(Failure::new(
+            "no --psk-file given; `lightseal psk NAME` prints a line for one",
+        ));
+    };
+    KeyFile::open(Path::new(path))
+}
+
+fn apply(args: &ProxyArgs, settings: &mut Settings) -> Result<(), Failure> {
+    let schemes = args.aggregate.clone().unwrap_or_default();
+    settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+    settings.silence = args.silence.0;
+    settings.datagram_bytes =
+        usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX).min(65_507);
+    settings.record_numbers = match args.record_numbers {
+        RecordNumberLength::Auto => RecordNumbers::Auto,
+        RecordNumberLength::Short => RecordNumbers::Short,
+        RecordNumberLength::Long => RecordNumbers::Long,
+    };
+    settings.check().context("settings")
+}

@@ -1,0 +1,229 @@
+//! What the proxies count.
+
+use crate::loud::Loud;
+use dtls::Stats;
+use net::tokio::SocketCounters;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// Adds one.
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    /// Adds `n`.
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Messages of the application in one direction.
+#[derive(Debug, Default)]
+pub(crate) struct Carried {
+    messages: Count,
+    bytes: Count,
+}
+
+impl Carried {
+    /// Counts a message.
+    pub(crate) fn message(&self, payload: &[u8]) {
+        self.messages.one();
+        self.bytes.add(payload.len() as u64);
+    }
+
+    /// How many messages.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages.get()
+    }
+
+    fn json(&self) -> Value {
+        json!({ "messages": self.messages.get(), "bytes": self.bytes.get() })
+    }
+}
+
+/// What one proxy counted over all its flows, past and present.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// Flows whose association was begun (client) or completed (server).
+    pub(crate) opened: Count,
+    /// Flows refused because there were too many, or no socket could be had.
+    pub(crate) refused: Count,
+    /// Associations that ended otherwise than by a farewell.
+    pub(crate) failed: Count,
+    /// From the local side to the other proxy.
+    pub(crate) outward: Carried,
+    /// From the other proxy to the local side.
+    pub(crate) inward: Carried,
+    /// Datagrams too long for one record.
+    pub(crate) oversize: Count,
+    /// Empty datagrams, which are not carried.
+    pub(crate) empty: Count,
+    /// Datagrams for which an association's queue had no room.
+    pub(crate) queue_full: Count,
+    /// Verified messages that the local socket refused.
+    pub(crate) undelivered: Count,
+    /// Empty records exchanged to keep flows alive.
+    pub(crate) keepalives: Count,
+    /// Complaints about oversize datagrams.
+    pub(crate) loud_oversize: Loud,
+    /// Complaints about refused flows.
+    pub(crate) loud_refused: Loud,
+    /// Complaints about undelivered messages.
+    pub(crate) loud_undelivered: Loud,
+}
+
+impl Totals {
+    /// Counts a datagram that is too long, and complains.
+    pub(crate) fn count_oversize(&self, bytes: usize, limit: usize) {
+        self.oversize.one();
+        if let Some(times) = self.loud_oversize.due() {
+            tracing::warn!(
+                "REFUSED a datagram of {bytes} bytes: at most {limit} fit a record \
+                 ({times} since the last such message, {} in all); see --max-datagram",
+                self.oversize.get()
+            );
+        }
+    }
+
+    /// Counts a flow that was not opened, and complains.
+    pub(crate) fn count_refused(&self, why: &dyn std::fmt::Display) {
+        self.refused.one();
+        if let Some(times) = self.loud_refused.due() {
+            tracing::warn!("REFUSED a flow: {why} ({times} since the last such message)");
+        }
+    }
+
+    /// Counts a message that the local side did not take, and complains.
+    pub(crate) fn count_undelivered(&self, error: &std::io::Error) {
+        self.undelivered.one();
+        if let Some(times) = self.loud_undelivered.due() {
+            tracing::warn!(
+                "a message was not taken: {error} ({times} since the last such message)"
+            );
+        }
+    }
+
+    /// All of it, with what only the proxy knows.
+    pub(crate) fn json(
+        &self,
+        role: &str,
+        open: usize,
+        socket: SocketCounters,
+        dtls: &Stats,
+    ) -> Value {
+        json!({
+            "role": role,
+            "flows": {
+                "open": open,
+                "opened": self.opened.get(),
+                "refused": self.refused.get(),
+                "failed": self.failed.get(),
+            },
+            "outward": self.outward.json(),
+            "inward": self.inward.json(),
+            "oversize": self.oversize.get(),
+            "empty": self.empty.get(),
+            "queue_full": self.queue_full.get(),
+            "undelivered": self.undelivered.get(),
+            "keepalives": self.keepalives.get(),
+            "socket": socket,
+            "dtls": DtlsCounters::from(dtls),
+        })
+    }
+}
+
+/// The counters of DTLS associations, summed.
+#[derive(Debug, Serialize)]
+struct DtlsCounters {
+    sent_datagrams: u64,
+    sent_bytes: u64,
+    sent_handshake_bytes: u64,
+    closing_tags: u64,
+    retransmissions: u64,
+    received_datagrams: u64,
+    received_bytes: u64,
+    received_handshake_bytes: u64,
+    records: u64,
+    delivered: u64,
+    malformed: u64,
+    replayed: u64,
+    unauthentic: u64,
+    unverified: u64,
+    refused: u64,
+    unknown_epoch: u64,
+    buffer_full: u64,
+    exhausted: u64,
+}
+
+impl From<&Stats> for DtlsCounters {
+    fn from(stats: &Stats) -> Self {
+        let (sent, received) = (&stats.sent, &stats.received);
+        Self {
+            sent_datagrams: sent.datagrams,
+            sent_bytes: sent.bytes,
+            sent_handshake_bytes: sent.handshake_bytes,
+            closing_tags: sent.closing_tags,
+            retransmissions: sent.retransmissions,
+            received_datagrams: received.datagrams,
+            received_bytes: received.bytes,
+            received_handshake_bytes: received.handshake_bytes,
+            records: received.records,
+            delivered: received.delivered,
+            malformed: received.malformed,
+            replayed: received.replayed,
+            unauthentic: received.unauthentic,
+            unverified: received.unverified,
+            refused: received.refused,
+            unknown_epoch: received.unknown_epoch,
+            buffer_full: received.buffer_full,
+            exhausted: received.exhausted,
+        }
+    }
+}
+
+/// Adds one association's counters to a sum.
+pub(crate) fn add(sum: &mut Stats, stats: &Stats) {
+    let (s, a) = (&mut sum.sent, &stats.sent);
+    s.datagrams += a.datagrams;
+    s.bytes += a.bytes;
+    s.handshake_bytes += a.handshake_bytes;
+    s.messages += a.messages;
+    s.message_bytes += a.message_bytes;
+    s.closing_tags += a.closing_tags;
+    s.retransmissions += a.retransmissions;
+    let (r, a) = (&mut sum.received, &stats.received);
+    r.datagrams += a.datagrams;
+    r.bytes += a.bytes;
+    r.handshake_bytes += a.handshake_bytes;
+    r.records += a.records;
+    r.delivered += a.delivered;
+    r.delivered_bytes += a.delivered_bytes;
+    r.malformed += a.malformed;
+    r.replayed += a.replayed;
+    r.unauthentic += a.unauthentic;
+    r.unverified += a.unverified;
+    r.refused += a.refused;
+    r.unknown_epoch += a.unknown_epoch;
+    r.buffer_full += a.buffer_full;
+    r.exhausted += a.exhausted;
+}
+
+/// Adds one driver's socket counters to a sum.
+pub(crate) fn add_socket(sum: &mut SocketCounters, counters: &SocketCounters) {
+    sum.received += counters.received;
+    sum.received_bytes += counters.received_bytes;
+    sum.sent += counters.sent;
+    sum.sent_bytes += counters.sent_bytes;
+    sum.refused += counters.refused;
+}

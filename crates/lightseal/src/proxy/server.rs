@@ -1,0 +1,299 @@
+//! The proxy in front of a service.
+
+use super::counters::{Totals, add};
+use super::{ARRIVAL_BYTES, os_random};
+use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle, SendError, ServerConfig, Stats};
+use net::tokio::{Driver, Host, SocketCounters};
+use net::{Clock, socket};
+use serde_json::Value;
+use socket2::SockRef;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::task::AbortHandle;
+use vocabulary::Instant;
+
+/// How often associations are looked at for silence.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// How a server proxy behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// The service.
+    pub(crate) service: SocketAddr,
+    /// Most associations at a time.
+    pub(crate) max_flows: usize,
+    /// Close an association that carried nothing, both ways, for so long.
+    pub(crate) idle_timeout: Duration,
+}
+
+type Outer = Driver<Endpoint, ServerHost>;
+
+/// A running server proxy.
+#[derive(Debug)]
+pub(crate) struct ServerProxy {
+    outer: Arc<Outer>,
+    options: Options,
+    totals: Arc<Totals>,
+}
+
+/// What stands between all associations and the service.
+#[derive(Debug)]
+struct ServerHost {
+    options: Options,
+    totals: Arc<Totals>,
+    outer: Weak<Outer>,
+    associations: HashMap<Handle, Association>,
+    /// Keepalives to answer.
+    answers: Vec<Handle>,
+    /// Associations there is no room for.
+    refused: Vec<Handle>,
+}
+
+#[derive(Debug)]
+struct Association {
+    peer: SocketAddr,
+    service: Arc<UdpSocket>,
+    task: AbortHandle,
+    active_at: Instant,
+}
+
+impl Drop for Association {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Host<Endpoint> for ServerHost {
+    fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
+        let EndpointEvent { handle, peer, event } = event;
+        match event {
+            Event::Connected(negotiated) => {
+                let identity = String::from_utf8_lossy(&negotiated.psk_identity);
+                tracing::debug!(
+                    "{peer}: identity {identity:?}, {}, tags {} out, {} in",
+                    negotiated.suite_name,
+                    negotiated.send,
+                    negotiated.receive
+                );
+                match self.open(now, handle, peer) {
+                    Ok(()) => self.totals.opened.one(),
+                    Err(error) => {
+                        self.totals.count_refused(&error);
+                        self.refused.push(handle);
+                    }
+                }
+            }
+            Event::Data(payload) => {
+                let Some(association) = self.associations.get_mut(&handle) else { return };
+                association.active_at = now;
+                if payload.is_empty() {
+                    self.answers.push(handle);
+                    return;
+                }
+                // Past the runtime, which has not heard yet that a fresh socket is writable.
+                match SockRef::from(&*association.service).send(payload) {
+                    Ok(_) => self.totals.inward.message(payload),
+                    Err(error) => self.totals.count_undelivered(&error),
+                }
+            }
+            Event::Closed(reason) => {
+                self.associations.remove(&handle);
+                match reason {
+                    CloseReason::Local | CloseReason::Peer | CloseReason::Replaced => {
+                        tracing::debug!("{peer}: {reason}");
+                    }
+                    _ => {
+                        self.totals.failed.one();
+                        tracing::warn!("{peer}: {reason}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        let called = !self.answers.is_empty() || !self.refused.is_empty();
+        for handle in self.answers.drain(..) {
+            if endpoint.send(handle, now, &[]).is_ok() {
+                self.totals.keepalives.one();
+            }
+        }
+        for handle in self.refused.drain(..) {
+            endpoint.close(handle, now);
+        }
+        called
+    }
+}
+
+impl ServerHost {
+    fn open(&mut self, now: Instant, handle: Handle, peer: SocketAddr) -> io::Result<()> {
+        let max = self.options.max_flows;
+        if self.associations.len() >= max {
+            return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
+        }
+        let service = Arc::new(socket::connect(self.options.service)?);
+        let answers =
+            answer(self.outer.clone(), handle, Arc::clone(&service), Arc::clone(&self.totals));
+        let task = tokio::spawn(answers).abort_handle();
+        self.associations.insert(handle, Association { peer, service, task, active_at: now });
+        Ok(())
+    }
+}
+
+/// Carries the service's answers on one association.
+async fn answer(outer: Weak<Outer>, handle: Handle, service: Arc<UdpSocket>, totals: Arc<Totals>) {
+    let mut buf = vec![0; ARRIVAL_BYTES];
+    loop {
+        let len = match service.recv(&mut buf).await {
+            Ok(0) => {
+                totals.empty.one();
+                continue;
+            }
+            Ok(len) => len,
+            // The service is not there yet, or not any more: it may come back.
+            Err(error) => {
+                totals.count_undelivered(&error);
+                continue;
+            }
+        };
+        let Some(outer) = outer.upgrade() else { return };
+        let payload = &buf[..len];
+        let (sent, limit) = outer.call(|endpoint, host, now| {
+            let sent = endpoint.send(handle, now, payload);
+            if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
+                association.active_at = now;
+            }
+            (sent, endpoint.connection(handle).map_or(0, dtls::Connection::max_payload))
+        });
+        match sent {
+            Ok(()) => totals.outward.message(payload),
+            Err(SendError::TooLong) => totals.count_oversize(len, limit),
+            Err(SendError::Closed) => return,
+            Err(_) => totals.queue_full.one(),
+        }
+    }
+}
+
+impl ServerProxy {
+    /// A proxy that accepts associations on `listen`.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration makes no sense or there is no randomness.
+    pub(crate) fn new(
+        listen: UdpSocket,
+        config: Arc<ServerConfig>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let rng = os_random().map_err(io::Error::other)?;
+        let endpoint = Endpoint::server(config, rng).map_err(io::Error::other)?;
+        let totals = Arc::<Totals>::default();
+        let outer = Arc::new_cyclic(|outer| {
+            let host = ServerHost {
+                options: options.clone(),
+                totals: Arc::clone(&totals),
+                outer: outer.clone(),
+                associations: HashMap::new(),
+                answers: Vec::new(),
+                refused: Vec::new(),
+            };
+            Driver::new(listen, Clock::start(), endpoint, host)
+        });
+        Ok(Self { outer, options, totals })
+    }
+
+    /// Where client proxies send to.
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.outer.socket().local_addr()
+    }
+
+    /// Carries datagrams until the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Those of the listening socket.
+    pub(crate) async fn run(&self) -> io::Result<()> {
+        let shortest = (self.options.idle_timeout / 2).clamp(Duration::from_millis(5), SWEEP);
+        let mut sweep = tokio::time::interval(shortest);
+        let mut running = std::pin::pin!(self.outer.run());
+        loop {
+            tokio::select! {
+                ended = &mut running => return ended,
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    /// Says goodbye on all associations.
+    pub(crate) fn close_all(&self) {
+        self.outer.call(|endpoint, _, now| endpoint.close_all(now));
+    }
+
+    /// Says goodbye on the associations of these identities.
+    pub(crate) fn revoke(&self, identities: &BTreeSet<String>) {
+        self.outer.call(|endpoint, _, now| {
+            let revoked = endpoint.connections().filter(|(_, connection)| {
+                connection.negotiated().is_some_and(|negotiated| {
+                    let identity = std::str::from_utf8(&negotiated.psk_identity);
+                    identity.is_ok_and(|identity| identities.contains(identity))
+                })
+            });
+            let revoked: Vec<_> = revoked.map(|(handle, _)| handle).collect();
+            for handle in revoked {
+                endpoint.close(handle, now);
+            }
+        });
+    }
+
+    /// How many associations are complete and open.
+    pub(crate) fn open_flows(&self) -> usize {
+        self.outer.call(|_, host, _| host.associations.len())
+    }
+
+    /// What was counted.
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The counters of all associations that are open, and of the socket.
+    pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
+        let mut stats = Stats::default();
+        self.outer.call(|endpoint, _, _| {
+            for (_, connection) in endpoint.connections() {
+                add(&mut stats, connection.stats());
+            }
+        });
+        (stats, self.outer.counters())
+    }
+
+    /// Statistics for people and programs.
+    pub(crate) fn statistics(&self) -> Value {
+        let (stats, socket) = self.counters();
+        let mut value = self.totals.json("server", self.open_flows(), socket, &stats);
+        let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
+        value["endpoint"] = serde_json::json!({
+            "retries": endpoint.retries,
+            "accepted": endpoint.accepted,
+            "refused": endpoint.refused,
+            "ignored": endpoint.ignored,
+            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{peer}: {why}")),
+        });
+        value
+    }
+
+    fn sweep(&self) {
+        let timeout = self.options.idle_timeout;
+        self.outer.call(|endpoint, host, now| {
+            for (handle, association) in &host.associations {
+                if now - association.active_at >= timeout {
+                    tracing::debug!("{}: idle", association.peer);
+                    endpoint.close(*handle, now);
+                }
+            }
+        });
+    }
+}

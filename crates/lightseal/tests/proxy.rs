@@ -1,0 +1,239 @@
+//! The proxies as processes, with an unmodified UDP service behind them.
+
+mod program;
+
+use program::{Running, TempDir, eventually, fails};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
+
+/// A service that sends everything back, twice as long, until the test ends.
+fn echo() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buf = vec![0; 65_536];
+        while let Ok((len, from)) = socket.recv_from(&mut buf) {
+            buf.copy_within(..len, len);
+            let _ = socket.send_to(&buf[..2 * len], from);
+        }
+    });
+    address
+}
+
+fn application() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
+/// Starts a proxy and returns where it listens.
+fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Running, String) {
+    let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect];
+    args.extend(["--psk-file", keys, "-v"]);
+    args.extend(more);
+    let mut proxy = Running::start(&args);
+    let line = proxy.wait_for("carrying");
+    let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    (proxy, listen.to_owned())
+}
+
+/// Sends and waits for the echo, again and again if need be.
+fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
+    let mut buf = [0; 2048];
+    application.send_to(message, proxy).unwrap();
+    let (len, _) = application.recv_from(&mut buf).unwrap();
+    assert_eq!(&buf[..len], [message, message].concat());
+}
+
+fn statistics(path: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn many_flows_each_with_its_own_association() {
+    for tags in ["off", "agg:8"] {
+        let dir = TempDir::new();
+        let keys = dir.file("keys.psk", &format!("# test\nsensor:{KEY}\n"));
+        let stats = [dir.path("server.json"), dir.path("client.json")];
+        let service = echo().to_string();
+        let more = ["--aggregate", tags, "--silence", "20ms", "--stats-file"];
+        let (mut server, address) =
+            start("server", &service, &keys, &[&more[..], &[&stats[0]]].concat());
+        let (mut client, local) =
+            start("client", &address, &keys, &[&more[..], &[&stats[1]]].concat());
+        let applications: Vec<_> = (0..10).map(|_| application()).collect();
+        for round in 0..5u8 {
+            for (number, socket) in (0..).zip(&applications) {
+                echoes(socket, &local, &[round, number, 7]);
+            }
+        }
+        let line = server.wait_for("identity \"sensor\"");
+        assert!(line.contains(&format!("tags {tags} out, {tags} in")), "{line}");
+        client.signal("TERM");
+        assert_eq!(client.wait(), Some(0));
+        server.signal("INT");
+        assert_eq!(server.wait(), Some(0));
+        for (path, role) in stats.iter().zip(["server", "client"]) {
+            let json = statistics(path);
+            assert_eq!(json["role"], role);
+            // The client's first handshake tests the key.
+            let opened = if role == "client" { 10 } else { 11 };
+            assert_eq!(json["flows"]["opened"], opened, "{json}");
+            assert_eq!(json["outward"]["messages"], 50, "{json}");
+            assert_eq!(json["inward"]["messages"], 50, "{json}");
+            assert_eq!(json["flows"]["open"], 0, "{json}");
+            assert_eq!(json["flows"]["failed"], 0, "{json}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_key_and_an_unknown_identity_end_the_client_with_one_line() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let (_server, address) = start("server", "127.0.0.1:9", &keys, &[]);
+    let wrong = dir.file("wrong.psk", &format!("sensor:{OTHER}\nstranger:{KEY}\n"));
+    let base = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
+    let args = [&base[..], &["--psk-file", &wrong]].concat();
+    fails(&args, &["refused identity \"sensor\"", "another key"]);
+    let args = [&args[..], &["--identity", "stranger"]].concat();
+    fails(&args, &["refused identity \"stranger\"", "does not know"]);
+    let args = [&base[..], &["--psk-file", &wrong, "--identity", "nobody"]].concat();
+    fails(&args, &["no key for identity \"nobody\""]);
+}
+
+#[test]
+fn oversize_datagrams_are_refused_loudly_and_the_flow_goes_on() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let stats = dir.path("client.json");
+    let (_server, address) = start("server", &echo().to_string(), &keys, &[]);
+    let (mut client, local) =
+        start("client", &address, &keys, &["--max-datagram", "300", "--stats-file", &stats]);
+    let socket = application();
+    echoes(&socket, &local, b"before");
+    socket.send_to(&[1; 300], &local).unwrap();
+    socket.send_to(&[], &local).unwrap();
+    client.wait_for("REFUSED a datagram of 300 bytes");
+    echoes(&socket, &local, b"after");
+    client.signal("USR1");
+    let json = eventually(|| std::fs::read_to_string(&stats).ok());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["oversize"], &json["empty"]), (&1.into(), &1.into()));
+    assert_eq!(json["flows"]["open"], 1);
+}
+
+#[test]
+fn keys_are_read_again_without_a_restart_and_revoked_ones_lose_their_flows() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("old:{KEY}\n"));
+    let (mut server, address) = start("server", &echo().to_string(), &keys, &[]);
+    let old = dir.file("old.psk", &format!("old:{KEY}\n"));
+    let (mut first, local) = start("client", &address, &old, &[]);
+    let socket = application();
+    echoes(&socket, &local, b"one");
+    dir.file("keys.psk", &format!("new:{OTHER}\n"));
+    server.signal("HUP");
+    server.wait_for("revoked 1");
+    first.wait_for("closed by the peer");
+    let new = dir.file("new.psk", &format!("new:{OTHER}\n"));
+    let (_second, local) = start("client", &address, &new, &[]);
+    echoes(&socket, &local, b"two");
+    // Without a signal, too.
+    dir.file("keys.psk", &format!("new:{OTHER}\nold:{KEY}\n"));
+    server.wait_for("read 2 keys again");
+    dir.file("keys.psk", "broken");
+    server.wait_for("going on with what was read before");
+    echoes(&socket, &local, b"three");
+}
+
+#[test]
+fn idle_flows_end_and_keepalives_are_answered() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let stats = dir.path("server.json");
+    let service = echo().to_string();
+    let (mut server, address) =
+        start("server", &service, &keys, &["--idle-timeout", "700ms", "--stats-file", &stats]);
+    let (_client, local) = start("client", &address, &keys, &["--keepalive", "100ms"]);
+    let socket = application();
+    echoes(&socket, &local, b"hello");
+    // The server outlives its own timeout as long as keepalives come.
+    std::thread::sleep(Duration::from_millis(1500));
+    server.signal("USR1");
+    let json = eventually(|| std::fs::read_to_string(&stats).ok());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["flows"]["open"], 1, "{json}");
+    assert!(json["keepalives"].as_u64().unwrap() >= 5, "{json}");
+    assert_eq!(json["inward"]["messages"], 1, "keepalives are no messages: {json}");
+
+    let (mut client, local) = start("client", &address, &keys, &["--idle-timeout", "200ms"]);
+    echoes(&socket, &local, b"hello");
+    client.wait_for(": closed");
+    echoes(&socket, &local, b"again, on a new association");
+}
+
+#[test]
+fn a_server_that_comes_back_is_found_again() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let service = echo().to_string();
+    let (server, address) = start("server", &service, &keys, &[]);
+    let (mut client, local) = start("client", &address, &keys, &["--keepalive", "100ms"]);
+    let socket = application();
+    echoes(&socket, &local, b"one");
+    drop(server);
+    let args = ["proxy", "server", "--listen", &address, "--connect", &service];
+    let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
+    server.wait_for("carrying");
+    client.wait_for("starting anew");
+    echoes(&socket, &local, b"two");
+}
+
+#[test]
+fn more_flows_than_allowed_are_refused() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let (_server, address) = start("server", &echo().to_string(), &keys, &[]);
+    let (mut client, local) = start("client", &address, &keys, &["--max-flows", "2"]);
+    let sockets: Vec<_> = (0..3).map(|_| application()).collect();
+    echoes(&sockets[0], &local, b"one");
+    echoes(&sockets[1], &local, b"two");
+    sockets[2].send_to(b"three", &local).unwrap();
+    let line = client.wait_for("REFUSED a flow");
+    assert!(line.contains("2 flows are open"), "{line}");
+    echoes(&sockets[0], &local, b"still there");
+}
+
+#[test]
+fn a_whole_proxy_from_a_configuration_file() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let (_server, address) =
+        start("server", &echo().to_string(), &keys, &["--aggregate", "agg:16,agg:8"]);
+    let file = dir.file(
+        "lightseal.toml",
+        &format!(
+            "[proxy.client]\nlisten = \"127.0.0.1:0\"\nconnect = \"{address}\"\n\
+             psk-file = \"{keys}\"\naggregate = [\"agg:8\"]\nno-check = true\n"
+        ),
+    );
+    let mut client = Running::start(&["proxy", "client", "-v", "--config", &file]);
+    let line = client.wait_for("carrying");
+    let local = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    let seen: BTreeSet<_> = (0..3)
+        .map(|_| {
+            let socket = application();
+            echoes(&socket, local, b"hello");
+            socket.local_addr().unwrap()
+        })
+        .collect();
+    assert_eq!(seen.len(), 3);
+    let line = client.wait_for("tags");
+    assert!(line.contains("tags agg:8 out, agg:8 in"), "{line}");
+}
