@@ -13,6 +13,7 @@
 mod address;
 mod cli;
 mod config;
+mod demo;
 mod failure;
 mod impair;
 mod keys;
@@ -38,7 +39,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    logging::start(cli.verbose, cli.quiet);
+    // The demo has a view of its own, which messages would disturb.
+    let quiet = cli.quiet || (cli.verbose == 0 && matches!(cli.command, Command::Demo(_)));
+    logging::start(cli.verbose, quiet);
     let runtime = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start")
@@ -55,6 +58,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Proxy(ProxyCommand::Server(args)) => {
             runtime()?.block_on(proxy::command::server(&args))
         }
-        Command::Demo(_) => Err(Failure::new("not yet")),
+        Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
     }
 }

@@ -158,7 +158,7 @@ fn idle_flows_end_and_keepalives_are_answered() {
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("server.json");
     let service = echo().to_string();
-    let (mut server, address) =
+    let (server, address) =
         start("server", &service, &keys, &["--idle-timeout", "700ms", "--stats-file", &stats]);
     let (_client, local) = start("client", &address, &keys, &["--keepalive", "100ms"]);
     let socket = application();

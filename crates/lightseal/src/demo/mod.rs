@@ -1,0 +1,163 @@
+//! `lightseal demo`: what shared tags save, with real messages on real sockets.
+//!
+//! - [`readings`]: the messages;
+//! - [`session`]: application, proxies, relay and service of one session;
+//! - [`view`]: what one sees while it runs;
+//! - [`report`]: what remains at the end.
+//!
+//! All sessions carry the same messages side by side, at one pace.
+
+mod readings;
+mod report;
+mod session;
+mod view;
+
+use crate::cli::DemoArgs;
+use crate::failure::Failure;
+use crate::signals::{Signal, Signals};
+use dtls::Scheme;
+use net::Impairments;
+use readings::Readings;
+use session::{SentLog, Session, Standing};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use view::View;
+
+/// How often messages that are due are sent.
+const TICK: Duration = Duration::from_millis(1);
+
+/// How often the view changes.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// A handshake on loopback takes milliseconds, unless the relay loses half of it.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// After so long without an arrival nothing more will come: five silences.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// What the demo is about to do, for the view and the report.
+#[derive(Clone, Debug)]
+struct Plan {
+    messages: u32,
+    rate: u32,
+    loss: net::Probability,
+    seed: u64,
+    source: String,
+}
+
+/// Runs the sessions and prints what came of them.
+///
+/// # Errors
+///
+/// If sockets cannot be had, or a message arrived other than it was sent.
+pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
+    let mut readings = Readings::new();
+    let plan = Plan {
+        messages: args.messages.min(readings::MOST),
+        rate: args.rate,
+        loss: args.loss.0,
+        seed: args.seed,
+        source: readings.source(),
+    };
+    let line = Impairments { loss: plan.loss, ..Impairments::NONE };
+    let log = Arc::new(SentLog::default());
+    let schemes = std::iter::once(Scheme::Plain)
+        .chain(args.schemes.iter().copied().filter(|scheme| scheme.aggregates()));
+    let mut sessions = schemes
+        .map(|scheme| Session::start(scheme, &line, plan.seed, &log))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut signals = Signals::listen()?;
+    let live = !args.json && !args.plain && std::io::stdout().is_terminal();
+    let mut view = View::new(live, args.json, &plan);
+
+    connect(&mut sessions, &mut readings, &log).await?;
+    let started = Instant::now();
+    let mut tick = tokio::time::interval(TICK);
+    let mut next_frame = started;
+    let mut complete = true;
+    while readings.taken() < plan.messages {
+        tokio::select! {
+            _ = tick.tick() => {}
+            signal = signals.next() => if signal == Signal::Stop {
+                complete = false;
+                break;
+            }
+        }
+        let due = (started.elapsed().as_secs_f64() * f64::from(plan.rate)) as u32;
+        while readings.taken() < due.saturating_add(1).min(plan.messages)
+            && sessions.iter().all(Session::has_room)
+        {
+            send(&mut sessions, &mut readings, &log).await?;
+        }
+        if Instant::now() >= next_frame {
+            next_frame += FRAME;
+            let standings: Vec<_> = sessions.iter().map(Session::standing).collect();
+            if !view.show(&standings, started.elapsed()) {
+                complete = false;
+                break;
+            }
+        }
+    }
+    settle(&sessions).await;
+    let standings: Vec<_> = sessions.iter().map(Session::standing).collect();
+    drop(view);
+    report::print(&plan, &standings, started.elapsed(), complete, args.json)?;
+    verify(&standings)
+}
+
+/// Opens each session with a first message.
+async fn connect(
+    sessions: &mut [Session],
+    readings: &mut Readings,
+    log: &SentLog,
+) -> Result<(), Failure> {
+    send(sessions, readings, log).await?;
+    let deadline = Instant::now() + CONNECT;
+    while !sessions.iter().all(Session::is_connected) {
+        if Instant::now() >= deadline {
+            return Err(Failure::new("no handshake got through: too much loss"));
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    Ok(())
+}
+
+async fn send(
+    sessions: &mut [Session],
+    readings: &mut Readings,
+    log: &SentLog,
+) -> Result<(), Failure> {
+    let message = readings.take();
+    log.push(message);
+    for session in sessions {
+        session.send(&message).await?;
+    }
+    Ok(())
+}
+
+/// Waits until nothing arrives any more.
+async fn settle(sessions: &[Session]) {
+    let received = || sessions.iter().map(Session::received).sum::<u64>();
+    let (mut last, mut since) = (received(), Instant::now());
+    while since.elapsed() < QUIET {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = received();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// The promise every session must keep.
+fn verify(standings: &[Standing]) -> Result<(), Failure> {
+    for standing in standings {
+        if standing.identical != standing.delivered || standing.repeated != 0 {
+            return Err(Failure::new(format_args!(
+                "{}: {} messages arrived, {} of them as sent, and {} once more",
+                standing.scheme, standing.delivered, standing.identical, standing.repeated
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! The demo keeps its promises.
+
+mod program;
+
+use program::lightseal;
+use serde_json::Value;
+
+fn run(args: &[&str]) -> Value {
+    let output = lightseal(&[&["demo", "--json"], args].concat()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn shared_tags_nearly_double_the_goodput_of_ten_byte_messages() {
+    let result = run(&["--rate", "8000"]);
+    assert_eq!((&result["messages"], &result["loss"]), (&20_000.into(), &0.0025.into()));
+    let sessions = result["sessions"].as_array().unwrap();
+    let goodput = |scheme: &str| {
+        let session = sessions.iter().find(|session| session["scheme"] == scheme).unwrap();
+        session["goodput"].as_f64().unwrap()
+    };
+    let plain = goodput("off");
+    assert!((0.335..0.350).contains(&plain), "2 + 10 + 1 + 16 bytes a record: {result:#}");
+    assert!(goodput("agg:16") >= 1.9 * plain, "{result:#}");
+    assert!(goodput("agg:8") >= 1.8 * plain, "{result:#}");
+    for session in sessions {
+        assert_eq!(session["sent"], 20_000, "{result:#}");
+        assert_eq!(session["identical"], session["delivered"], "{result:#}");
+        assert_eq!(session["lost_in_sockets"], 0, "{result:#}");
+        assert!(session["handshake_bytes"].as_u64().unwrap() > 500, "{result:#}");
+        let lost = session["sent"].as_u64().unwrap() - session["delivered"].as_u64().unwrap();
+        let by_relay = session["lost_by_relay"].as_u64().unwrap();
+        let a_set = match session["scheme"].as_str().unwrap() {
+            "off" => 1,
+            "agg:8" => 8,
+            _ => 16,
+        };
+        // A lost record costs the messages it shared a tag with, and no others.
+        assert!(lost <= by_relay * a_set, "{result:#}");
+        assert!((20..90).contains(&by_relay), "{result:#}");
+    }
+}
+
+#[test]
+fn without_loss_every_message_arrives() {
+    let result =
+        run(&["--loss", "0", "--messages", "1003", "--rate", "4000", "--schemes", "agg:5"]);
+    for session in result["sessions"].as_array().unwrap() {
+        assert_eq!(session["delivered"], 1003, "the closing tag covers the rest: {result:#}");
+        assert_eq!(session["lost_by_relay"], 0);
+    }
+}
