@@ -54,6 +54,16 @@ fn the_short_tag_is_in_no_default() {
 }
 
 #[test]
+fn only_whole_tags_may_be_aggregated() {
+    for suite in PROVIDER.suites {
+        assert!(suite.tag_len == 16 || matches!(suite.keying, Keying::Aead(_)), "{}", suite.name);
+    }
+    for suite in [&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM_8] {
+        assert!(matches!(suite.keying, Keying::Aead(_)), "{}", suite.name);
+    }
+}
+
+#[test]
 fn the_self_test_notices_a_wrong_suite() {
     use dtls::crypto::{KnownAnswer, Provider, SelfTestFailed};
     static WRONG: CipherSuite = CipherSuite {
@@ -125,6 +135,47 @@ fn parameters_bind_everything() {
         assert_ne!(a.0, b.0);
         assert!(a.1.iter().all(|block| !b.1.contains(block)));
         assert_ne!(a.2, b.2);
+    }
+}
+
+/// A byte that moves between a long header and the content is noticed.
+#[test]
+fn long_headers_end_where_they_end() {
+    for len in [1, 253, 254, 255, 256, 260] {
+        for suite in SUITES {
+            let keys = suite.keying.plain(&TrafficSecret::new([1; 32]));
+            let all = [9; 300];
+            let (header, content) = all.split_at(len);
+            let (mut sealed, mut tag) = (content.to_vec(), vec![0; suite.tag_len]);
+            keys.seal(Record { number: 3, header }, &mut sealed, &mut tag);
+            let moved = [header, &sealed[..1]].concat();
+            let longer = Record { number: 3, header: &moved };
+            assert!(keys.open(longer, &mut sealed[1..].to_vec(), &tag).is_err(), "{}", suite.name);
+            assert!(keys.open(Record { number: 3, header }, &mut sealed, &tag).is_ok());
+        }
+    }
+}
+
+/// What LightMAC is given, spelled out, for headers around the two-byte length.
+#[test]
+fn lightmac_covers_number_header_and_what_was_encrypted() {
+    use lightmac::LightMac;
+    let secret = TrafficSecret::new([1; 32]);
+    let key = |label: &str, context: &[u8]| {
+        let mut key = [0; 16];
+        secret.expand(label, context, &mut key);
+        key.into()
+    };
+    let mac = LightMac::<Aes128>::new(&key("lm1", &[0; 3]), &key("lm2", &[0; 4]), 16, 128).unwrap();
+    let lengths: [(usize, &[u8]); 5] =
+        [(0, &[0]), (5, &[5]), (254, &[254]), (255, &[255, 0]), (260, &[255, 5])];
+    for (len, encoded) in lengths {
+        let header = vec![7; len];
+        let (mut content, mut tag) = (b"some content".to_vec(), [0; 16]);
+        let record = Record { number: 0x0102_0304_0506, header: &header };
+        AES_128_CTR_LIGHTMAC.keying.plain(&secret).seal(record, &mut content, &mut tag);
+        let expected = mac.tag(&[&[1, 2, 3, 4, 5, 6], encoded, &header, &content]).unwrap();
+        assert_eq!(expected.as_bytes(), tag, "{len}");
     }
 }
 

@@ -21,7 +21,8 @@ pub struct Record<'a> {
     /// The record number in its epoch, below 2^48.
     pub number: u64,
     /// The header as sent, but with the record number in clear: the
-    /// additional data (RFC 9147, section 4.2.3).
+    /// additional data (RFC 9147, section 4.2.3). At most 260 bytes: that is
+    /// one with a connection ID of 255.
     pub header: &'a [u8],
 }
 

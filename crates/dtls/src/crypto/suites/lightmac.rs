@@ -8,6 +8,9 @@
 //! number(6) ‖ length of header(1) ‖ header ‖ encrypted content
 //! ```
 //!
+//! where a header of 255 bytes or more, which only the longest connection IDs
+//! make, has the length byte 255 and one more with what is above 255.
+//!
 //! Every key, "key", "iv", "sn", "lm1" and the output keys "lm2" (with the
 //! block's index behind it), is derived under the aggregation context, 00 00 00
 //! for plain tags. What a record leaves behind is LightMAC's inner sum V;
@@ -28,6 +31,8 @@ use subtle::ConstantTimeEq;
 
 /// Bits of LightMAC's counter: 2^16 blocks of 14 bytes, far above a record.
 const COUNTER_BITS: u32 = 16;
+/// From this length on, a header's length takes two bytes.
+const LONG_HEADER: usize = 255;
 /// The aggregation context of plain tags.
 const PLAIN: [u8; 3] = [0; 3];
 
@@ -88,14 +93,18 @@ where
 
     /// V of a record whose content is encrypted.
     fn state(&self, record: Record<'_>, encrypted: &[u8]) -> Block {
-        let header_len = record.header.len() as u8;
-        debug_assert_eq!(usize::from(header_len), record.header.len());
         let [_, _, number @ ..] = record.number.to_be_bytes();
-        let [a, b, c, d, e, f] = number;
-        let prefix = [a, b, c, d, e, f, header_len];
+        let header_len = record.header.len();
+        let short = header_len.min(LONG_HEADER);
+        let mut prefix = [0; 8];
+        prefix[..6].copy_from_slice(&number);
+        prefix[6] = short as u8;
+        prefix[7] = (header_len - short) as u8;
+        debug_assert!(header_len < 2 * LONG_HEADER);
+        let prefix = if short < LONG_HEADER { &prefix[..7] } else { &prefix[..] };
         let state = self
             .hasher
-            .hash_parts(&[&prefix, record.header, encrypted])
+            .hash_parts(&[prefix, record.header, encrypted])
             .expect("a record is far below 2^16 blocks");
         state.into()
     }
