@@ -30,8 +30,8 @@ pub enum Event {
     Connected,
     /// The payload of one record.
     Data(Vec<u8>),
-    /// The other end closed it, or wolfSSL gave it up.
-    Closed(Error),
+    /// The other end closed it, or this one gave it up, and why.
+    Closed(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Driven {
                     self.events.push_back(Event::Connected);
                 }
                 Ok(false) => {}
-                Err(error) => self.end(error),
+                Err(error) => self.end(&error),
             }
         }
         while self.state == State::Connected {
@@ -108,15 +108,15 @@ impl Driven {
                     self.events.push_back(Event::Data(self.buffer[..length].to_vec()));
                 }
                 Ok(None) => break,
-                Err(error) => self.end(error),
+                Err(error) => self.end(&error),
             }
         }
         self.wake = (self.state != State::Closed).then(|| now + self.peer.timeout());
     }
 
-    fn end(&mut self, error: Error) {
+    fn end(&mut self, error: &Error) {
         self.state = State::Closed;
-        self.events.push_back(Event::Closed(error));
+        self.events.push_back(Event::Closed(error.to_string()));
     }
 }
 
@@ -140,7 +140,7 @@ impl Engine for Driven {
         std::thread::sleep(SENDS_AGAIN_AFTER.saturating_sub(since));
         self.sent_again = Some(std::time::Instant::now());
         if let Err(error) = self.peer.handle_timeout() {
-            self.end(error);
+            self.end(&error);
         }
         self.go_on(now);
         // Once connected, a timer that finds nothing to send again has done its work.

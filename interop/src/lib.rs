@@ -3,7 +3,8 @@
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
 //! - [`coap`]: libcoap's client and server, and a tap between them;
 //! - [`driven`]: wolfSSL behind our engine contract;
-//! - [`pair`]: wolfSSL against itself;
+//! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
+//! - [`ours_race`] and [`pair`]: each implementation against itself, to be timed;
 //! - [`process`]: programs that run beside a test;
 //! - [`race`]: two implementations timed in turns.
 //!
@@ -12,6 +13,8 @@
 
 pub mod coap;
 pub mod driven;
+pub mod ours;
+pub mod ours_race;
 pub mod pair;
 pub mod process;
 pub mod race;

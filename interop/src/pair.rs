@@ -35,16 +35,6 @@ impl Pair {
     }
 }
 
-/// Carries every datagram that waits from one end to the other: how many.
-pub fn carry(from: &mut Peer, to: &mut Peer) -> usize {
-    let mut count = 0;
-    from.transmit(|datagram| {
-        to.deliver(datagram);
-        count += 1;
-    });
-    count
-}
-
 /// Runs a handshake to its end; the number of datagrams it took.
 ///
 /// # Errors
@@ -56,9 +46,9 @@ pub fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error>
     let mut datagrams = 0;
     for _ in 0..20 {
         let client_done = client.handshake()?;
-        datagrams += carry(client, server);
+        datagrams += client.carry_to(server);
         let done = server.handshake()? && client_done;
-        datagrams += carry(server, client);
+        datagrams += server.carry_to(client);
         if done {
             return Ok(datagrams);
         }
@@ -97,7 +87,7 @@ impl Records {
 impl Contender for Records {
     fn run(&mut self) {
         self.client.send(&self.payload).expect("connected");
-        carry(&mut self.client, &mut self.server);
+        self.client.carry_to(&mut self.server);
         let received = self.server.recv(&mut self.out).expect("connected");
         assert_eq!(received, Some(self.payload.len()));
     }

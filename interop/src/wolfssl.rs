@@ -2,7 +2,7 @@
 //!
 //! A [`Context`] holds what many connections share, a [`Peer`] is one end of
 //! one connection. Neither opens a socket or sleeps: datagrams go in by
-//! [`Peer::deliver`], come out by [`Peer::transmit`], and lost ones are sent
+//! [`Peer::deliver`], come out by [`Peer::poll_transmit`], and lost ones are sent
 //! again when the caller says [`Peer::handle_timeout`].
 //!
 //! wolfSSL takes at most 128 bytes of identity, without a zero byte, and 64
@@ -318,13 +318,14 @@ impl Peer {
         queues.inbound.push_back(buffer);
     }
 
-    /// Calls `send` for each datagram that wants to leave, in order.
-    pub fn transmit(&mut self, mut send: impl FnMut(&[u8])) {
-        let queues = self.queues();
-        while let Some(datagram) = queues.outbound.pop_front() {
-            send(&datagram);
-            queues.spare.push(datagram);
-        }
+    /// Moves every datagram that wants to leave to `other`, in order: how many.
+    pub fn carry_to(&mut self, other: &mut Self) -> usize {
+        let (queues, theirs) = (self.queues(), other.queues());
+        let count = queues.outbound.len();
+        theirs.inbound.extend(queues.outbound.drain(..));
+        // Its spare buffers come from here, so that neither runs out of them.
+        queues.spare.append(&mut theirs.spare);
+        count
     }
 
     /// Copies the next datagram that wants to leave into `out`: its length.

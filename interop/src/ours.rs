@@ -1,0 +1,161 @@
+//! Lightseal with the settings of a wolfSSL peer.
+
+use crate::driven::Event;
+use crate::wolfssl::{self, Group, Mode};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, NamedGroup, Provider};
+use dtls::{
+    ClientConfig, Connection, CookiePolicy, Endpoint, Handle, Negotiated, Psk, SendError,
+    ServerConfig, Settings,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// A client's configuration that `settings` fit.
+///
+/// # Panics
+/// When the provider does not work or lacks the suite.
+pub fn client_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ClientConfig {
+    ClientConfig { psk: psk(settings), settings: common(settings, provider) }
+}
+
+/// A server's configuration that `settings` fit.
+///
+/// # Panics
+/// When the provider does not work or lacks the suite.
+pub fn server_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ServerConfig {
+    ServerConfig {
+        psks: Arc::new(psk(settings)),
+        cookies: if settings.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying },
+        settings: common(settings, provider),
+    }
+}
+
+fn psk(settings: &wolfssl::Settings) -> Psk {
+    Psk::external(&settings.identity, &settings.key).expect("within limits")
+}
+
+fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings {
+    let mut common = Settings::new(provider).expect("the provider works");
+    common.suites = vec![CipherSuiteId(settings.suite.code())];
+    match settings.mode {
+        Mode::Psk => common.psk_modes = vec![PskKeyExchangeMode::PSK_KE],
+        Mode::PskWith(group) => {
+            common.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
+            common.groups = vec![match group {
+                Group::X25519 => NamedGroup::X25519,
+                Group::P256 => NamedGroup::P256,
+            }];
+        }
+    }
+    common.check().expect("the provider has it all");
+    common
+}
+
+/// One end by Lightseal, a server's with room for one client, so that tests
+/// can treat both roles alike.
+pub enum Ours {
+    /// A client.
+    Client(Box<Connection>),
+    /// A server, and the association it has.
+    Server(Box<Endpoint>, Option<Handle>),
+}
+
+impl Ours {
+    /// A client of `server`.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn client(config: ClientConfig, server: SocketAddr, now: Instant, seed: u64) -> Self {
+        let client = Connection::client(Arc::new(config), server, now, Random::insecure(seed));
+        Self::Client(Box::new(client.expect("checked")))
+    }
+
+    /// A server.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn server(config: ServerConfig, seed: u64) -> Self {
+        let server = Endpoint::server(Arc::new(config), Random::insecure(seed));
+        Self::Server(Box::new(server.expect("checked")), None)
+    }
+
+    /// The association, if there is one.
+    pub fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Client(client) => Some(client),
+            Self::Server(server, handle) => server.connection((*handle)?),
+        }
+    }
+
+    /// What was agreed on, once the handshake is complete.
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        self.connection()?.negotiated()
+    }
+
+    /// Queues a payload.
+    ///
+    /// # Errors
+    /// As [`Connection::send`]; `Closed` from a server that nobody is connected to.
+    pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
+        match self {
+            Self::Client(client) => client.send(now, payload),
+            Self::Server(server, Some(handle)) => server.send(*handle, now, payload),
+            Self::Server(_, None) => Err(SendError::Closed),
+        }
+    }
+
+    /// Ends the association.
+    pub fn close(&mut self, now: Instant) {
+        match self {
+            Self::Client(client) => client.close(now),
+            Self::Server(server, _) => server.close_all(now),
+        }
+    }
+}
+
+impl Engine for Ours {
+    type Event<'a> = Event;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        match self {
+            Self::Client(client) => client.handle_datagram(now, from, datagram),
+            Self::Server(server, _) => server.handle_datagram(now, from, datagram),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        match self {
+            Self::Client(client) => client.handle_timeout(now),
+            Self::Server(server, _) => server.handle_timeout(now),
+        }
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event> {
+        match self {
+            Self::Client(client) => own(client.poll_output(buf), event),
+            Self::Server(server, handle) => own(server.poll_output(buf), |happened| {
+                *handle = Some(happened.handle);
+                event(happened.event)
+            }),
+        }
+    }
+}
+
+fn own<'a, E>(output: Output<'a, E>, event: impl FnOnce(E) -> Event) -> Output<'a, Event> {
+    match output {
+        Output::Datagram { to, payload } => Output::Datagram { to, payload },
+        Output::Event(happened) => Output::Event(event(happened)),
+        Output::WakeAt(at) => Output::WakeAt(at),
+        Output::Idle => Output::Idle,
+    }
+}
+
+fn event(event: dtls::Event<'_>) -> Event {
+    match event {
+        dtls::Event::Connected(_) => Event::Connected,
+        dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
+        dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
+    }
+}

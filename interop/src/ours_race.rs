@@ -1,0 +1,145 @@
+//! Lightseal against Lightseal, as [`crate::pair`] is wolfSSL against wolfSSL:
+//! with as many copies between the ends, and each end drained as a host does.
+
+use crate::ours::{client_config, server_config};
+use crate::race::Contender;
+use crate::wolfssl;
+use dtls::crypto::Provider;
+use dtls::{ClientConfig, Connection, Endpoint, Event, ServerConfig};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
+
+/// Repeats whole handshakes.
+pub struct Handshakes {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    rng: Random,
+}
+
+impl Handshakes {
+    /// Handshakes with these settings.
+    pub fn new(settings: &wolfssl::Settings, provider: &'static Provider) -> Self {
+        Self {
+            client: Arc::new(client_config(settings, provider)),
+            server: Arc::new(server_config(settings, provider)),
+            rng: Random::insecure(1),
+        }
+    }
+
+    fn connect(&mut self) -> Ends {
+        let (client, server) = (Arc::clone(&self.client), Arc::clone(&self.server));
+        let (ours, theirs) = (self.rng.fork(), self.rng.fork());
+        let mut ends = Ends {
+            client: Connection::client(client, SERVER, Instant::ZERO, ours).expect("checked"),
+            server: Endpoint::server(server, theirs).expect("checked"),
+            network: vec![0; 2048],
+            received: vec![0; 2048],
+        };
+        for _ in 0..20 {
+            let on_its_way = ends.exchange();
+            if !on_its_way && ends.connected() {
+                return ends;
+            }
+        }
+        panic!("no end after 20 rounds");
+    }
+}
+
+impl Contender for Handshakes {
+    fn run(&mut self) {
+        self.connect();
+    }
+}
+
+struct Ends {
+    client: Connection,
+    server: Endpoint,
+    network: Vec<u8>,
+    received: Vec<u8>,
+}
+
+impl Ends {
+    /// Drains both ends into each other once: whether a datagram was on its way.
+    fn exchange(&mut self) -> bool {
+        let now = Instant::ZERO;
+        let mut moved = false;
+        loop {
+            match self.client.poll_output(&mut self.network) {
+                Output::Datagram { payload, .. } => {
+                    moved = true;
+                    let datagram = &mut self.received[..payload.len()];
+                    datagram.copy_from_slice(payload);
+                    self.server.handle_datagram(now, CLIENT, datagram);
+                }
+                Output::Event(_) => {}
+                Output::WakeAt(_) | Output::Idle => break,
+            }
+        }
+        loop {
+            match self.server.poll_output(&mut self.network) {
+                Output::Datagram { payload, .. } => {
+                    moved = true;
+                    let datagram = &mut self.received[..payload.len()];
+                    datagram.copy_from_slice(payload);
+                    self.client.handle_datagram(now, SERVER, datagram);
+                }
+                Output::Event(_) => {}
+                Output::WakeAt(_) | Output::Idle => break,
+            }
+        }
+        moved
+    }
+
+    fn connected(&self) -> bool {
+        let accepted = self.server.connections().next();
+        self.client.is_connected() && accepted.is_some_and(|(_, server)| server.is_connected())
+    }
+}
+
+/// Repeats sealing and opening one record.
+pub struct Records {
+    ends: Ends,
+    payload: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+impl Records {
+    /// Records of `bytes` of payload.
+    ///
+    /// # Panics
+    /// When the handshake fails.
+    pub fn new(settings: &wolfssl::Settings, provider: &'static Provider, bytes: usize) -> Self {
+        let ends = Handshakes::new(settings, provider).connect();
+        Self { ends, payload: vec![0x42; bytes], sealed: vec![0; 2048] }
+    }
+}
+
+impl Contender for Records {
+    fn run(&mut self) {
+        let now = Instant::ZERO;
+        let Ends { client, server, network, received } = &mut self.ends;
+        let length = client.seal_into(now, &self.payload, &mut self.sealed).expect("connected");
+        // Into the network and out of it.
+        network[..length].copy_from_slice(&self.sealed[..length]);
+        received[..length].copy_from_slice(&network[..length]);
+        server.handle_datagram(now, CLIENT, &mut received[..length]);
+        let mut delivered = 0;
+        loop {
+            match server.poll_output(network) {
+                Output::Event(event) => {
+                    if let Event::Data(payload) = event.event {
+                        delivered += 1;
+                        assert_eq!(payload.len(), self.payload.len());
+                    }
+                }
+                Output::Datagram { .. } => {}
+                Output::WakeAt(_) | Output::Idle => break,
+            }
+        }
+        assert_eq!(delivered, 1);
+    }
+}
