@@ -167,21 +167,23 @@ impl Usage {
     /// The state of the limit that is nearest.
     pub fn state(&self) -> KeyState {
         let limits = self.limits;
-        [
+        let counts = [
             (self.sealed_records, limits.sealed_records),
             (self.sealed_blocks, limits.sealed_blocks),
             (self.evaluated_records, limits.evaluated_records),
             (self.evaluated_blocks, limits.evaluated_blocks),
             (self.failed, limits.failed),
-        ]
-        .into_iter()
-        .map(|(used, limit)| match used {
+        ];
+        // Asked for every record: no branch a count until something is due.
+        if counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
+            return KeyState::Fresh;
+        }
+        let state = |(used, limit): (u64, u64)| match used {
             _ if used >= limit => KeyState::Exhausted,
             _ if used >= limit.div_ceil(2) => KeyState::UpdateDue,
             _ => KeyState::Fresh,
-        })
-        .max()
-        .unwrap_or(KeyState::Fresh)
+        };
+        counts.into_iter().map(state).max().unwrap_or(KeyState::Fresh)
     }
 }
 
