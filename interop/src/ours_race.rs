@@ -13,6 +13,9 @@ use vocabulary::{Engine, Instant, Output, Random};
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 2);
 
+/// The largest datagram: wolfSSL's default.
+const DATAGRAM_BYTES: usize = 1400;
+
 /// Repeats whole handshakes.
 pub struct Handshakes {
     client: Arc<ClientConfig>,
@@ -23,11 +26,11 @@ pub struct Handshakes {
 impl Handshakes {
     /// Handshakes with these settings.
     pub fn new(settings: &wolfssl::Settings, provider: &'static Provider) -> Self {
-        Self {
-            client: Arc::new(client_config(settings, provider)),
-            server: Arc::new(server_config(settings, provider)),
-            rng: Random::insecure(1),
-        }
+        let mut client = client_config(settings, provider);
+        let mut server = server_config(settings, provider);
+        client.settings.datagram_bytes = DATAGRAM_BYTES;
+        server.settings.datagram_bytes = DATAGRAM_BYTES;
+        Self { client: Arc::new(client), server: Arc::new(server), rng: Random::insecure(1) }
     }
 
     fn connect(&mut self) -> Ends {

@@ -2,9 +2,11 @@
 //!
 //! A turn runs one contender for a few milliseconds and then the other; the
 //! figure is the median, over the turns, of the ratio of the two. Whatever
-//! slows the machine for longer than a turn cancels out.
+//! slows the machine for longer than a turn cancels out. Time is what this
+//! thread had of the processor, so that other programs' turns do not count.
 
-use std::time::{Duration, Instant};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// Something to be repeated, set up anew or not, by one implementation.
 pub trait Contender {
@@ -14,7 +16,7 @@ pub trait Contender {
 
 /// How long a contender runs before it is the other's turn: long beside what
 /// reading the clock costs, short beside what else a machine does.
-const TURN: Duration = Duration::from_millis(10);
+const TURN: Duration = Duration::from_millis(4);
 
 /// Turns that are not counted, while caches and clock rates settle.
 const WARM_UP: usize = 10;
@@ -57,12 +59,16 @@ impl Spread {
 /// # Panics
 /// Without a turn.
 pub fn race(ours: &mut dyn Contender, theirs: &mut dyn Contender, turns: usize) -> Outcome {
-    let origin = Instant::now();
-    race_by(&|| origin.elapsed(), ours, theirs, turns)
+    race_by(&processor_time, ours, theirs, turns)
 }
 
 /// The time since some origin.
 type Clock<'a> = &'a dyn Fn() -> Duration;
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it counts up from zero")
+}
 
 fn race_by(
     clock: Clock<'_>,
@@ -73,8 +79,14 @@ fn race_by(
     let (our_count, their_count) = (repetitions(clock, ours), repetitions(clock, theirs));
     let mut times = (Vec::new(), Vec::new());
     for turn in 0..turns + WARM_UP {
-        let our_time = time(clock, ours, our_count);
-        let their_time = time(clock, theirs, their_count);
+        // Who comes first may find warmer or colder caches: in turn, too.
+        let (our_time, their_time) = if turn % 2 == 0 {
+            let our_time = time(clock, ours, our_count);
+            (our_time, time(clock, theirs, their_count))
+        } else {
+            let their_time = time(clock, theirs, their_count);
+            (time(clock, ours, our_count), their_time)
+        };
         if turn >= WARM_UP {
             times.0.push(our_time);
             times.1.push(their_time);

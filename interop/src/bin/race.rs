@@ -45,7 +45,7 @@ struct How {
     #[arg(long, value_enum, default_value_t = ProviderName::AwsLc)]
     provider: ProviderName,
     /// Turns that count.
-    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
     /// Print one JSON object a figure.
     #[arg(long)]
