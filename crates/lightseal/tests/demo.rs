@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::lightseal;
+use program::{Running, lightseal};
 use serde_json::Value;
 
 fn run(args: &[&str]) -> Value {
@@ -51,4 +51,14 @@ fn without_loss_every_message_arrives() {
         assert_eq!(session["delivered"], 1003, "the closing tag covers the rest: {result:#}");
         assert_eq!(session["lost_by_relay"], 0);
     }
+}
+
+#[test]
+fn it_can_be_stopped_early_and_says_what_it_knows() {
+    let mut demo = Running::start_quietly(&["demo", "--plain"]);
+    demo.wait_for("one tag each");
+    demo.signal("INT");
+    assert_eq!(demo.wait(), Some(0));
+    demo.wait_for("Stopped early");
+    demo.wait_for("goodput (authenticated payload / bytes)");
 }

@@ -237,3 +237,109 @@ fn a_whole_proxy_from_a_configuration_file() {
     let line = client.wait_for("tags");
     assert!(line.contains("tags agg:8 out, agg:8 in"), "{line}");
 }
+
+/// Starts a relay and returns where it listens.
+fn relay(connect: &str, more: &[&str]) -> (Running, String) {
+    let args = ["impair", "--listen", "127.0.0.1:0", "--connect", connect];
+    let mut relay = Running::start(&[&args[..], more].concat());
+    let line = relay.wait_for("relaying");
+    let listen = line.split_whitespace().skip_while(|word| *word != "relaying").nth(1).unwrap();
+    (relay, listen.to_owned())
+}
+
+/// Sends until something comes back, and then takes all that does.
+fn knock(socket: &UdpSocket, proxy: &str) {
+    let mut buf = [0; 64];
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    eventually(|| {
+        socket.send_to(b"knock", proxy).unwrap();
+        socket.recv_from(&mut buf).ok()
+    });
+    while socket.recv_from(&mut buf).is_ok() {}
+}
+
+/// Sends numbered messages, each once, and returns which were echoed.
+fn numbered(socket: &UdpSocket, proxy: &str, count: u32, pause: Duration) -> BTreeSet<u32> {
+    let mut echoed = BTreeSet::new();
+    let mut buf = [0; 64];
+    socket.set_read_timeout(Some(pause)).unwrap();
+    for number in 0..count {
+        socket.send_to(&number.to_be_bytes(), proxy).unwrap();
+        while let Ok((len, _)) = socket.recv_from(&mut buf) {
+            let (message, again) = buf[..len].split_at(4);
+            assert_eq!(message, again, "an echo is as it was sent");
+            let number = u32::from_be_bytes(message.try_into().unwrap());
+            assert!(echoed.insert(number), "{number} came twice");
+        }
+    }
+    echoed
+}
+
+#[test]
+fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
+    for tags in ["off", "agg:4"] {
+        let dir = TempDir::new();
+        let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+        let stats = dir.path("relay.json");
+        let more = ["--aggregate", tags, "--silence", "20ms"];
+        let (_server, address) = start("server", &echo().to_string(), &keys, &more);
+        let bad = "--loss=3% --duplicate=5% --corrupt=3% --reorder=5% --delay=1ms --jitter=1ms";
+        let bad: Vec<_> = bad.split(' ').chain(["--stats-file", &stats]).collect();
+        let (mut relay, between) = relay(&address, &bad);
+        // A hello that was corrupted is refused, and nobody can tell that from a wrong key.
+        let (_client, local) =
+            start("client", &between, &keys, &[&more[..], &["--no-check"]].concat());
+        let socket = application();
+        knock(&socket, &local);
+        let echoed = numbered(&socket, &local, 400, Duration::from_millis(3));
+        // Both ways: 0.94^2 with plain tags; shared ones also wait for each other.
+        let least = if tags == "off" { 300 } else { 150 };
+        assert!(echoed.len() >= least, "{} with tags {tags}", echoed.len());
+        relay.signal("TERM");
+        assert_eq!(relay.wait(), Some(0));
+        let json = statistics(&stats);
+        for count in ["lost", "duplicated", "corrupted", "reordered"] {
+            assert!(json["up"][count].as_u64().unwrap() > 0, "{json}");
+        }
+    }
+}
+
+#[test]
+fn a_nat_that_changes_ports_costs_a_flow_only_some_keepalives() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let (_server, address) = start("server", &echo().to_string(), &keys, &[]);
+    let (_relay, between) = relay(&address, &["--rebind-after", "60"]);
+    let (mut client, local) = start("client", &between, &keys, &["--keepalive", "30ms"]);
+    let socket = application();
+    let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
+    client.wait_for("starting anew");
+    assert!(echoed.iter().any(|number| *number < 30) && echoed.len() >= 40, "{echoed:?}");
+    knock(&socket, &local);
+}
+
+#[test]
+fn a_thousand_flows_share_the_server_s_socket() {
+    const FLOWS: u32 = 1000;
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let stats = [dir.path("server.json"), dir.path("client.json")];
+    let (server, address) =
+        start("server", &echo().to_string(), &keys, &["--stats-file", &stats[0]]);
+    let (client, local) = start("client", &address, &keys, &["--stats-file", &stats[1]]);
+    // Ports are only used again when all others have been.
+    let mut ports = BTreeSet::new();
+    for number in 0..FLOWS {
+        let socket = application();
+        echoes(&socket, &local, &number.to_be_bytes());
+        ports.insert(socket.local_addr().unwrap().port());
+    }
+    for (proxy, path) in [&server, &client].into_iter().zip(&stats) {
+        proxy.signal("USR1");
+        let json = eventually(|| std::fs::read_to_string(path).ok());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["flows"]["open"], ports.len(), "{json}");
+        assert_eq!(json["inward"]["messages"], FLOWS, "{json}");
+        assert_eq!(json["flows"]["refused"], 0, "{json}");
+    }
+}

@@ -2,9 +2,13 @@
 
 use super::readings::{MESSAGE_BYTES, Message, number};
 use crate::failure::{Context, Failure};
+use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
 use crate::proxy::server::{self, ServerProxy};
-use dtls::{AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings};
+use dtls::{
+    AggregationPolicy, ClientConfig, CookiePolicy, Psk, RecordNumbers, Scheme, ServerConfig,
+    Settings,
+};
 use net::relay::{self, Relay};
 use net::{Impairments, socket};
 use serde::Serialize;
@@ -117,8 +121,12 @@ impl Session {
         let mut tasks = JoinSet::new();
         let psk = psk()?;
         let service = loopback()?;
-        let mut config = ServerConfig::new(Arc::new(psk.clone())).context("settings")?;
-        apply(&mut config.settings, scheme);
+        let settings = settings(scheme)?;
+        let config = ServerConfig {
+            psks: Arc::new(psk.clone()),
+            cookies: CookiePolicy::default(),
+            settings: settings.clone(),
+        };
         let options = server::Options {
             service: service.local_addr().context("service")?,
             max_flows: 1,
@@ -127,16 +135,15 @@ impl Session {
         let server = ServerProxy::new(loopback()?, Arc::new(config), options);
         let server = Arc::new(server.context("server proxy")?);
         let upstream = server.local_addr().context("server proxy")?;
-        let settings = relay::Settings {
+        let relay_settings = relay::Settings {
             up: *line,
             down: *line,
             seed,
             idle_timeout: NEVER,
             ..relay::Settings::new(upstream)
         };
-        let relay = Arc::new(Relay::new(loopback()?, settings));
-        let mut config = ClientConfig::new(psk).context("settings")?;
-        apply(&mut config.settings, scheme);
+        let relay = Arc::new(Relay::new(loopback()?, relay_settings));
+        let config = ClientConfig { psk, settings };
         let options = client::Options {
             server: relay.local_addr().context("relay")?,
             max_flows: 1,
@@ -270,11 +277,13 @@ fn psk() -> Result<Psk, Failure> {
     Psk::external(b"demo", &*key).context("key")
 }
 
-fn apply(settings: &mut Settings, scheme: Scheme) {
+fn settings(scheme: Scheme) -> Result<Settings, Failure> {
+    let mut settings = proxy::settings().context("settings")?;
     if scheme.aggregates() {
         settings.aggregation = AggregationPolicy::both(scheme);
     } else {
         // The shortest header plain DTLS 1.3 has, so that nothing but tags is compared.
         settings.record_numbers = RecordNumbers::Short;
     }
+    Ok(settings)
 }

@@ -216,3 +216,64 @@ fn wire_bar(standing: &Standing, width: u16, color: Color) -> Paragraph<'static>
         Line::from(format!("{MESSAGE_BYTES} B payload + {overhead:.2} B").dark_gray()),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn screen(width: u16, height: u16) -> String {
+        let plan = Plan {
+            messages: 20_000,
+            rate: 1_300,
+            loss: net::Probability::per_million(2_500),
+            seed: 1,
+            source: "live readings of this machine (load average, clock)".into(),
+        };
+        let standing = |scheme: &str, goodput, bytes_per_message| Standing {
+            scheme: scheme.into(),
+            sent: 10_000,
+            delivered: 9_974,
+            identical: 9_974,
+            goodput,
+            bytes_per_message,
+            ..Standing::default()
+        };
+        let standings = [
+            standing("off", 0.3438, 29.01),
+            standing("agg:8", 0.6471, 15.11),
+            standing("agg:16", 0.6773, 14.10),
+        ];
+        let history = vec![(0..HISTORY as u64).map(|i| 120 + i % 7).collect(); 3];
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &plan, &standings, &history)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_live_view_fits_a_terminal_of_100_columns() {
+        let screen = screen(100, 30);
+        for expected in [
+            "lightseal demo",
+            "load average",
+            "10000 sent",
+            "one tag each",
+            "agg:16",
+            "goodput 34.38 %",
+            "goodput 67.73 %",
+            "1.97 x",
+            "10 B payload + 19.01 B",
+            "q: stop early",
+        ] {
+            assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_terminal_is_no_reason_to_panic() {
+        for (width, height) in [(1, 1), (20, 5), (300, 100)] {
+            screen(width, height);
+        }
+    }
+}

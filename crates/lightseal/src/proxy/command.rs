@@ -8,7 +8,10 @@ use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use dtls::{AggregationPolicy, ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
+use dtls::{
+    AggregationPolicy, ClientConfig, CloseReason, CookiePolicy, RecordNumbers, ServerConfig,
+    Settings,
+};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -20,6 +23,9 @@ const CHECK: Duration = Duration::from_secs(5);
 
 /// How often the key file is looked at.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
+
+/// The longest payload of UDP over IPv4.
+const MAX_UDP_PAYLOAD: usize = 65_507;
 
 /// How long goodbyes may take.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -34,9 +40,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let keys = open_keys(&args.proxy)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
-        let mut config = ClientConfig::new(psk).context("settings")?;
-        apply(&args.proxy, &mut config.settings)?;
-        Ok::<_, Failure>(Arc::new(config))
+        Ok::<_, Failure>(Arc::new(ClientConfig { psk, settings: settings(&args.proxy)? }))
     };
     let config = configure()?;
     let server = address::resolve("connect", args.proxy.connect.as_deref())?;
@@ -47,6 +51,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         keepalive: args.keepalive.map(|time| time.0).filter(|time| !time.is_zero()),
     };
     let mut signals = Signals::listen()?;
+    super::raise_socket_limit();
     let local = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ClientProxy::new(local, Arc::clone(&config), options);
     if !args.no_check {
@@ -85,8 +90,11 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 /// If settings, keys or addresses are no good, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let mut config = ServerConfig::new(Arc::clone(&keys) as _).context("settings")?;
-    apply(&args.proxy, &mut config.settings)?;
+    let config = ServerConfig {
+        psks: Arc::clone(&keys) as _,
+        cookies: CookiePolicy::default(),
+        settings: settings(&args.proxy)?,
+    };
     let service = address::resolve("connect", args.proxy.connect.as_deref())?;
     let options = server::Options {
         service,
@@ -94,6 +102,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         idle_timeout: args.proxy.idle_timeout.0,
     };
     let mut signals = Signals::listen()?;
+    super::raise_socket_limit();
     let listen = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
@@ -162,16 +171,21 @@ async fn check(
     server: std::net::SocketAddr,
     identity: &str,
 ) -> Result<(), Failure> {
-    match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
-        Ok(()) => Ok(()),
-        Err(CloseReason::HandshakeTimeout) => {
-            tracing::warn!("{server} does not answer; going on, it may come later");
-            Ok(())
-        }
-        Err(reason) => {
-            Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
+    tracing::debug!("testing the key of {identity:?} with {server}");
+    let mut refused = None;
+    // A refusal comes in clear, so one alone may be forged, or answer a damaged hello.
+    for _ in 0..2 {
+        match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
+            Ok(()) => return Ok(()),
+            Err(CloseReason::HandshakeTimeout) => {
+                tracing::warn!("{server} does not answer; going on, it may come later");
+                return Ok(());
+            }
+            Err(reason) => refused = Some(reason),
         }
     }
+    let Some(reason) = refused else { return Ok(()) };
+    Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
 }
 
 fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
@@ -183,16 +197,18 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
     KeyFile::open(Path::new(path))
 }
 
-fn apply(args: &ProxyArgs, settings: &mut Settings) -> Result<(), Failure> {
+fn settings(args: &ProxyArgs) -> Result<Settings, Failure> {
+    let mut settings = super::settings().context("settings")?;
     let schemes = args.aggregate.clone().unwrap_or_default();
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
     settings.silence = args.silence.0;
-    settings.datagram_bytes =
-        usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX).min(65_507);
+    let datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
+    settings.datagram_bytes = datagram_bytes.min(MAX_UDP_PAYLOAD);
     settings.record_numbers = match args.record_numbers {
         RecordNumberLength::Auto => RecordNumbers::Auto,
         RecordNumberLength::Short => RecordNumbers::Short,
         RecordNumberLength::Long => RecordNumbers::Long,
     };
-    settings.check().context("settings")
+    settings.check().context("settings")?;
+    Ok(settings)
 }

@@ -79,6 +79,8 @@ pub(crate) struct Totals {
     pub(crate) loud_oversize: Loud,
     /// Complaints about refused flows.
     pub(crate) loud_refused: Loud,
+    /// Complaints about handshakes.
+    pub(crate) loud_handshakes: Loud,
     /// Complaints about undelivered messages.
     pub(crate) loud_undelivered: Loud,
 }

@@ -22,6 +22,39 @@ use vocabulary::Random;
 /// proxy may have been told to send larger ones than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
+/// The fastest provider this program was built with.
+fn provider() -> &'static dtls::crypto::Provider {
+    #[cfg(feature = "aws-lc")]
+    return &dtls_aws_lc::PROVIDER;
+    #[cfg(not(feature = "aws-lc"))]
+    return &dtls::crypto::rustcrypto::PROVIDER;
+}
+
+/// The settings both ends start from.
+///
+/// # Errors
+///
+/// If the provider computes wrong results.
+pub(crate) fn settings() -> Result<dtls::Settings, dtls::ConfigError> {
+    dtls::Settings::new(provider())
+}
+
+/// Lets this process have as many sockets as the system allows it.
+///
+/// Each flow takes one. The usual soft limit is low only for the sake of
+/// programs that use `select`.
+pub(crate) fn raise_socket_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::debug!("the limit on open sockets stays: {error}");
+        }
+    }
+}
+
 /// A generator seeded by the operating system.
 ///
 /// # Errors

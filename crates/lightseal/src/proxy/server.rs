@@ -51,6 +51,8 @@ struct ServerHost {
     answers: Vec<Handle>,
     /// Associations there is no room for.
     refused: Vec<Handle>,
+    /// Handshakes refused so far, as far as the log knows.
+    refusals: u64,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,17 @@ impl Host<Endpoint> for ServerHost {
         }
         for handle in self.refused.drain(..) {
             endpoint.close(handle, now);
+        }
+        let stats = endpoint.stats();
+        if stats.refused != self.refusals {
+            self.refusals = stats.refused;
+            if let Some((peer, why)) = stats.last_refusal
+                && let Some(times) = self.totals.loud_handshakes.due()
+            {
+                tracing::warn!(
+                    "{peer}: handshake refused: {why} ({times} since the last such message)"
+                );
+            }
         }
         called
     }
@@ -200,6 +213,7 @@ impl ServerProxy {
                 associations: HashMap::new(),
                 answers: Vec::new(),
                 refused: Vec::new(),
+                refusals: 0,
             };
             Driver::new(listen, Clock::start(), endpoint, host)
         });

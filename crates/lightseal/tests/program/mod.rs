@@ -1,7 +1,7 @@
 //! Runs the program under test.
 #![allow(dead_code, reason = "not every test binary uses everything")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,17 +54,18 @@ impl Running {
     /// Starts the program.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
+        let lines = lines(child.stderr.take().unwrap());
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Waits for a line on standard error that contains `text`.
+    /// Starts the program, to hear what it says on standard output.
+    pub(crate) fn start_quietly(args: &[&str]) -> Self {
+        let mut child = lightseal(args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = lines(child.stdout.take().unwrap());
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Waits for a line that contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
@@ -87,14 +88,16 @@ impl Running {
     pub(crate) fn wait(&mut self) -> Option<i32> {
         eventually(|| self.child.try_wait().unwrap()).code()
     }
+}
 
-    /// Everything on standard error so far and until its end.
-    pub(crate) fn rest(&mut self) -> String {
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            self.seen.push(line);
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
         }
-        self.seen.join("\n")
-    }
+    });
+    lines
 }
 
 impl Drop for Running {
