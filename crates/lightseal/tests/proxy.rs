@@ -191,8 +191,25 @@ fn a_server_that_comes_back_is_found_again() {
     let args = ["proxy", "server", "--listen", &address, "--connect", &service];
     let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
     server.wait_for("carrying");
+    // The application goes on sending all the while, which must not look like life.
+    knock(&socket, &local);
     client.wait_for("starting anew");
     echoes(&socket, &local, b"two");
+}
+
+#[test]
+fn a_key_file_open_to_others_is_complained_about() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&keys, open).unwrap();
+    let args = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
+    server.wait_for("open to other users (mode 644)");
+    let taken = server.wait_for("carrying");
+    let taken = taken.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    let args = ["proxy", "server", "--listen", taken, "--connect", "127.0.0.1:9"];
+    fails(&[&args[..], &["--psk-file", &keys]].concat(), &["cannot listen on", taken, "in use"]);
 }
 
 #[test]

@@ -168,11 +168,12 @@ fn draw_session(
     let block = Block::bordered().title(title(&standing.scheme)).border_style(color);
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let [goodput, facts, wire, delivered] = Layout::vertical([
+    let [goodput, facts, wire, label, delivered] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(8),
         Constraint::Length(2),
-        Constraint::Min(1),
+        Constraint::Length(2),
+        Constraint::Max(4),
     ])
     .areas(inner);
     let gauge = Gauge::default()
@@ -194,6 +195,11 @@ fn draw_session(
     ];
     frame.render_widget(Paragraph::new(facts_text), facts);
     frame.render_widget(wire_bar(standing, wire.width, color), wire);
+    let text = Line::from("delivered each 0.1 s".dark_gray());
+    frame.render_widget(Paragraph::new(vec![Line::default(), text]), label);
+    // A sparkline draws from its first value on; the newest are those to see.
+    let first = history.len().saturating_sub(usize::from(delivered.width));
+    let history = history.get(first..).unwrap_or_default();
     let spark = Sparkline::default().data(history).style(Style::new().fg(color));
     frame.render_widget(spark, delivered);
 }

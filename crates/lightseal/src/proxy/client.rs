@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -24,6 +26,10 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// This many unanswered keepalives mean that the other proxy has forgotten the flow.
 const UNANSWERED: u32 = 3;
 
+/// How long the first handshake waits for its keepalive to be answered. Only a
+/// server that answers none makes the start take that long.
+const ANSWER: Duration = Duration::from_millis(700);
+
 /// How a client proxy behaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -33,7 +39,7 @@ pub(crate) struct Options {
     pub(crate) max_flows: usize,
     /// Close a flow whose application was silent, both ways, for so long.
     pub(crate) idle_timeout: Duration,
-    /// Send a keepalive after this much silence towards the server.
+    /// Send a keepalive after this much silence in either direction.
     pub(crate) keepalive: Option<Duration>,
 }
 
@@ -48,6 +54,9 @@ pub(crate) struct ClientProxy {
     config: Mutex<Arc<ClientConfig>>,
     flows: Arc<Mutex<Flows>>,
     totals: Arc<Totals>,
+    /// Whether the server has ever answered a keepalive. Those that are no
+    /// proxies of ours need not, and silence then says nothing.
+    answers: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +77,10 @@ struct FlowHost {
     active_at: Instant,
     sent_at: Instant,
     heard_at: Instant,
+    asked_at: Instant,
+    /// Keepalives sent since anything was heard.
     unanswered: u32,
+    answers: Arc<AtomicBool>,
     ended: Option<CloseReason>,
 }
 
@@ -87,8 +99,9 @@ impl Host<Connection> for FlowHost {
             }
             Event::Data(payload) => {
                 self.heard_at = now;
-                self.unanswered = 0;
+                let asked = std::mem::take(&mut self.unanswered) > 0;
                 if payload.is_empty() {
+                    self.answers.fetch_or(asked, Ordering::Relaxed);
                     self.totals.keepalives.one();
                     return;
                 }
@@ -126,6 +139,7 @@ impl ClientProxy {
             config: Mutex::new(config),
             flows: Arc::default(),
             totals: Arc::default(),
+            answers: Arc::default(),
         }
     }
 
@@ -139,7 +153,8 @@ impl ClientProxy {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Tries a handshake and says goodbye. `Ok(Err(reason))` says why it failed.
+    /// Tries a handshake and a keepalive, and says goodbye. `Ok(Err(reason))`
+    /// says why the handshake failed.
     ///
     /// # Errors
     ///
@@ -150,10 +165,23 @@ impl ClientProxy {
         let socket = Self::outer_socket(self.options.server)?;
         let connection = self.connection(Arc::new(config))?;
         let driver = Driver::new(socket, self.clock, connection, Check::default());
-        driver.run().await?;
-        Ok(driver.call(|_, check, _| match check.ended {
-            Some(reason) if !check.connected => Err(reason),
-            _ => Ok(()),
+        let mut running = pin!(driver.run());
+        loop {
+            tokio::select! {
+                ended = &mut running => break ended?,
+                () = tokio::time::sleep(ANSWER) => driver.call(|connection, check, now| {
+                    if check.connected {
+                        connection.close(now);
+                    }
+                }),
+            }
+        }
+        Ok(driver.call(|_, check, _| {
+            self.answers.fetch_or(check.answered, Ordering::Relaxed);
+            match check.ended {
+                Some(reason) if !check.connected => Err(reason),
+                _ => Ok(()),
+            }
         }))
     }
 
@@ -263,7 +291,9 @@ impl ClientProxy {
             active_at: now,
             sent_at: now,
             heard_at: now,
+            asked_at: now,
             unanswered: 0,
+            answers: Arc::clone(&self.answers),
             ended: None,
         };
         let socket = Self::outer_socket(self.options.server)?;
@@ -300,16 +330,17 @@ impl ClientProxy {
     /// Sends a keepalive if one is due. Returns whether the flow seems forgotten.
     fn keep_alive(&self, connection: &mut Connection, host: &mut FlowHost, now: Instant) -> bool {
         let Some(interval) = self.options.keepalive else { return false };
-        let silent = now - host.sent_at >= interval && now - host.heard_at >= interval;
-        if !silent || !connection.is_connected() {
+        // An application that sends and hears nothing looks the same as one whose server is gone.
+        let silent = now - host.sent_at >= interval || now - host.heard_at >= interval;
+        if !silent || now - host.asked_at < interval || !connection.is_connected() {
             return false;
         }
-        if host.unanswered >= UNANSWERED {
+        if host.unanswered >= UNANSWERED && self.answers.load(Ordering::Relaxed) {
             return true;
         }
         if connection.send(now, &[]).is_ok() {
-            host.sent_at = now;
-            host.unanswered += 1;
+            (host.sent_at, host.asked_at) = (now, now);
+            host.unanswered = host.unanswered.saturating_add(1);
             self.totals.keepalives.one();
         }
         false
@@ -358,11 +389,12 @@ async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: SocketAdd
     }
 }
 
-/// Says goodbye as soon as the handshake is complete.
+/// Sends a keepalive when the handshake is complete, and says goodbye when it is answered.
 #[derive(Debug, Default)]
 struct Check {
     connected: bool,
-    said_goodbye: bool,
+    asked: bool,
+    answered: bool,
     ended: Option<CloseReason>,
 }
 
@@ -370,15 +402,18 @@ impl Host<Connection> for Check {
     fn event(&mut self, _: Instant, event: Event<'_>) {
         match event {
             Event::Connected(_) => self.connected = true,
-            Event::Data(_) => {}
+            Event::Data(payload) => self.answered |= payload.is_empty(),
             Event::Closed(reason) => self.ended = Some(reason),
         }
     }
 
     fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
-        let goodbye = self.connected && !self.said_goodbye;
+        if self.connected && !self.asked {
+            self.asked = true;
+            return connection.send(now, &[]).is_ok();
+        }
+        let goodbye = self.answered && connection.is_connected();
         if goodbye {
-            self.said_goodbye = true;
             connection.close(now);
         }
         goodbye

@@ -48,7 +48,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         server,
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
-        keepalive: args.keepalive.map(|time| time.0).filter(|time| !time.is_zero()),
+        keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
     };
     let mut signals = Signals::listen()?;
     super::raise_socket_limit();
