@@ -76,8 +76,8 @@ pub struct Endpoint {
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// First ClientHellos in several datagrams, oldest first.
-    partial: VecDeque<(SocketAddr, Reassembly)>,
+    /// ClientHellos in several datagrams, by peer and message number, oldest first.
+    partial: VecDeque<(SocketAddr, u16, Reassembly)>,
     stats: EndpointStats,
 }
 
@@ -210,17 +210,22 @@ impl Endpoint {
         if fragment.is_whole() {
             return Some((first.number, fragment.body.to_vec()));
         }
-        let at = match self.partial.iter().position(|(peer, _)| *peer == from) {
+        // A late fragment of the first hello has nothing to do with the second one.
+        let this = |(peer, sequence, _): &(SocketAddr, u16, Reassembly)| {
+            *peer == from && *sequence == fragment.sequence
+        };
+        let at = match self.partial.iter().position(this) {
             Some(at) => at,
             None => {
                 if self.partial.len() == MAX_PARTIAL_HELLOS {
                     self.partial.pop_front();
                 }
-                self.partial.push_back((from, Reassembly::starting_at(fragment.sequence)));
+                let reassembly = Reassembly::starting_at(fragment.sequence);
+                self.partial.push_back((from, fragment.sequence, reassembly));
                 self.partial.len() - 1
             }
         };
-        let (_, reassembly) = self.partial.get_mut(at)?;
+        let (_, _, reassembly) = self.partial.get_mut(at)?;
         // All fragments of the datagram, in as many records as it has.
         let mut fragments = Reader::new(content);
         loop {

@@ -30,6 +30,7 @@ use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpoch, SendEpochs};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use acks::Acks;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
@@ -53,7 +54,8 @@ pub enum Event<'a> {
 /// An event that waits to be taken.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    Connected,
+    /// With what was agreed on: the association may have ended since.
+    Connected(Box<Negotiated>),
     Closed(CloseReason),
 }
 
@@ -392,7 +394,7 @@ impl Connection {
         if matches!(self.state, State::Established(_)) && self.heard_application {
             // The peer has our Finished, though no ACK of it ever came.
             self.channel.flight.complete();
-            self.timers.stop(Timer::Retransmit);
+            self.flight_acknowledged();
         } else {
             self.end(CloseReason::HandshakeTimeout);
         }
@@ -419,7 +421,7 @@ impl Connection {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
         }
-        if matches!(self.notices.front(), Some(Notice::Connected))
+        if matches!(self.notices.front(), Some(Notice::Connected(_)))
             && let Some(notice) = self.notices.pop_front()
         {
             return Step::Notice(notice);
@@ -442,7 +444,7 @@ impl Connection {
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
         match step {
             Step::Data(slot) => Some(Event::Data(self.held.payload(slot))),
-            Step::Notice(Notice::Connected) => self.negotiated().cloned().map(Event::Connected),
+            Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
             Step::Datagram(_) | Step::WakeAt(_) | Step::Idle => None,
         }

@@ -11,6 +11,7 @@ use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{PlaintextHeader, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
+use alloc::boxed::Box;
 use vocabulary::{Decode, Reader};
 
 impl Connection {
@@ -79,7 +80,7 @@ impl Connection {
         }
         let parsed = match header.kind {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
-            ContentType::ACK => self.acknowledged(content),
+            ContentType::ACK => self.acknowledged(0, content),
             ContentType::ALERT => match Alert::decode(content) {
                 Ok(Alert(alert)) => {
                     self.alert_hint = Some(alert);
@@ -140,7 +141,7 @@ impl Connection {
                 Ok(())
             }
             ContentType::HANDSHAKE => self.fragments(epoch, number, content),
-            ContentType::ACK => self.acknowledged(content),
+            ContentType::ACK => self.acknowledged(epoch, content),
             ContentType::ALERT => {
                 let Alert(alert) = Alert::decode(content)?;
                 self.end(match alert {
@@ -159,8 +160,13 @@ impl Connection {
         self.saw_handshake = true;
         let mut r = Reader::new(content);
         let (mut stored, mut old) = (false, false);
+        // Only a ServerHello comes in clear: anything else would be an attacker's.
+        let expected = epoch > 0 || matches!(self.state, State::WaitServerHello(_));
         while !r.is_empty() {
             match Fragment::read(&mut r) {
+                Ok(fragment) if !expected && !self.incoming.is_old(fragment.sequence) => {
+                    self.stats.received.refused += 1;
+                }
                 Ok(fragment) => match self.incoming.offer(epoch, &fragment) {
                     Offered::Stored => stored = true,
                     Offered::Old => old = true,
@@ -265,7 +271,9 @@ impl Connection {
         }
         // A repeated last flight can still be read and answered that long.
         self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
-        self.notices.push_back(Notice::Connected);
+        if let Some(agreed) = self.negotiated().cloned() {
+            self.notices.push_back(Notice::Connected(Box::new(agreed)));
+        }
     }
 
     /// Opens early records again once new keys are there, and notes what the peer is to hear.
@@ -295,10 +303,11 @@ impl Connection {
         self.report_loss();
     }
 
-    fn acknowledged(&mut self, content: &[u8]) -> Result<(), Fault> {
+    fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let mut news = false;
-        for record in ack::read(content)? {
+        // An ACK has no say over records better protected than itself (RFC 9147, section 7).
+        for record in ack::read(content)?.filter(|record| record.epoch <= epoch) {
             news |= self.channel.flight.acknowledge(record);
         }
         if !news {

@@ -102,7 +102,11 @@ impl Connection {
         if !self.acks.is_due() {
             return 0;
         }
-        let room = buf.len().saturating_sub(64);
+        let overhead = match self.channel.send.peek() {
+            Some(epoch) => epoch.overhead(ContentType::ACK, CONTROL),
+            None => PlaintextHeader::LEN,
+        };
+        let room = buf.len().saturating_sub(overhead);
         let records = self.acks.fitting(room);
         let content = |w: &mut Writer<'_>| ack::write(records, w);
         let written = match self.channel.send.newest() {

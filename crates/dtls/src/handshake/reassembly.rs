@@ -48,25 +48,38 @@ impl Reassembly {
         Self { next, partial: Vec::new() }
     }
 
+    /// Whether the message with this sequence number was processed before.
+    pub(crate) const fn is_old(&self, sequence: u16) -> bool {
+        sequence.wrapping_sub(self.next) >= 1 << 15
+    }
+
     /// Takes a fragment that came in `epoch`.
+    ///
+    /// Where it contradicts what came before, the better protected one counts,
+    /// and else the newer: a forged fragment in clear must not keep the genuine ones out.
     pub(crate) fn offer(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Offered {
-        let ahead = fragment.sequence.wrapping_sub(self.next);
-        if ahead >= 1 << 15 {
+        if self.is_old(fragment.sequence) {
             return Offered::Old;
         }
-        if ahead > MAX_MESSAGES_AHEAD || fragment.length as usize > MAX_HANDSHAKE_MESSAGE {
+        let ahead = fragment.sequence.wrapping_sub(self.next);
+        // Nothing is sent in clear behind a message the receiver has not answered.
+        if epoch == 0 && ahead > 0
+            || ahead > MAX_MESSAGES_AHEAD
+            || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
+        {
             return Offered::Refused;
         }
+        let fresh = || Partial {
+            kind: fragment.kind,
+            sequence: fragment.sequence,
+            epoch,
+            body: alloc::vec![0; fragment.length as usize],
+            missing: Missing::all(fragment.length),
+        };
         let at = match self.partial.iter().position(|p| p.sequence == fragment.sequence) {
             Some(at) => at,
             None => {
-                self.partial.push(Partial {
-                    kind: fragment.kind,
-                    sequence: fragment.sequence,
-                    epoch,
-                    body: alloc::vec![0; fragment.length as usize],
-                    missing: Missing::all(fragment.length),
-                });
+                self.partial.push(fresh());
                 self.partial.len() - 1
             }
         };
@@ -75,7 +88,10 @@ impl Reassembly {
             || partial.epoch != epoch
             || partial.body.len() != fragment.length as usize
         {
-            return Offered::Refused;
+            if epoch < partial.epoch {
+                return Offered::Refused;
+            }
+            *partial = fresh();
         }
         let end = fragment.offset + fragment.body.len() as u32;
         let Some(slot) = partial.body.get_mut(fragment.offset as usize..end as usize) else {
@@ -120,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_contradictions_are_refused() {
+    fn memory_is_bounded() {
         let mut reassembly = Reassembly::default();
         assert_eq!(reassembly.offer(2, &fragment(MAX_MESSAGES_AHEAD, 0, b"a")), Offered::Stored);
         assert_eq!(
@@ -130,12 +146,19 @@ mod tests {
         let long = |length| Fragment { length, ..fragment(0, 0, b"") };
         assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32 + 1)), Offered::Refused);
         assert_eq!(reassembly.offer(2, &long(MAX_HANDSHAKE_MESSAGE as u32)), Offered::Stored);
-        assert_eq!(reassembly.offer(2, &long(7)), Offered::Refused, "another length");
-        assert_eq!(
-            reassembly.offer(0, &long(MAX_HANDSHAKE_MESSAGE as u32)),
-            Offered::Refused,
-            "another epoch"
-        );
+    }
+
+    #[test]
+    fn the_better_protected_fragment_counts_and_else_the_newer() {
+        let mut reassembly = Reassembly::default();
+        let other = Fragment { length: 3, ..fragment(0, 0, b"new") };
+        assert_eq!(reassembly.offer(0, &fragment(0, 0, b"fir")), Offered::Stored);
+        assert_eq!(reassembly.offer(0, &other), Offered::Stored);
+        assert_eq!(reassembly.offer(2, &fragment(0, 0, b"fir")), Offered::Stored);
+        assert_eq!(reassembly.offer(0, &other), Offered::Refused);
+        assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
+        assert_eq!(reassembly.next_message().unwrap().body, b"first!");
+        assert_eq!(reassembly.offer(0, &fragment(2, 0, b"a")), Offered::Refused, "ahead, in clear");
     }
 
     #[test]
