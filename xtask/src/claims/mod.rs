@@ -4,6 +4,7 @@
 //! reads the JSON that it prints; no figure stands here.
 
 mod coap;
+mod hostile;
 mod peers;
 
 use crate::claim::{Claim, Unmeasured};
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
-    [coap::CLAIMS, peers::CLAIMS].into_iter().flatten()
+    [coap::CLAIMS, hostile::CLAIMS, peers::CLAIMS].into_iter().flatten()
 }
 
 /// Builds and runs `program` of `package` and parses the JSON it prints.

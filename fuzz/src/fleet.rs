@@ -1,0 +1,393 @@
+//! Many clients, one server and a lossy relay between them, in virtual time.
+
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, NamedGroup};
+use dtls::{
+    AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint,
+    EndpointEvent, Event, Handle, Psk, PskStore, Scheme, ServerConfig,
+};
+use net::impairment::{Impairments, Probability};
+use net::virtual_time::{Network, NodeId};
+use net::{Either, impairment::Counters};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vocabulary::{Instant, Random};
+
+/// Every cipher suite of the portable provider.
+pub const SUITES: [CipherSuiteId; 5] = [
+    CipherSuiteId::AES_128_GCM_SHA256,
+    CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    CipherSuiteId::AES_128_CCM_SHA256,
+    CipherSuiteId::AES_128_CCM_8_SHA256,
+    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+];
+
+/// Clients that share a server.
+pub const CLIENTS: usize = 25;
+/// The time a handshake has.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The clients of one batch start within this time.
+const STARTS_WITHIN_US: u64 = 5_000_000;
+/// Applications repeat an unanswered request this often.
+const REPEAT: Duration = Duration::from_secs(1);
+
+/// 20 % loss, 5 % duplication, 5 % overtaken by 80 ms, 30 to 60 ms of delay.
+const RELAY: Impairments = Impairments {
+    loss: Probability::percent(20),
+    duplicate: Probability::percent(5),
+    reorder: Probability::percent(5),
+    reorder_by: Duration::from_millis(80),
+    delay: Duration::from_millis(30),
+    jitter: Duration::from_millis(30),
+    ..Impairments::NONE
+};
+
+/// What became of the handshakes of one or more batches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Handshakes begun.
+    pub handshakes: usize,
+    /// Both ends connected within 60 s, and afterwards a message came through each way.
+    pub complete: usize,
+    /// Those that ended in an error by their deadline.
+    pub failed: usize,
+    /// Those that did neither, and associations a server still waits for after the deadline.
+    pub hung: usize,
+    /// Messages that arrived changed, or before the association was connected.
+    pub wrong: usize,
+    /// Datagrams offered to the relay.
+    pub datagrams: u64,
+    /// Datagrams the relay lost.
+    pub lost: u64,
+    /// Time, addresses and bytes of every datagram, hashed, for each batch.
+    pub digests: Vec<u64>,
+    /// What the failed ones said.
+    pub reasons: BTreeMap<String, usize>,
+}
+
+impl Report {
+    /// How many handshakes belong to a batch of which `other`, a run with the
+    /// same seed, has another byte or time anywhere.
+    pub fn differing(&self, other: &Self) -> usize {
+        if self.digests.len() != other.digests.len() {
+            return self.handshakes;
+        }
+        let batches = self.digests.iter().zip(&other.digests).filter(|(a, b)| a != b).count();
+        (batches * CLIENTS).min(self.handshakes)
+    }
+
+    /// Adds another batch.
+    pub fn add(&mut self, other: &Self) {
+        self.handshakes += other.handshakes;
+        self.complete += other.complete;
+        self.failed += other.failed;
+        self.hung += other.hung;
+        self.wrong += other.wrong;
+        self.datagrams += other.datagrams;
+        self.lost += other.lost;
+        self.digests.extend(&other.digests);
+        for (reason, count) in &other.reasons {
+            *self.reasons.entry(reason.clone()).or_default() += count;
+        }
+    }
+}
+
+/// Keys are derived from the identity, so that every client has its own.
+struct Keys;
+
+fn key(identity: &[u8]) -> Psk {
+    let mut key = [0x5a; 32];
+    key.iter_mut().zip(identity).for_each(|(key, byte)| *key ^= byte);
+    Psk::external(identity, &key).expect("identities and keys have legal lengths")
+}
+
+impl PskStore for Keys {
+    fn psk(&self, identity: &[u8]) -> Option<Psk> {
+        Some(key(identity))
+    }
+}
+
+fn one_of<T: Copy>(rng: &mut Random, choices: &[T]) -> T {
+    choices[rng.below(choices.len() as u64) as usize]
+}
+
+fn schemes(rng: &mut Random) -> Vec<Scheme> {
+    if rng.below(2) == 0 {
+        return Vec::new();
+    }
+    let mut sizes = [2, 4, 8, 16];
+    sizes.rotate_left(rng.below(4) as usize);
+    sizes.into_iter().filter_map(Scheme::agg).collect()
+}
+
+fn datagram_bytes(rng: &mut Random) -> usize {
+    one_of(rng, &[80, 96, 128, 200, 576, 1200, 1200, 1200])
+}
+
+fn server_config(rng: &mut Random) -> ServerConfig {
+    let mut config = ServerConfig::new(Arc::new(Keys)).expect("the provider works");
+    config.cookies = one_of(rng, &[CookiePolicy::Always, CookiePolicy::WhenRetrying]);
+    let settings = &mut config.settings;
+    settings.suites = SUITES.to_vec();
+    // Another first group than some clients' makes a HelloRetryRequest necessary.
+    if rng.below(3) == 0 {
+        settings.groups = vec![NamedGroup::P256];
+    }
+    settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
+    settings.datagram_bytes = datagram_bytes(rng);
+    config
+}
+
+fn client_config(rng: &mut Random, index: usize) -> ClientConfig {
+    let identity = format!("client {index}");
+    let mut config = ClientConfig::new(key(identity.as_bytes())).expect("the provider works");
+    let settings = &mut config.settings;
+    let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
+    settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
+    settings.suites = if settings.aggregation.is_wanted() {
+        vec![one_of(rng, &prf)]
+    } else {
+        vec![one_of(rng, &SUITES)]
+    };
+    match rng.below(3) {
+        0 => settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE],
+        1 => settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE],
+        _ => {}
+    }
+    settings.datagram_bytes = datagram_bytes(rng);
+    config
+}
+
+type Node = Either<Connection, Endpoint>;
+
+const SERVER: &str = "[2001:db8::5e]:5684";
+
+/// One client as its application sees it.
+struct Client {
+    node: NodeId,
+    start: Instant,
+    connected: Option<Instant>,
+    accepted: Option<Instant>,
+    answered: bool,
+    closed: Option<(Instant, CloseReason)>,
+    asked: Instant,
+}
+
+struct Fleet {
+    network: Network<Node>,
+    server: NodeId,
+    clients: BTreeMap<SocketAddr, Client>,
+    wrong: usize,
+}
+
+/// What a client asks, and is answered by the same bytes.
+fn request(address: SocketAddr) -> Vec<u8> {
+    format!("request of {address}").into_bytes()
+}
+
+enum Happened {
+    Client(NodeId, Instant, ClientEvent),
+    Server(Handle, SocketAddr, Instant, Option<Vec<u8>>),
+}
+
+enum ClientEvent {
+    Connected,
+    Data(Vec<u8>),
+    Closed(CloseReason),
+}
+
+impl Fleet {
+    /// Lets everything happen until `until`.
+    fn run_until(&mut self, until: Instant) {
+        while self.network.next_event().is_some_and(|at| at <= until) {
+            let mut happened = Vec::new();
+            self.network.step(|node, now, event| match event {
+                Either::Left(event) => happened.push(Happened::Client(
+                    node,
+                    now,
+                    match event {
+                        Event::Connected(_) => ClientEvent::Connected,
+                        Event::Data(data) => ClientEvent::Data(data.to_vec()),
+                        Event::Closed(reason) => ClientEvent::Closed(reason),
+                    },
+                )),
+                Either::Right(EndpointEvent { handle, peer, event }) => match event {
+                    Event::Connected(_) => {
+                        happened.push(Happened::Server(handle, peer, now, None));
+                    }
+                    Event::Data(data) => {
+                        happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
+                    }
+                    Event::Closed(_) => {}
+                },
+            });
+            happened.into_iter().for_each(|what| self.note(what));
+        }
+        self.network.run_until(until, |_, _, _| {});
+    }
+
+    fn note(&mut self, what: Happened) {
+        match what {
+            Happened::Server(handle, peer, now, data) => {
+                let Some(client) = self.clients.get_mut(&peer) else { return };
+                let Some(data) = data else {
+                    client.accepted.get_or_insert(now);
+                    return;
+                };
+                if client.accepted.is_none() || data != request(peer) {
+                    self.wrong += 1;
+                }
+                self.network.call(self.server, |node, now| {
+                    // A full queue or a closed association loses the answer.
+                    node.right().map(|server| server.send(handle, now, &data).is_ok())
+                });
+            }
+            Happened::Client(node, now, event) => {
+                let address = self.network.address(node);
+                let Some(client) = self.clients.get_mut(&address) else { return };
+                match event {
+                    ClientEvent::Connected => {
+                        client.connected = Some(now);
+                        self.ask(address);
+                    }
+                    ClientEvent::Data(data) => {
+                        if client.connected.is_none() || data != request(address) {
+                            self.wrong += 1;
+                        }
+                        client.answered = true;
+                    }
+                    ClientEvent::Closed(reason) => client.closed = Some((now, reason)),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, address: SocketAddr) {
+        let Some(client) = self.clients.get_mut(&address) else { return };
+        client.asked = self.network.now();
+        self.network.call(client.node, |node, now| {
+            node.left().map(|client| client.send(now, &request(address)).is_ok())
+        });
+    }
+
+    /// Requests that were not answered are sent again.
+    fn ask_again(&mut self) {
+        let now = self.network.now();
+        let due = |client: &Client| {
+            client.connected.is_some()
+                && !client.answered
+                && client.closed.is_none()
+                && now >= client.asked + REPEAT
+        };
+        let late: Vec<_> =
+            self.clients.iter().filter(|(_, client)| due(client)).map(|(a, _)| *a).collect();
+        late.into_iter().for_each(|address| self.ask(address));
+    }
+
+    fn report(&mut self, digest: u64) -> Report {
+        let server = self.server;
+        let mut report = Report {
+            handshakes: self.clients.len(),
+            wrong: self.wrong,
+            digests: vec![digest],
+            ..Report::default()
+        };
+        for client in self.clients.values() {
+            let in_time = |at: Option<Instant>| at.is_some_and(|at| at <= client.start + DEADLINE);
+            let counters: [Counters; 2] = [
+                self.network.counters(client.node, server),
+                self.network.counters(server, client.node),
+            ];
+            for way in counters {
+                report.datagrams += way.offered;
+                report.lost += way.lost;
+            }
+            if in_time(client.connected) && in_time(client.accepted) && client.answered {
+                report.complete += 1;
+            } else if let Some((at, reason)) = client.closed {
+                report.failed += 1;
+                report.hung += usize::from(at > client.start + DEADLINE);
+                *report.reasons.entry(reason.to_string()).or_default() += 1;
+            } else {
+                report.hung += 1;
+                *report.reasons.entry("no end".into()).or_default() += 1;
+            }
+        }
+        if let Either::Right(endpoint) = self.network.engine(server) {
+            let waiting = endpoint.connections().filter(|(_, c)| !c.is_connected()).count();
+            report.hung += waiting;
+        }
+        report
+    }
+}
+
+/// Runs `clients` handshakes with one server; everything follows from `seed`.
+pub fn batch(seed: u64, clients: usize) -> Report {
+    let mut rng = Random::insecure(seed);
+    let mut network = Network::new(seed);
+    network.impair_all(&RELAY);
+    let hasher = Arc::new(Mutex::new(DefaultHasher::new()));
+    let sink = Arc::clone(&hasher);
+    network.tap(move |sent| {
+        let mut hasher = sink.lock().expect("nobody panics with the hasher");
+        hasher.write_u64(sent.at.as_micros());
+        hasher.write_u16(sent.from.port());
+        hasher.write_u16(sent.to.port());
+        hasher.write(sent.payload);
+    });
+    let server: SocketAddr = SERVER.parse().expect("an address");
+    let config = Arc::new(server_config(&mut rng));
+    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is sound");
+    let node = network.add(server, Either::Right(endpoint));
+    let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
+
+    let mut starts: Vec<_> = (0..clients).map(|_| rng.below(STARTS_WITHIN_US)).collect();
+    starts.sort_unstable();
+    for (index, start) in starts.into_iter().enumerate() {
+        let start = Instant::from_micros(start);
+        fleet.run_until(start);
+        let address = SocketAddr::new(server.ip(), 10_000 + index as u16);
+        let config = Arc::new(client_config(&mut rng, index));
+        let client = Connection::client(config, server, start, rng.fork())
+            .expect("the configuration is sound");
+        let node = fleet.network.add(address, Either::Left(client));
+        fleet.clients.insert(
+            address,
+            Client {
+                node,
+                start,
+                connected: None,
+                accepted: None,
+                answered: false,
+                closed: None,
+                asked: start,
+            },
+        );
+    }
+    // A late handshake has another minute for its message.
+    let end = fleet.network.now() + DEADLINE * 2;
+    while fleet.network.now() < end {
+        fleet.run_until(fleet.network.now() + Duration::from_millis(250));
+        fleet.ask_again();
+    }
+    let digest = hasher.lock().expect("nobody panics with the hasher").finish();
+    fleet.report(digest)
+}
+
+/// Runs `handshakes` in batches of [`CLIENTS`].
+pub fn run(seed: u64, handshakes: usize) -> Report {
+    let mut total = Report::default();
+    let mut left = handshakes;
+    for index in 0.. {
+        if left == 0 {
+            break;
+        }
+        let clients = left.min(CLIENTS);
+        total.add(&batch(seed.wrapping_mul(1 << 20) + index, clients));
+        left -= clients;
+    }
+    total
+}
