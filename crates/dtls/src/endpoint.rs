@@ -13,6 +13,7 @@ use crate::handshake::greeting::{self, Greeting, fingerprint};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
+use crate::stats::Stats;
 use crate::tuning::MAX_PARTIAL_HELLOS;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -79,6 +80,8 @@ pub struct Endpoint {
     /// ClientHellos in several datagrams, by peer and message number, oldest first.
     partial: VecDeque<(SocketAddr, u16, Reassembly)>,
     stats: EndpointStats,
+    /// Counters of associations that have ended.
+    ended: Stats,
 }
 
 impl Endpoint {
@@ -102,6 +105,7 @@ impl Endpoint {
             answers: VecDeque::new(),
             partial: VecDeque::new(),
             stats: EndpointStats::default(),
+            ended: Stats::default(),
         })
     }
 
@@ -138,6 +142,13 @@ impl Endpoint {
     /// Counters of what belongs to no association.
     pub const fn stats(&self) -> &EndpointStats {
         &self.stats
+    }
+
+    /// The sum of all associations' counters, of those that have ended too.
+    pub fn totals(&self) -> Stats {
+        let mut totals = self.ended;
+        self.entries.values().for_each(|entry| totals += entry.connection.stats());
+        totals
     }
 
     /// As [`Connection::send`].
@@ -340,6 +351,7 @@ impl Endpoint {
     fn remove(&mut self, handle: Handle) {
         self.set_deadline(handle, None);
         if let Some(entry) = self.entries.remove(&handle) {
+            self.ended += entry.connection.stats();
             let peer = entry.connection.peer();
             if self.by_peer.get(&peer) == Some(&handle) {
                 self.by_peer.remove(&peer);

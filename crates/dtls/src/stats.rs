@@ -1,55 +1,76 @@
 //! Counters, so that silence can be diagnosed.
 
-/// What happened to what arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceiveStats {
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Bytes of datagrams.
-    pub bytes: u64,
-    /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
-    pub handshake_bytes: u64,
-    /// Authenticated records.
-    pub records: u64,
-    /// Payloads given to the application.
-    pub delivered: u64,
-    /// Bytes of such payloads.
-    pub delivered_bytes: u64,
-    /// Records that did not parse.
-    pub malformed: u64,
-    /// Records whose number was used already, or is too old to tell.
-    pub replayed: u64,
-    /// Records whose own tag did not verify.
-    pub unauthentic: u64,
-    /// Records held for an aggregate that never verified.
-    pub unverified: u64,
-    /// Records that an aggregate had no place for: too many rivals for a number, or expired.
-    pub refused: u64,
-    /// Records of an epoch without keys.
-    pub unknown_epoch: u64,
-    /// Payloads for which there was no room.
-    pub buffer_full: u64,
-    /// Records that came after the key's limit.
-    pub exhausted: u64,
+use core::ops::AddAssign;
+
+/// Declares counters that can be summed.
+macro_rules! counters {
+    ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $field:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$fmeta])* pub $field: u64,)*
+        }
+
+        impl AddAssign<&Self> for $name {
+            fn add_assign(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
 }
 
-/// What was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendStats {
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Bytes of datagrams.
-    pub bytes: u64,
-    /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
-    pub handshake_bytes: u64,
-    /// Payloads of the application.
-    pub messages: u64,
-    /// Bytes of such payloads.
-    pub message_bytes: u64,
-    /// Closing tags sent because of silence or at the end.
-    pub closing_tags: u64,
-    /// Flights sent again.
-    pub retransmissions: u64,
+counters! {
+    /// What happened to what arrived.
+    ReceiveStats {
+        /// Datagrams.
+        datagrams,
+        /// Bytes of datagrams.
+        bytes,
+        /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
+        handshake_bytes,
+        /// Authenticated records.
+        records,
+        /// Payloads given to the application.
+        delivered,
+        /// Bytes of such payloads.
+        delivered_bytes,
+        /// Records that did not parse.
+        malformed,
+        /// Records whose number was used already, or is too old to tell.
+        replayed,
+        /// Records whose own tag did not verify.
+        unauthentic,
+        /// Records held for an aggregate that never verified.
+        unverified,
+        /// Records that an aggregate had no place for: too many rivals for a number, or expired.
+        refused,
+        /// Records of an epoch without keys.
+        unknown_epoch,
+        /// Payloads for which there was no room.
+        buffer_full,
+        /// Records that came after the key's limit.
+        exhausted,
+    }
+}
+
+counters! {
+    /// What was sent.
+    SendStats {
+        /// Datagrams.
+        datagrams,
+        /// Bytes of datagrams.
+        bytes,
+        /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
+        handshake_bytes,
+        /// Payloads of the application.
+        messages,
+        /// Bytes of such payloads.
+        message_bytes,
+        /// Closing tags sent because of silence or at the end.
+        closing_tags,
+        /// Flights sent again.
+        retransmissions,
+    }
 }
 
 /// Counters of one association.
@@ -59,4 +80,11 @@ pub struct Stats {
     pub received: ReceiveStats,
     /// What was sent.
     pub sent: SendStats,
+}
+
+impl AddAssign<&Self> for Stats {
+    fn add_assign(&mut self, other: &Self) {
+        self.received += &other.received;
+        self.sent += &other.sent;
+    }
 }

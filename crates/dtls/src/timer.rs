@@ -54,6 +54,10 @@ impl Timers {
         *self = Self::new();
     }
 
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.0[timer as usize] != Instant::MAX
+    }
+
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.0.iter().copied().min().filter(|at| *at != Instant::MAX)

@@ -9,6 +9,9 @@ pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(8);
 /// A measured path never lowers the timeout below this: peers need time to compute.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// Alerts in clear, each in answer to a flight sent again, that end a handshake. One may be
+/// forged, or an answer to a flight that was damaged on its way.
+pub const MAX_REFUSALS: u8 = 3;
 /// A handshake that is not complete by then has failed.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(60);
 /// A flight's answer is retransmitted at most this often because of duplicates.

@@ -176,3 +176,32 @@ fn aggregation_with_gcm_alone_is_refused_by_configuration() {
     let configs = Configs::aggregated("agg:8").suite(CipherSuiteId::AES_128_GCM_SHA256);
     assert_eq!(configs.client.settings.check(), Err(dtls::ConfigError::AggregationSuite));
 }
+
+#[test]
+fn a_refusal_is_believed_when_it_is_repeated() {
+    let mut configs = Configs::new();
+    configs.client.psk = dtls::Psk::external(b"stranger", &[7; 32]).unwrap();
+    let mut pair = configs.pair(11);
+    pair.run_for(Duration::from_secs(5));
+    let unknown = dtls::codepoints::AlertDescription::UNKNOWN_PSK_IDENTITY;
+    assert_eq!(pair.client_closed, Some(dtls::CloseReason::PeerAlert(unknown)));
+    assert_eq!(pair.server.stats().refused, 3);
+    assert_eq!(pair.server.open_connections(), 0);
+}
+
+#[test]
+fn two_forged_refusals_stop_no_handshake() {
+    let mut forged = 0;
+    let mut pair = Configs::new().pair(12).with_rule(move |direction, _, datagram| {
+        let mut fate = pass(datagram);
+        if direction == Direction::ToClient && forged < 2 {
+            forged += 1;
+            let alert = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, 40];
+            fate.insert(0, (Duration::from_millis(1), alert.to_vec()));
+            fate.pop();
+        }
+        fate
+    });
+    pair.connect();
+    pair.assert_connected();
+}

@@ -29,6 +29,7 @@ use crate::record::seal::Shape;
 use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpoch, SendEpochs};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
+use crate::tuning::{MAX_REFUSALS, MAX_TIMEOUT};
 use acks::Acks;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -110,9 +111,10 @@ pub struct Connection {
     queue: SendQueue,
     notices: VecDeque<Notice>,
     ending: Ending,
-    /// An alert in clear. It proves nothing, so it only ends a handshake that
-    /// makes no progress until the next timeout.
+    /// An alert in clear, in answer to the current flight. It proves nothing, so the
+    /// flight is sent again, and only repeated refusals end the handshake.
     alert_hint: Option<AlertDescription>,
+    refusals: u8,
     /// Silence has lasted long enough for a closing tag.
     closing_due: bool,
     /// A record of the application epoch was authenticated.
@@ -208,6 +210,7 @@ impl Connection {
             notices: VecDeque::new(),
             ending: Ending::Open,
             alert_hint: None,
+            refusals: 0,
             closing_due: false,
             heard_application: false,
             saw_handshake: false,
@@ -404,15 +407,17 @@ impl Connection {
         if let Some(alert) = self.alert_hint.take()
             && !matches!(self.state, State::Established(_))
         {
-            self.end(CloseReason::PeerAlert(alert));
-            return;
+            self.refusals += 1;
+            if self.refusals >= MAX_REFUSALS {
+                self.end(CloseReason::PeerAlert(alert));
+                return;
+            }
         }
         if self.channel.flight.is_done() {
             return;
         }
         self.stats.sent.retransmissions += 1;
-        self.timeout =
-            (self.timeout * 2).min(crate::tuning::MAX_TIMEOUT.max(self.settings().initial_timeout));
+        self.timeout = (self.timeout * 2).min(MAX_TIMEOUT.max(self.settings().initial_timeout));
         self.channel.flight.resend();
     }
 

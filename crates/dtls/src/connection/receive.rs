@@ -84,6 +84,11 @@ impl Connection {
             ContentType::ALERT => match Alert::decode(content) {
                 Ok(Alert(alert)) => {
                     self.alert_hint = Some(alert);
+                    // A refusal that stays one shall not take the whole timeout each time.
+                    let soon = self.now + self.timeout / 4;
+                    if self.timers.is_set(Timer::Retransmit) {
+                        self.timers.set_at_most(Timer::Retransmit, soon);
+                    }
                     Ok(())
                 }
                 Err(error) => Err(error.into()),
@@ -248,6 +253,7 @@ impl Connection {
         };
         self.state = state.advance(settings, &mut self.channel, message)?;
         self.alert_hint = None;
+        self.refusals = 0;
         if matches!(self.state, State::Established(_)) {
             self.established();
         }

@@ -1,6 +1,6 @@
 //! The proxy in front of applications.
 
-use super::counters::{Totals, add, add_socket};
+use super::counters::{Totals, add_socket};
 use super::{ARRIVAL_BYTES, os_random};
 use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
@@ -231,7 +231,7 @@ impl ClientProxy {
         let flows = self.flows();
         let (mut stats, mut socket) = (flows.ended, flows.ended_socket);
         for flow in flows.open.values() {
-            flow.call(|connection, _, _| add(&mut stats, connection.stats()));
+            flow.call(|connection, _, _| stats += connection.stats());
             add_socket(&mut socket, &flow.counters());
         }
         (stats, socket)
@@ -381,7 +381,7 @@ async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: SocketAdd
     }
     let counters = flow.counters();
     let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
-    flow.call(|connection, _, _| add(&mut flows.ended, connection.stats()));
+    flow.call(|connection, _, _| flows.ended += connection.stats());
     add_socket(&mut flows.ended_socket, &counters);
     // A successor may have taken the place already.
     if flows.open.get(&application).is_some_and(|open| Arc::ptr_eq(open, &flow)) {

@@ -194,33 +194,6 @@ impl From<&Stats> for DtlsCounters {
     }
 }
 
-/// Adds one association's counters to a sum.
-pub(crate) fn add(sum: &mut Stats, stats: &Stats) {
-    let (s, a) = (&mut sum.sent, &stats.sent);
-    s.datagrams += a.datagrams;
-    s.bytes += a.bytes;
-    s.handshake_bytes += a.handshake_bytes;
-    s.messages += a.messages;
-    s.message_bytes += a.message_bytes;
-    s.closing_tags += a.closing_tags;
-    s.retransmissions += a.retransmissions;
-    let (r, a) = (&mut sum.received, &stats.received);
-    r.datagrams += a.datagrams;
-    r.bytes += a.bytes;
-    r.handshake_bytes += a.handshake_bytes;
-    r.records += a.records;
-    r.delivered += a.delivered;
-    r.delivered_bytes += a.delivered_bytes;
-    r.malformed += a.malformed;
-    r.replayed += a.replayed;
-    r.unauthentic += a.unauthentic;
-    r.unverified += a.unverified;
-    r.refused += a.refused;
-    r.unknown_epoch += a.unknown_epoch;
-    r.buffer_full += a.buffer_full;
-    r.exhausted += a.exhausted;
-}
-
 /// Adds one driver's socket counters to a sum.
 pub(crate) fn add_socket(sum: &mut SocketCounters, counters: &SocketCounters) {
     sum.received += counters.received;

@@ -1,6 +1,6 @@
 //! The proxy in front of a service.
 
-use super::counters::{Totals, add};
+use super::counters::Totals;
 use super::{ARRIVAL_BYTES, os_random};
 use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle, SendError, ServerConfig, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
@@ -275,13 +275,7 @@ impl ServerProxy {
 
     /// The counters of all associations that are open, and of the socket.
     pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
-        let mut stats = Stats::default();
-        self.outer.call(|endpoint, _, _| {
-            for (_, connection) in endpoint.connections() {
-                add(&mut stats, connection.stats());
-            }
-        });
-        (stats, self.outer.counters())
+        (self.outer.call(|endpoint, _, _| endpoint.totals()), self.outer.counters())
     }
 
     /// Statistics for people and programs.
