@@ -1,5 +1,7 @@
 //! Lightseal beside other people's implementations.
 //!
+//! - [`trial`]: CoAP through such a tunnel;
+//! - [`tunnel`]: two of our proxies and a relay, as processes;
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
 //! - [`coap`]: libcoap's client and server, and a tap between them;
 //! - [`driven`]: wolfSSL behind our engine contract;
@@ -18,4 +20,6 @@ pub mod ours_race;
 pub mod pair;
 pub mod process;
 pub mod race;
+pub mod trial;
+pub mod tunnel;
 pub mod wolfssl;

@@ -1,11 +1,15 @@
 //! Programs that run beside a test and end with it.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// How long a program may take to start or end; a handshake at a tenth of loss fits.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that is ended when this is dropped.
 pub struct Daemon {
@@ -26,14 +30,32 @@ impl Daemon {
     /// Waits until something listens on the UDP address `at`.
     ///
     /// # Panics
-    /// When the program ends first, or does not listen within ten seconds.
+    /// When the program ends first, or does not listen in time.
     pub fn listens_at(&mut self, at: SocketAddr) {
         let started = Instant::now();
         while UdpSocket::bind(at).is_ok() {
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("it ended before it listened at {at}: {status}");
             }
-            assert!(started.elapsed() < Duration::from_secs(10), "nothing listens at {at}");
+            assert!(started.elapsed() < PATIENCE, "nothing listens at {at}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asks the program to end, and waits until it has.
+    ///
+    /// # Panics
+    /// When it takes too long or ends with an error.
+    pub fn end(mut self) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::TERM).expect("it runs");
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                assert!(status.success(), "it ended with {status}");
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not end");
             thread::sleep(Duration::from_millis(10));
         }
     }

@@ -1,16 +1,59 @@
-//! Unmodified CoAP programs.
+//! Unmodified CoAP programs, with and without proxies between them.
 
 use interop::coap::{Server, Tap, put_and_get};
+use interop::trial::Trial;
+use std::path::Path;
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
 
 /// That the programs and the counter work, before anything stands between them.
 #[test]
 fn without_proxies_nothing_is_sent_again() {
     let server = Server::start();
     let tap = Tap::start(server.address());
-    let folder = env!("CARGO_TARGET_TMPDIR").as_ref();
+    let folder = folder("direct");
+    std::fs::create_dir_all(&folder).expect("a place for files");
     let content = b"0123456789abcdef".repeat(64);
-    assert!(put_and_get(tap.address(), "direct", &content, folder).expect("libcoap3-bin"));
-    // 1024 bytes in blocks of 64, twice, each with its answer.
-    assert!(tap.messages() >= 32, "{}", tap.messages());
+    assert!(put_and_get(tap.address(), "direct", &content, &folder).expect("libcoap3-bin"));
+    // Two requests, each with its answer.
+    assert_eq!(tap.messages(), 4);
     assert_eq!(tap.retransmissions(), 0);
+}
+
+/// Three users put and get twice, in this much loss.
+fn rounds(loss_percent: u8, scheme: Option<&str>, name: &str) {
+    let trial = Trial { loss_percent, scheme, users: 3, rounds: 2, bytes: 1000, seed: 1 };
+    let outcome = trial.run(&folder(name));
+    assert_eq!(outcome.wrong, 0, "{outcome:?}");
+    assert!(outcome.messages >= 3 * 2 * 4, "{outcome:?}");
+    // A lone message ends its aggregate by a closing tag: were there none, nothing was shared.
+    let closing_tags = outcome.report.client["dtls"]["closing_tags"].as_u64();
+    assert_eq!(closing_tags.is_some_and(|tags| tags > 0), scheme.is_some(), "{outcome:?}");
+    if loss_percent == 0 {
+        assert_eq!((outcome.lost(), outcome.retransmissions), (0, 0), "{outcome:?}");
+    } else {
+        assert!(outcome.lost() > 0, "{outcome:?}");
+    }
+}
+
+#[test]
+fn plain_records_without_loss() {
+    rounds(0, None, "plain");
+}
+
+#[test]
+fn shared_tags_without_loss() {
+    rounds(0, Some("agg:8"), "shared");
+}
+
+#[test]
+fn plain_records_at_a_tenth_of_loss() {
+    rounds(10, None, "plain-lossy");
+}
+
+#[test]
+fn shared_tags_at_a_tenth_of_loss() {
+    rounds(10, Some("agg:8"), "shared-lossy");
 }
