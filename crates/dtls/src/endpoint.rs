@@ -179,6 +179,14 @@ impl Endpoint {
         sealed
     }
 
+    /// As [`Connection::update_keys`].
+    pub fn update_keys(&mut self, handle: Handle, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.update_keys(now);
+            self.touch(handle);
+        }
+    }
+
     /// As [`Connection::close`].
     pub fn close(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {

@@ -7,7 +7,7 @@ use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::State;
 use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
-use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::{PlaintextHeader, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
@@ -195,27 +195,23 @@ impl Connection {
             }
         }
         if old && !stored {
-            self.answer_repetition();
+            self.answer_repetition(epoch);
         } else if stored {
-            self.schedule_ack();
+            self.schedule_ack(epoch);
         }
         Ok(())
     }
 
-    /// When to acknowledge what was just received (RFC 9147, section 7.1).
-    fn schedule_ack(&mut self) {
-        if matches!(self.state, State::Established(_)) {
-            match &self.role {
-                // Our Finished acknowledges the server's flight.
-                Role::Client(_) if self.channel.flight.unsent_epoch() == Some(HANDSHAKE_EPOCH) => {
-                    self.acks.clear();
-                }
-                // Nothing else would.
-                Role::Client(_) | Role::Server(_) => self.acks.make_due(),
-            }
-            self.timers.stop(Timer::Acknowledge);
-        } else if self.channel.flight.unsent_epoch().is_some() {
+    /// When to acknowledge what was just received in `epoch` (RFC 9147, section 7.1).
+    fn schedule_ack(&mut self, epoch: u64) {
+        let flight = self.channel.flight.unsent_epoch();
+        if epoch < APPLICATION_EPOCH && flight.is_some_and(|unsent| unsent < APPLICATION_EPOCH) {
+            // The answering flight acknowledges it.
             self.acks.clear();
+            self.timers.stop(Timer::Acknowledge);
+        } else if matches!(self.state, State::Established(_)) {
+            // Nothing else would.
+            self.acks.make_due();
             self.timers.stop(Timer::Acknowledge);
         } else {
             // The rest of the flight may be on its way.
@@ -223,10 +219,13 @@ impl Connection {
         }
     }
 
-    /// The peer repeats a flight: what we answered got lost. One answer for a burst.
-    fn answer_repetition(&mut self) {
+    /// The peer repeats what it sent in `epoch`: our answer got lost. One answer for a burst.
+    ///
+    /// A flight of the handshake is answered by ours, what comes after it by an ACK alone.
+    fn answer_repetition(&mut self, epoch: u64) {
         let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
-        if !self.channel.flight.is_done() {
+        let flight = self.channel.flight.epoch();
+        if epoch < APPLICATION_EPOCH && flight.is_some_and(|ours| ours < APPLICATION_EPOCH) {
             self.acks.clear();
             if ready && self.channel.flight.unsent_epoch().is_none() {
                 self.channel.flight.resend();
@@ -312,8 +311,10 @@ impl Connection {
     fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let mut news = false;
-        // An ACK has no say over records better protected than itself (RFC 9147, section 7).
-        for record in ack::read(content)?.filter(|record| record.epoch <= epoch) {
+        // In the handshake an ACK has no say over records better protected than itself; later
+        // each direction counts epochs of its own (RFC 9147, section 7).
+        let reach = if epoch < APPLICATION_EPOCH { epoch } else { u64::MAX };
+        for record in ack::read(content)?.filter(|record| record.epoch <= reach) {
             news |= self.channel.flight.acknowledge(record);
         }
         if !news {

@@ -48,7 +48,8 @@ impl KeyUpdateState {
 
 impl Connection {
     /// Changes this end's sending keys: the new ones are used as soon as the
-    /// peer has acknowledged the KeyUpdate.
+    /// peer has acknowledged the KeyUpdate. Without effect before the handshake is
+    /// complete, and while another update is under way.
     pub fn update_keys(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.want_key_update();

@@ -77,6 +77,11 @@ impl Flight {
         self.messages.is_empty()
     }
 
+    /// The epoch of the flight's last message, while it waits for an acknowledgement.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.messages.last().map(|message| message.epoch)
+    }
+
     /// The epoch of the next piece to be sent.
     pub(crate) fn unsent_epoch(&self) -> Option<u64> {
         self.messages.iter().find(|m| !m.unsent.is_empty()).map(|m| m.epoch)
