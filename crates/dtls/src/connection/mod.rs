@@ -117,7 +117,7 @@ pub struct Connection {
     refusals: u8,
     /// Silence has lasted long enough for a closing tag.
     closing_due: bool,
-    /// A record of the application epoch was authenticated.
+    /// A record of an application epoch was authenticated.
     heard_application: bool,
     /// The current datagram brought handshake messages or ACKs.
     saw_handshake: bool,

@@ -110,13 +110,14 @@ impl Connection {
         };
         let number = epoch.epoch();
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
-        let key_state = epoch.key_state();
-        if inner.is_some() && number >= APPLICATION_EPOCH {
-            self.heard_application = true;
-        }
+        let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)
         });
+        if used && number >= APPLICATION_EPOCH {
+            self.heard_application = true;
+            self.age_old_epochs(number);
+        }
         match key_state {
             KeyState::Fresh => {}
             KeyState::UpdateDue => self.request_peer_update(number),
@@ -148,11 +149,16 @@ impl Connection {
             ContentType::HANDSHAKE => self.fragments(epoch, number, content),
             ContentType::ACK => self.acknowledged(epoch, content),
             ContentType::ALERT => {
-                let Alert(alert) = Alert::decode(content)?;
-                self.end(match alert {
-                    AlertDescription::CLOSE_NOTIFY => CloseReason::Peer,
-                    alert => CloseReason::PeerAlert(alert),
-                });
+                match Alert::decode(content)? {
+                    // A close_notify follows (RFC 8446, section 6.1).
+                    Alert(AlertDescription::USER_CANCELED) => {}
+                    Alert(AlertDescription::CLOSE_NOTIFY) => {
+                        // The peer takes no more, but is to know that this end closes too.
+                        self.queue.clear();
+                        self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Peer);
+                    }
+                    Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
+                }
                 Ok(())
             }
             ContentType::LOSS_REPORT if epoch >= APPLICATION_EPOCH => self.loss_report(content),

@@ -187,7 +187,7 @@ impl Connection {
         reason: CloseReason,
     ) -> Option<usize> {
         let mut at = 0;
-        if matches!(self.state, State::Established(_)) {
+        if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
             // What was queued still leaves, a datagram at a time.
             if alert == AlertDescription::CLOSE_NOTIFY
                 && let Some(len) = self.write_queued(buf)

@@ -147,12 +147,24 @@ impl Connection {
         // Two bits tell four epochs apart; the last two are enough.
         self.forget_epochs_before(message.epoch);
         self.channel.receive.install(next);
-        self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
+        // Until the new keys are used, the ACK may be lost and the old ones needed (section 8).
+        self.timers.stop(Timer::OldEpoch);
         self.loss.restart();
         if update.request_update {
             self.want_key_update();
         }
         Ok(())
+    }
+
+    /// The peer uses `epoch`. If that is the newest one, older keys have had their time soon.
+    pub(super) fn age_old_epochs(&mut self, epoch: u64) {
+        let receive = &self.channel.receive;
+        if receive.has_old()
+            && !self.timers.is_set(Timer::OldEpoch)
+            && receive.newest().map(ReceiveEpoch::epoch) == Some(epoch)
+        {
+            self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
+        }
     }
 
     fn forget_epochs_before(&mut self, epoch: u64) {

@@ -58,9 +58,9 @@ impl ReceiveEpochs {
         self.0.iter_mut().rev().find(|e| (e.epoch() & 3) as u8 == bits)
     }
 
-    /// Whether an epoch with these low bits has keys.
-    pub fn knows(&self, bits: u8) -> bool {
-        self.0.iter().any(|e| (e.epoch() & 3) as u8 == bits)
+    /// Whether there is more than the newest epoch.
+    pub fn has_old(&self) -> bool {
+        self.0.len() > 1
     }
 
     /// The newest epoch.

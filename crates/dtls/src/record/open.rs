@@ -48,6 +48,7 @@ pub struct ReceiveEpoch {
     arrivals: u64,
     /// Evaluations of the opener that the usage already includes.
     evaluations: u64,
+    used: bool,
     keys: Keys,
 }
 
@@ -71,7 +72,14 @@ impl ReceiveEpoch {
                 window: ReplayWindow::new(),
             },
         };
-        Self { epoch, usage: Usage::new(&suite.limits), arrivals: 0, evaluations: 0, keys }
+        Self {
+            epoch,
+            usage: Usage::new(&suite.limits),
+            arrivals: 0,
+            evaluations: 0,
+            used: false,
+            keys,
+        }
     }
 
     /// The epoch's number.
@@ -82,6 +90,11 @@ impl ReceiveEpoch {
     /// How worn the key is.
     pub fn key_state(&self) -> KeyState {
         self.usage.state()
+    }
+
+    /// Whether any record of this epoch was authenticated.
+    pub const fn is_used(&self) -> bool {
+        self.used
     }
 
     /// Records that were not recognised as copies.
@@ -126,7 +139,8 @@ impl ReceiveEpoch {
         };
         apply_mask(head, header.number_len, mask);
         let bits = number_bits(head, header.number_len);
-        match &self.keys {
+        let authentic = stats.records;
+        let inner = match &self.keys {
             Keys::Standard { .. } => self.open_standard(bits, header.number_len, head, body, stats),
             Keys::Aggregated { opener, .. } => {
                 let number = nearest(bits, header.number_len, opener.expected());
@@ -134,7 +148,9 @@ impl ReceiveEpoch {
                 self.settle(held, stats);
                 inner
             }
-        }
+        };
+        self.used |= stats.records > authentic;
+        inner
     }
 
     fn open_standard<'a>(
