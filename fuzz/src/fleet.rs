@@ -1,5 +1,6 @@
 //! Many clients, one server and a lossy relay between them, in virtual time.
 
+use crate::world::defaults;
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, NamedGroup};
 use dtls::{
@@ -128,7 +129,8 @@ fn datagram_bytes(rng: &mut Random) -> usize {
 }
 
 fn server_config(rng: &mut Random) -> ServerConfig {
-    let mut config = ServerConfig::new(Arc::new(Keys)).expect("the provider works");
+    let mut config = defaults().1.clone();
+    config.psks = Arc::new(Keys);
     config.cookies = one_of(rng, &[CookiePolicy::Always, CookiePolicy::WhenRetrying]);
     let settings = &mut config.settings;
     settings.suites = SUITES.to_vec();
@@ -143,7 +145,8 @@ fn server_config(rng: &mut Random) -> ServerConfig {
 
 fn client_config(rng: &mut Random, index: usize) -> ClientConfig {
     let identity = format!("client {index}");
-    let mut config = ClientConfig::new(key(identity.as_bytes())).expect("the provider works");
+    let mut config = defaults().0.clone();
+    config.psk = key(identity.as_bytes());
     let settings = &mut config.settings;
     let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
     settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };

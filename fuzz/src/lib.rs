@@ -1,6 +1,19 @@
 //! Attacks on the engines, each a function of a seed.
 //!
-//! - [`fleet`]: many handshakes over a lossy relay.
+//! - [`fleet`]: many handshakes over a lossy relay;
+//! - [`world`]: two engines and a network whose rule an attacker chooses;
+//! - [`secrets`]: the engines' keys, for a peer that lies under them;
+//! - [`cuts`]: every message cut and changed at every byte;
+//! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
+//! - [`forgery`]: an attacker on the path against aggregated tags.
 #![forbid(unsafe_code)]
 
+pub mod cuts;
+#[cfg(feature = "dangerous-gcm-aggregation")]
+pub mod dangerous;
 pub mod fleet;
+pub mod forgery;
+pub mod junk;
+pub mod mutate;
+pub mod secrets;
+pub mod world;

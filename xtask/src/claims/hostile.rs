@@ -1,7 +1,7 @@
 //! Networks that lose and peers that lie.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::{number, run_json};
+use crate::claims::{number, run_json, run_json_with};
 use serde_json::Value;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -19,10 +19,96 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 55,
         measure: || lossy(&["--twice"]),
     },
+    Claim {
+        name: "hostile-cuts-and-flips",
+        about: "panics and deliveries, every message type cut and changed at every byte, sealed ones too",
+        bar: Bar::AtMost(0.0),
+        seconds: 45,
+        measure: cuts,
+    },
+    Claim {
+        name: "hostile-datagrams",
+        about: "panics, deliveries, lost associations: a million random, altered and replayed datagrams",
+        bar: Bar::AtMost(0.0),
+        seconds: 5,
+        measure: junk,
+    },
+    Claim {
+        name: "forgery-aggregate-lightmac",
+        about: "forged or repeated records delivered in 100 000 attacks on aggregates, LightMAC",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: || forgery("lightmac", "100000"),
+    },
+    Claim {
+        name: "forgery-aggregate-ccm",
+        about: "forged or repeated records delivered in 100 000 attacks on aggregates, AES-CCM",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: || forgery("ccm", "100000"),
+    },
+    Claim {
+        name: "forgery-gcm",
+        about: "forgeries in 300 attacks on aggregated AES-GCM tags, which is why they are not offered",
+        bar: Bar::AtLeast(300.0),
+        seconds: 1,
+        measure: || forgery("gcm", "300"),
+    },
 ];
+
+/// The paper's broken suite is compiled in for that one figure alone.
+const DANGEROUS: &str = "dangerous-gcm-aggregation";
 
 fn campaign(arguments: &[&str]) -> Result<Value, Unmeasured> {
     run_json("fuzz", "campaign", arguments)
+}
+
+fn cuts() -> Result<Measured, Unmeasured> {
+    let result = campaign(&["cuts"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} alterations of {} messages: {} panics, {} deliveries; at most {} payload bytes held, \
+         {} association open",
+        count("cases")?,
+        count("messages")?,
+        count("panics")?,
+        count("deliveries")?,
+        count("most_held_bytes")?,
+        count("most_open_connections")?,
+    );
+    Ok(Measured { figure: count("panics")? + count("deliveries")?, detail })
+}
+
+fn junk() -> Result<Measured, Unmeasured> {
+    let result = campaign(&["junk", "--count", "1000000"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} datagrams: {} panics, {} deliveries, {} associations lost; at most {} payload bytes \
+         held, {} association open",
+        count("datagrams")?,
+        count("panics")?,
+        count("deliveries")?,
+        count("killed")?,
+        count("most_held_bytes")?,
+        count("most_open_connections")?,
+    );
+    let figure = count("panics")? + count("deliveries")? + count("killed")?;
+    Ok(Measured { figure, detail })
+}
+
+fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {
+    let arguments = ["forgery", suite, "--count", attempts];
+    let features: &[&str] = if suite == "gcm" { &[DANGEROUS] } else { &[] };
+    let result = run_json_with(features, "fuzz", "campaign", &arguments)?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} attacks, {} forged; {} of {} genuine records arrived all the same",
+        count("attempts")?,
+        count("forged")?,
+        count("delivered")?,
+        count("sent")?,
+    );
+    Ok(Measured { figure: count("forged")?, detail })
 }
 
 /// A program that panicked or hung has no figure.

@@ -19,8 +19,20 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
 
 /// Builds and runs `program` of `package` and parses the JSON it prints.
 fn run_json(package: &str, program: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
-    let fixed = ["run", "--quiet", "--release", "--package", package, "--bin", program, "--"];
-    let line = [&fixed[..], arguments].concat();
+    run_json_with(&[], package, program, arguments)
+}
+
+/// [`run_json`] with features of `package` that are off by default.
+fn run_json_with(
+    features: &[&str],
+    package: &str,
+    program: &str,
+    arguments: &[&str],
+) -> Result<Value, Unmeasured> {
+    let fixed = ["run", "--quiet", "--release", "--package", package, "--bin", program];
+    let features = features.iter().flat_map(|feature| ["--features", *feature]);
+    let line: Vec<_> =
+        fixed.into_iter().chain(features).chain(["--"]).chain(arguments.iter().copied()).collect();
     let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
     serde_json::from_str(&text)
         .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))

@@ -1,0 +1,383 @@
+//! Every message cut at every byte and with every byte changed, on the wire
+//! and behind decryption.
+
+use crate::secrets::{Impostor, scheme, suite};
+use crate::world::{Direction, Setup, World, clear_len};
+use dtls::codepoints::{AlertDescription, ContentType, HandshakeType};
+use dtls::messages::{Alert, Fragment, RecordNumber, ack};
+use dtls::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
+use dtls::record::{Held, ReceiveEpoch, UnifiedHeader};
+use dtls::stats::ReceiveStats;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use vocabulary::{Decode, Encode, Reader, Writer};
+
+/// How an altered copy differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// It ends before this byte.
+    Cut(usize),
+    /// This byte is XORed with that.
+    Flip(usize, u8),
+}
+
+/// The lowest and the highest bit, all bits, and the two that make neighbours
+/// of content and handshake types.
+const FLIPS: [u8; 5] = [0x01, 0x80, 0xff, 0x02, 0x1c];
+
+impl Change {
+    /// Every cut and every flip of a message of `len` bytes.
+    fn all(len: usize) -> impl Iterator<Item = Self> {
+        (0..len).flat_map(|at| {
+            core::iter::once(Self::Cut(at)).chain(FLIPS.map(|flip| Self::Flip(at, flip)))
+        })
+    }
+
+    fn apply(self, bytes: &[u8]) -> Vec<u8> {
+        let mut copy = bytes.to_vec();
+        match self {
+            Self::Cut(at) => copy.truncate(at),
+            Self::Flip(at, flip) => copy[at] ^= flip,
+        }
+        copy
+    }
+}
+
+/// What a campaign found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Altered messages tried.
+    pub cases: usize,
+    /// Those that made an engine panic.
+    pub panics: usize,
+    /// Those after which something was delivered that was never sent, or twice.
+    pub deliveries: usize,
+    /// The most payload bytes an end ever held.
+    pub most_held: usize,
+    /// The most associations a server ever had with one client.
+    pub most_open: usize,
+    /// Datagrams, or messages behind decryption, that were altered.
+    pub messages: usize,
+    /// The first failures, to be looked at.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    /// Adds another setup's.
+    pub fn add(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.panics += other.panics;
+        self.deliveries += other.deliveries;
+        self.most_held = self.most_held.max(other.most_held);
+        self.most_open = self.most_open.max(other.most_open);
+        self.messages += other.messages;
+        self.failures.extend(other.failures);
+        self.failures.truncate(20);
+    }
+
+    fn case(&mut self, name: impl Fn() -> String, run: impl FnOnce() -> (bool, usize, usize)) {
+        self.cases += 1;
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok((sound, held, open)) => {
+                self.most_held = self.most_held.max(held);
+                self.most_open = self.most_open.max(open);
+                if sound {
+                    return;
+                }
+                self.deliveries += 1;
+            }
+            Err(_) => self.panics += 1,
+        }
+        if self.failures.len() < 20 {
+            self.failures.push(name());
+        }
+    }
+}
+
+fn payload(direction: Direction, index: u32) -> Vec<u8> {
+    format!("{direction:?} {index}").into_bytes()
+}
+
+/// Records before a receiver reports loss, and a few more.
+const ENOUGH_FOR_A_REPORT: u32 = 70;
+
+/// A whole life: handshake, data both ways, silence, new keys, a loss report, the end.
+fn conversation(world: &mut World<'_>) {
+    world.connect();
+    let mut next = 0;
+    let mut exchange = |world: &mut World<'_>, count: u32| {
+        for _ in 0..count {
+            for direction in Direction::BOTH {
+                world.send(direction, &payload(direction, next));
+            }
+            next += 1;
+        }
+        world.run_for(Duration::from_millis(500));
+    };
+    exchange(world, 3);
+    let now = world.now;
+    world.client.update_keys(now);
+    exchange(world, 1);
+    for _ in 0..ENOUGH_FOR_A_REPORT / 10 {
+        exchange(world, 10);
+    }
+    let now = world.now;
+    world.client.close(now);
+    world.run_for(Duration::from_secs(2));
+}
+
+/// Whether everything told was sent, and nothing twice.
+fn is_sound(world: &World<'_>) -> bool {
+    Direction::BOTH.into_iter().all(|direction| {
+        let sent: BTreeSet<_> =
+            (0..ENOUGH_FOR_A_REPORT + 10).map(|index| payload(direction, index)).collect();
+        let told = &world.told(direction).data;
+        let once: BTreeSet<_> = told.iter().collect();
+        once.len() == told.len() && told.iter().all(|data| sent.contains(data))
+    })
+}
+
+/// The datagrams worth altering: all at the beginning and at the end, and in the
+/// bulk between them those as long as a loss report.
+fn interesting(world: &World<'_>) -> Vec<(usize, usize)> {
+    let total = world.log.len();
+    let lengths = world.log.iter().map(|(_, datagram)| datagram.len()).enumerate();
+    lengths
+        .filter(|(index, len)| *index < 30 || index + 6 > total || *len == REPORT_DATAGRAM)
+        .collect()
+}
+
+/// Flags, 16-bit number, type, loss, full tag.
+const REPORT_DATAGRAM: usize = 1 + 2 + 1 + 2 + 16;
+
+/// Alters one datagram at a time, every `stride`th way of it.
+pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
+    let mut report = Report::default();
+    let mut genuine = World::new(setup, seed);
+    conversation(&mut genuine);
+    assert!(genuine.server_told.connected && is_sound(&genuine), "the conversation works");
+    assert_eq!(genuine.server_told.data.len(), genuine.client_told.data.len());
+    let mut skip = 0usize;
+    for (target, len) in interesting(&genuine) {
+        report.messages += 1;
+        for change in Change::all(len) {
+            skip += 1;
+            if !skip.is_multiple_of(stride) {
+                continue;
+            }
+            let run = || {
+                let mut world = World::new(setup, seed).with_rule(|_, index, datagram| {
+                    let altered = index == target && datagram.len() == len;
+                    vec![if altered { change.apply(datagram) } else { datagram.to_vec() }]
+                });
+                conversation(&mut world);
+                (is_sound(&world), world.most_held, world.most_open)
+            };
+            report.case(|| format!("{setup:?}: datagram {target}, {change:?}"), run);
+        }
+    }
+    report
+}
+
+/// Where an engine stands when an impostor with the right keys speaks to it.
+#[derive(Clone, Copy, Debug)]
+struct Stage {
+    direction: Direction,
+    epoch: u64,
+}
+
+const STAGES: [Stage; 4] = [
+    Stage { direction: Direction::ToClient, epoch: HANDSHAKE_EPOCH },
+    Stage { direction: Direction::ToServer, epoch: HANDSHAKE_EPOCH },
+    Stage { direction: Direction::ToClient, epoch: APPLICATION_EPOCH },
+    Stage { direction: Direction::ToServer, epoch: APPLICATION_EPOCH },
+];
+
+impl Stage {
+    /// A world whose receiver has the stage's keys and has seen no record under them.
+    fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
+        let mut world = World::new(setup, seed).with_rule(move |direction, _, datagram| {
+            let protected = &datagram[clear_len(datagram)..];
+            let bits = protected.first().map_or(0, |byte| u64::from(byte & 3));
+            let held_back = !protected.is_empty()
+                && direction == self.direction
+                && (self.epoch == HANDSHAKE_EPOCH || bits == APPLICATION_EPOCH & 3);
+            let len = if held_back { datagram.len() - protected.len() } else { datagram.len() };
+            if len == 0 { vec![] } else { vec![datagram[..len].to_vec()] }
+        });
+        world.run_for(Duration::from_millis(40));
+        world
+    }
+
+    /// Genuine contents of records in this stage, from a conversation and from the RFC.
+    fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
+        let mut world = World::new(setup, seed);
+        world.connect();
+        let mut contents = opened(setup, &world, self);
+        // The number of the sender's first message after its Finished.
+        let retried = u16::from(world.server.stats().retries > 0);
+        let next = match self.direction {
+            Direction::ToServer => 2 + retried,
+            Direction::ToClient => 3 + retried,
+        };
+        // Lifetime, age, nonce, ticket, no extensions (RFC 8446, section 4.6.1).
+        let ticket = [0, 0, 1, 0, 1, 2, 3, 4, 1, 7, 0, 4, 9, 9, 9, 9, 0, 0];
+        for (kind, body) in [
+            (HandshakeType::KEY_UPDATE, &[1][..]),
+            (HandshakeType::NEW_SESSION_TICKET, &ticket),
+            (HandshakeType::FINISHED, &[3; 32]),
+        ] {
+            let length = body.len() as u32;
+            let fragment = Fragment { kind, length, sequence: next, offset: 0, body };
+            contents.push((ContentType::HANDSHAKE, written(|w| fragment.write(w))));
+        }
+        let records = [0, 1].map(|number| RecordNumber { epoch: HANDSHAKE_EPOCH, number });
+        contents.push((ContentType::ACK, written(|w| ack::write(&records, w))));
+        for alert in [AlertDescription::CLOSE_NOTIFY, AlertDescription::DECRYPT_ERROR] {
+            contents.push((ContentType::ALERT, written(|w| Alert(alert).write(w))));
+        }
+        contents.push((ContentType::LOSS_REPORT, vec![0, 9]));
+        let mut closing = vec![1, 1];
+        closing.extend([0x77; 16]);
+        contents.push((ContentType::AGGREGATE_TAG, closing));
+        contents
+    }
+}
+
+fn written(
+    write: impl FnOnce(&mut Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
+) -> Vec<u8> {
+    let mut buf = [0; 256];
+    let mut w = Writer::new(&mut buf);
+    write(&mut w).expect("it is short");
+    w.finish().to_vec()
+}
+
+/// The contents of the stage's records in a log, opened with the logged keys.
+fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, Vec<u8>)> {
+    let Some(secret) = world.secrets.traffic(stage.direction, stage.epoch) else {
+        return Vec::new();
+    };
+    let mut epoch =
+        ReceiveEpoch::new(stage.epoch, suite(setup), scheme(setup, stage.epoch), &secret);
+    let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+    let mut contents = Vec::new();
+    let sent = world.log.iter().filter(|(direction, _)| *direction == stage.direction);
+    for (_, datagram) in sent {
+        let mut rest = datagram[clear_len(datagram)..].to_vec();
+        while let Ok(header) = UnifiedHeader::read(&mut Reader::new(&rest)) {
+            let len =
+                header.length.map_or(rest.len(), |len| header.header_len() + usize::from(len));
+            let mut record: Vec<u8> = rest.drain(..len).collect();
+            if u64::from(header.epoch_bits) != stage.epoch & 3 {
+                continue;
+            }
+            if let Some(inner) = epoch.open(header, &mut record, &mut held, &mut stats) {
+                contents.push((inner.kind, inner.content.to_vec()));
+            }
+        }
+    }
+    contents
+}
+
+/// Checks that what an impostor seals is believed, and that a conversation
+/// has every type of message that this setup can have.
+///
+/// # Panics
+/// If not: then the campaign would find nothing.
+pub fn check_impostor(setup: &Setup, seed: u64) {
+    for stage in STAGES {
+        let mut world = stage.reach(setup, seed);
+        let mut impostor = Impostor::new(setup, &world.secrets, stage.direction, stage.epoch)
+            .expect("the stage has keys");
+        assert_eq!(world.told(stage.direction).connected, stage.epoch == APPLICATION_EPOCH);
+        if stage.epoch == HANDSHAKE_EPOCH {
+            let mut genuine = World::new(setup, seed);
+            genuine.connect();
+            for (kind, content) in opened(setup, &genuine, stage) {
+                let datagram = impostor.seal(kind, &content);
+                world.deliver(stage.direction, &datagram);
+            }
+            world.drain();
+            assert!(world.told(stage.direction).connected, "{setup:?} {stage:?}");
+        } else {
+            for _ in 0..16 {
+                let datagram = impostor.seal(ContentType::APPLICATION_DATA, b"believe me");
+                world.deliver(stage.direction, &datagram);
+            }
+            world.drain();
+            assert_eq!(world.told(stage.direction).data.len(), 16, "{setup:?} {stage:?}");
+        }
+    }
+    let mut world = World::new(setup, seed);
+    conversation(&mut world);
+    let met: BTreeSet<_> = STAGES
+        .into_iter()
+        .flat_map(|stage| opened(setup, &world, stage))
+        .map(|(kind, content)| (kind, content.first().copied().unwrap_or(0)))
+        .collect();
+    let handshake =
+        [HandshakeType::ENCRYPTED_EXTENSIONS, HandshakeType::FINISHED, HandshakeType::KEY_UPDATE];
+    for kind in handshake {
+        assert!(met.contains(&(ContentType::HANDSHAKE, kind.0)), "{setup:?} lacks {kind}");
+    }
+    let has = |kind| met.iter().any(|(met, _)| *met == kind);
+    assert!(has(ContentType::ACK), "{setup:?}");
+    assert_eq!(has(ContentType::LOSS_REPORT), setup.scheme.aggregates(), "{setup:?}");
+}
+
+/// Seals altered contents with the genuine keys.
+pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
+    let mut report = Report::default();
+    let mut skip = 0usize;
+    for stage in STAGES {
+        let contents = stage.contents(setup, seed);
+        report.messages += contents.len();
+        let mut cases: Vec<_> = contents
+            .iter()
+            .flat_map(|(kind, content)| {
+                let changes = Change::all(content.len());
+                changes.map(|change| (*kind, change.apply(content)))
+            })
+            .collect();
+        // Every content type with nothing, a byte, and a length that promises too much.
+        let data = ContentType::APPLICATION_DATA;
+        for kind in (0..=255).map(ContentType).filter(|kind| *kind != data) {
+            cases.extend([&[][..], &[0], &[0xff; 40]].map(|content| (kind, content.to_vec())));
+        }
+        for (kind, content) in cases {
+            skip += 1;
+            if !skip.is_multiple_of(stride) {
+                continue;
+            }
+            let run = || {
+                let mut world = stage.reach(setup, seed);
+                let mut impostor =
+                    Impostor::new(setup, &world.secrets, stage.direction, stage.epoch)
+                        .expect("the stage has keys");
+                let mut datagram = impostor.seal(kind, &content);
+                // Alone, then again, then behind a junk record in one datagram.
+                world.deliver(stage.direction, &datagram);
+                world.deliver(stage.direction, &datagram);
+                datagram = impostor.seal(kind, &content);
+                world.deliver(stage.direction, &datagram);
+                world.run_for(Duration::from_secs(1));
+                let told = Direction::BOTH.into_iter().map(|way| world.told(way).data.len());
+                (told.sum::<usize>() == 0, world.most_held, world.most_open)
+            };
+            report.case(|| format!("{setup:?}: {stage:?}, {kind} {content:02x?}"), run);
+        }
+    }
+    report
+}
+
+/// Both campaigns over every setup.
+pub fn run(seed: u64, stride: usize) -> Report {
+    let mut report = Report::default();
+    for setup in Setup::all() {
+        report.add(on_the_wire(&setup, seed, stride));
+        report.add(behind_decryption(&setup, seed, stride));
+    }
+    report
+}

@@ -1,0 +1,20 @@
+//! The paper's AES-GCM aggregation in the whole engine: whoever flips the same
+//! bits in two records of an aggregate is believed.
+
+use crate::forgery::Attack;
+use crate::world::Setup;
+use dtls::Scheme;
+use dtls::crypto::Provider;
+use dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
+use dtls::crypto::rustcrypto::PROVIDER;
+
+/// A provider that no configuration offers.
+static ALONE: Provider = Provider { suites: &[&AES_128_GCM_AGGREGATED], ..PROVIDER };
+
+/// The attacks that cancel in a sum of GHASHes.
+pub const ATTACKS: [Attack; 1] = [Attack::FlipTwo];
+
+/// Two ends that agree on it.
+pub fn setup() -> Setup {
+    Setup { provider: &ALONE, ..Setup::new(AES_128_GCM_AGGREGATED.id, Scheme::Plain) }
+}

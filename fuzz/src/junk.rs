@@ -1,0 +1,222 @@
+//! Datagrams from nobody: random ones, altered ones and replayed ones.
+
+use crate::mutate;
+use crate::world::{Direction, Setup, World, clear_len, client_address};
+use dtls::codepoints::AlertDescription;
+use dtls::crypto::CipherSuiteId;
+use dtls::record::UnifiedHeader;
+use dtls::{CloseReason, CookiePolicy};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use vocabulary::{Engine, Random};
+
+/// Where the two ends stand when the junk comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has arrived yet.
+    Fresh,
+    /// The client has the ServerHello and no more.
+    HalfAClient,
+    /// The server waits for the client's Finished.
+    HalfAServer,
+    /// Both ends are connected and have exchanged data.
+    Established,
+}
+
+const STAGES: [Stage; 6] = [
+    Stage::Fresh,
+    Stage::HalfAClient,
+    Stage::HalfAServer,
+    Stage::Established,
+    Stage::Established,
+    Stage::Established,
+];
+
+/// Junk that one pair of ends receives.
+const PER_ROUND: usize = 500;
+/// Records each way before and after the junk: whole aggregates of any size.
+const RECORDS: u32 = 32;
+
+/// What the junk did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Datagrams delivered.
+    pub datagrams: usize,
+    /// Rounds in which an engine panicked.
+    pub panics: usize,
+    /// Payloads delivered that nobody sent, or twice.
+    pub deliveries: usize,
+    /// Established associations that carried no data afterwards.
+    pub killed: usize,
+    /// The most payload bytes an end ever held.
+    pub most_held: usize,
+    /// The most associations of a server at once.
+    pub most_open: usize,
+    /// The first failures, to be looked at.
+    pub failures: Vec<String>,
+}
+
+impl Stage {
+    fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
+        let mut world = World::new(setup, seed);
+        let protected = |datagram: &[u8]| UnifiedHeader::begins_with(datagram[0]);
+        match self {
+            Self::Fresh => {
+                world.rule = Box::new(|_, _, _| vec![]);
+                world.drain();
+            }
+            Self::HalfAClient => {
+                world.rule = Box::new(|direction, _, datagram| {
+                    // Of the server's flight only the record in clear.
+                    let len = match direction {
+                        Direction::ToClient => clear_len(datagram),
+                        Direction::ToServer => datagram.len(),
+                    };
+                    if len == 0 { vec![] } else { vec![datagram[..len].to_vec()] }
+                });
+                world.run_for(Duration::from_millis(40));
+            }
+            Self::HalfAServer => {
+                world.rule = Box::new(move |direction, _, datagram| {
+                    let lost = direction == Direction::ToServer && protected(datagram);
+                    if lost { vec![] } else { vec![datagram.to_vec()] }
+                });
+                world.run_for(Duration::from_millis(40));
+            }
+            Self::Established => {
+                world.connect();
+                exchange(&mut world, 0);
+            }
+        }
+        world
+    }
+}
+
+fn exchange(world: &mut World<'_>, from: u32) {
+    for index in from..from + RECORDS {
+        for direction in Direction::BOTH {
+            let mut payload = index.to_be_bytes().to_vec();
+            payload.resize(if index.is_multiple_of(3) { 1000 } else { 4 }, 0);
+            world.send(direction, &payload);
+        }
+        world.run_for(Duration::from_millis(1));
+    }
+    world.run_for(Duration::from_secs(1));
+}
+
+/// CCM_8's keys end after 2^7 forgeries (RFC 9147, section 4.5.3).
+fn ends_by_limit(setup: &Setup, world: &World<'_>) -> bool {
+    setup.suite == CipherSuiteId::AES_128_CCM_8_SHA256
+        && Direction::BOTH.into_iter().any(|way| {
+            matches!(
+                world.told(way).closed,
+                Some(
+                    CloseReason::Fault(_)
+                        | CloseReason::PeerAlert(AlertDescription::BAD_RECORD_MAC)
+                )
+            )
+        })
+}
+
+/// A genuine datagram whose masked record number is moved a little: the mask
+/// stays, so that the number lands where the attacker wants it.
+fn aimed(rng: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let newest = corpus.len() - 1 - rng.below(corpus.len().min(40) as u64) as usize;
+    let mut datagram = corpus[newest].clone();
+    let low = if datagram[0] & 8 != 0 { 2 } else { 1 };
+    if let Some(byte) = datagram.get_mut(low) {
+        *byte ^= rng.below(128) as u8;
+    }
+    // Behind the sample of the mask.
+    if let Some(byte) = datagram.get_mut(low + 17) {
+        *byte ^= rng.below(256) as u8;
+    }
+    datagram
+}
+
+fn stranger(rng: &mut Random) -> SocketAddr {
+    let [a, b] = rng.array();
+    ([198, 51, 100, a], 1024 + u16::from(b)).into()
+}
+
+/// One pair of ends at one stage, and its junk.
+fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
+    let mut rng = Random::insecure(seed);
+    let mut world = stage.reach(setup, seed);
+    let other = Stage::Established.reach(setup, seed ^ 1);
+    // Its own newest datagrams come last.
+    let corpus: Vec<_> =
+        other.log.iter().chain(&world.log).map(|(_, datagram)| datagram.clone()).collect();
+    let before = Direction::BOTH.map(|way| world.told(way).data.len());
+    world.rule = Box::new(|_, _, _| vec![]);
+
+    for _ in 0..PER_ROUND {
+        let mut datagram = match rng.below(8) {
+            0..3 => mutate::noise(&mut rng),
+            // As it was: a replay, or another association's.
+            3 => corpus[rng.below(corpus.len() as u64) as usize].clone(),
+            4 => aimed(&mut rng, &corpus),
+            _ => mutate::altered(&mut rng, &corpus),
+        };
+        match rng.below(5) {
+            0 | 1 => world.deliver(Direction::ToClient, &datagram),
+            2 | 3 => world.deliver(Direction::ToServer, &datagram),
+            _ => {
+                let from = stranger(&mut rng);
+                assert_ne!(from, client_address());
+                world.server.handle_datagram(world.now, from, &mut datagram);
+            }
+        }
+        report.datagrams += 1;
+        if rng.below(4) == 0 {
+            world.run_for(Duration::from_millis(rng.below(20)));
+        } else {
+            world.drain();
+        }
+    }
+
+    let after = Direction::BOTH.map(|way| world.told(way).data.len());
+    let delivered = after[0] + after[1] - before[0] - before[1];
+    report.deliveries += delivered;
+    report.most_held = report.most_held.max(world.most_held);
+    report.most_open = report.most_open.max(world.most_open);
+    let mut killed = false;
+    if stage == Stage::Established {
+        world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
+        exchange(&mut world, RECORDS);
+        let dead = |way| world.told(way).data.len() == before[0];
+        killed = Direction::BOTH.into_iter().any(dead) && !ends_by_limit(setup, &world);
+        report.killed += usize::from(killed);
+    }
+    if (delivered > 0 || killed) && report.failures.len() < 20 {
+        let closed = Direction::BOTH.map(|way| world.told(way).closed);
+        report
+            .failures
+            .push(format!("{setup:?} {stage:?} seed {seed}: {delivered} delivered, {closed:?}"));
+    }
+}
+
+/// At least `datagrams` of junk against every setup at every stage in turn.
+pub fn run(seed: u64, datagrams: usize) -> Report {
+    let mut setups = Setup::all();
+    setups.iter_mut().for_each(|setup| setup.cookies = CookiePolicy::Always);
+    let mut report = Report::default();
+    let turns = (0..).map(|turn: u64| {
+        let setup = setups[turn as usize % setups.len()];
+        (turn, setup, STAGES[turn as usize / setups.len() % STAGES.len()])
+    });
+    for (turn, setup, stage) in turns {
+        if report.datagrams >= datagrams {
+            break;
+        }
+        // Pairs of seeds: the lower bit is the other association's.
+        let seed = seed.wrapping_mul(1 << 32).wrapping_add(turn * 2);
+        let attempt = AssertUnwindSafe(|| round(&setup, stage, seed, &mut report));
+        if catch_unwind(attempt).is_err() {
+            report.panics += 1;
+            report.failures.push(format!("{setup:?} {stage:?} seed {seed}: panic"));
+        }
+    }
+    report
+}

@@ -1,0 +1,336 @@
+//! One client, one server and a network of one millisecond whose rule an
+//! attacker chooses.
+
+use crate::secrets::Secrets;
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, Provider};
+use dtls::record::PlaintextHeader;
+use dtls::{
+    AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event,
+    Handle, Psk, Scheme, ServerConfig, Settings,
+};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use vocabulary::{Decode, Engine, Instant, Output, Random, Reader};
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client.
+    ToServer,
+    /// From the server.
+    ToClient,
+}
+
+impl Direction {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::ToServer, Self::ToClient];
+}
+
+/// What two ends are set up with.
+#[derive(Clone, Copy)]
+pub struct Setup {
+    /// Who computes the cryptography.
+    pub provider: &'static Provider,
+    /// The only cipher suite.
+    pub suite: CipherSuiteId,
+    /// The aggregation scheme of both directions.
+    pub scheme: Scheme,
+    /// The only way to use the PSK.
+    pub mode: PskKeyExchangeMode,
+    /// Whether there is a HelloRetryRequest.
+    pub cookies: CookiePolicy,
+}
+
+impl core::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?} {} {:?} {:?}", self.suite, self.scheme, self.mode, self.cookies)
+    }
+}
+
+impl Setup {
+    /// `suite` with `scheme`, a PSK alone and a cookie.
+    pub const fn new(suite: CipherSuiteId, scheme: Scheme) -> Self {
+        Self {
+            provider: &dtls::crypto::rustcrypto::PROVIDER,
+            suite,
+            scheme,
+            mode: PskKeyExchangeMode::PSK_KE,
+            cookies: CookiePolicy::Always,
+        }
+    }
+
+    /// Every suite with plain tags, those that can with aggregated ones, and a key exchange.
+    pub fn all() -> Vec<Self> {
+        let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
+        let plain = crate::fleet::SUITES.into_iter().map(|suite| Self::new(suite, Scheme::Plain));
+        let aggregated = prf
+            .into_iter()
+            .zip([2, 8])
+            .filter_map(|(suite, n)| Some(Self::new(suite, Scheme::agg(n)?)));
+        let exchange = Self {
+            mode: PskKeyExchangeMode::PSK_DHE_KE,
+            cookies: CookiePolicy::WhenRetrying,
+            ..Self::new(CipherSuiteId::AES_128_GCM_SHA256, Scheme::Plain)
+        };
+        plain.chain(aggregated).chain([exchange]).collect()
+    }
+
+    fn apply(&self, settings: &mut Settings, secrets: &Secrets) {
+        settings.provider = self.provider;
+        settings.suites = vec![self.suite];
+        settings.psk_modes = vec![self.mode];
+        if self.scheme.aggregates() {
+            settings.aggregation = AggregationPolicy::both(self.scheme);
+        }
+        settings.key_log = Some(secrets.log());
+    }
+
+    fn client(&self, secrets: &Secrets) -> ClientConfig {
+        let mut config = defaults().0.clone();
+        self.apply(&mut config.settings, secrets);
+        config
+    }
+
+    fn server(&self, secrets: &Secrets) -> ServerConfig {
+        let mut config = defaults().1.clone();
+        config.cookies = self.cookies;
+        self.apply(&mut config.settings, secrets);
+        config
+    }
+}
+
+fn psk() -> Psk {
+    Psk::external(b"target", &[0x2b; 32]).expect("identity and key have legal lengths")
+}
+
+/// Both configurations, made once: the provider proves itself each time.
+pub(crate) fn defaults() -> &'static (ClientConfig, ServerConfig) {
+    static DEFAULTS: OnceLock<(ClientConfig, ServerConfig)> = OnceLock::new();
+    DEFAULTS.get_or_init(|| {
+        let client = ClientConfig::new(psk()).expect("the provider works");
+        (client, ServerConfig::new(Arc::new(psk())).expect("the provider works"))
+    })
+}
+
+/// The client's address.
+pub fn client_address() -> SocketAddr {
+    ([192, 0, 2, 1], 40_000).into()
+}
+
+/// The server's address.
+pub fn server_address() -> SocketAddr {
+    ([192, 0, 2, 2], 5684).into()
+}
+
+/// Length of a datagram's records in clear.
+pub fn clear_len(datagram: &[u8]) -> usize {
+    let mut r = Reader::new(datagram);
+    let mut len = 0;
+    while let Ok(header) = PlaintextHeader::read(&mut r) {
+        if r.take(header.length.into()).is_err() {
+            break;
+        }
+        len = datagram.len() - r.rest().len();
+    }
+    len
+}
+
+/// Decides which datagrams arrive in place of one; its index counts both directions.
+pub type Rule<'a> = Box<dyn FnMut(Direction, usize, &[u8]) -> Vec<Vec<u8>> + 'a>;
+
+/// What one end has told its application.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Payloads.
+    pub data: Vec<Vec<u8>>,
+    /// Whether the handshake was complete at some time.
+    pub connected: bool,
+    /// How it ended.
+    pub closed: Option<CloseReason>,
+}
+
+/// Two engines and what happened to them.
+pub struct World<'a> {
+    /// Virtual time.
+    pub now: Instant,
+    /// The client.
+    pub client: Connection,
+    /// The server.
+    pub server: Endpoint,
+    /// The newest association of the server.
+    pub handle: Option<Handle>,
+    /// The network.
+    pub rule: Rule<'a>,
+    /// Everything that was sent, before the rule.
+    pub log: Vec<(Direction, Vec<u8>)>,
+    /// What the client told.
+    pub client_told: Told,
+    /// What the server told.
+    pub server_told: Told,
+    /// Traffic secrets.
+    pub secrets: Secrets,
+    /// The most payload bytes held at once by either end.
+    pub most_held: usize,
+    /// The most associations of the server at once.
+    pub most_open: usize,
+    in_flight: VecDeque<(Instant, Direction, Vec<u8>)>,
+}
+
+const LATENCY: Duration = Duration::from_millis(1);
+
+impl<'a> World<'a> {
+    /// Two ends that have not spoken yet; everything follows from `seed`.
+    pub fn new(setup: &Setup, seed: u64) -> Self {
+        let now = Instant::from_micros(1_000_000);
+        let mut rng = Random::insecure(seed);
+        let secrets = Secrets::default();
+        let (client, server) = (setup.client(&secrets), setup.server(&secrets));
+        Self {
+            now,
+            client: Connection::client(Arc::new(client), server_address(), now, rng.fork())
+                .expect("the configuration is sound"),
+            server: Endpoint::server(Arc::new(server), rng.fork())
+                .expect("the configuration is sound"),
+            handle: None,
+            rule: Box::new(|_, _, datagram| vec![datagram.to_vec()]),
+            log: Vec::new(),
+            client_told: Told::default(),
+            server_told: Told::default(),
+            secrets,
+            most_held: 0,
+            most_open: 0,
+            in_flight: VecDeque::new(),
+        }
+    }
+
+    /// Chooses the network's rule.
+    #[must_use]
+    pub fn with_rule(
+        mut self,
+        rule: impl FnMut(Direction, usize, &[u8]) -> Vec<Vec<u8>> + 'a,
+    ) -> Self {
+        self.rule = Box::new(rule);
+        self
+    }
+
+    fn transmit(&mut self, direction: Direction, datagram: Vec<u8>) {
+        for copy in (self.rule)(direction, self.log.len(), &datagram) {
+            self.in_flight.push_back((self.now + LATENCY, direction, copy));
+        }
+        self.log.push((direction, datagram));
+    }
+
+    /// Hands an end a datagram as if the other had sent it.
+    pub fn deliver(&mut self, direction: Direction, datagram: &[u8]) {
+        let mut datagram = datagram.to_vec();
+        match direction {
+            Direction::ToServer => {
+                self.server.handle_datagram(self.now, client_address(), &mut datagram);
+            }
+            Direction::ToClient => {
+                self.client.handle_datagram(self.now, server_address(), &mut datagram);
+            }
+        }
+    }
+
+    /// Takes everything both ends have to say; the next time either wants to be woken.
+    pub fn drain(&mut self) -> Option<Instant> {
+        let held = self.client.buffered_bytes().max(self.server.buffered_bytes());
+        self.most_held = self.most_held.max(held);
+        self.most_open = self.most_open.max(self.server.open_connections());
+        let mut buf = [0; 2048];
+        let client = loop {
+            let datagram = match self.client.poll_output(&mut buf) {
+                Output::Datagram { payload, .. } => payload.to_vec(),
+                Output::Event(event) => {
+                    tell(&mut self.client_told, &event);
+                    continue;
+                }
+                Output::WakeAt(at) => break Some(at),
+                Output::Idle => break None,
+            };
+            self.transmit(Direction::ToServer, datagram);
+        };
+        let server = loop {
+            let datagram = match self.server.poll_output(&mut buf) {
+                Output::Datagram { to, payload } if to == client_address() => payload.to_vec(),
+                // Answers to addresses an attacker invented.
+                Output::Datagram { .. } => continue,
+                Output::Event(told) => {
+                    if matches!(told.event, Event::Connected(_)) {
+                        self.handle = Some(told.handle);
+                    }
+                    tell(&mut self.server_told, &told.event);
+                    continue;
+                }
+                Output::WakeAt(at) => break Some(at),
+                Output::Idle => break None,
+            };
+            self.transmit(Direction::ToClient, datagram);
+        };
+        client.into_iter().chain(server).min()
+    }
+
+    /// Lets virtual time pass.
+    ///
+    /// # Panics
+    /// When the engines never come to rest.
+    pub fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        for steps in 0.. {
+            assert!(steps < 100_000, "no end at {:?}", self.now);
+            let wake = self.drain();
+            let arrival = self.in_flight.front().map(|(at, ..)| *at);
+            let Some(next) = wake.into_iter().chain(arrival).min().filter(|at| *at <= until) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            if arrival.is_some_and(|at| at <= self.now) {
+                if let Some((_, direction, datagram)) = self.in_flight.pop_front() {
+                    self.deliver(direction, &datagram);
+                }
+            } else {
+                self.client.handle_timeout(self.now);
+                self.server.handle_timeout(self.now);
+            }
+        }
+        self.now = until;
+    }
+
+    /// Lets a second pass, which is enough for a handshake on a fair network.
+    pub fn connect(&mut self) -> &mut Self {
+        self.run_for(Duration::from_secs(1));
+        self
+    }
+
+    /// Sends a payload; what cannot be sent any more is dropped.
+    pub fn send(&mut self, direction: Direction, payload: &[u8]) {
+        // An attack may have ended the association.
+        let _ = match (direction, self.handle) {
+            (Direction::ToServer, _) => self.client.send(self.now, payload).is_ok(),
+            (Direction::ToClient, Some(handle)) => {
+                self.server.send(handle, self.now, payload).is_ok()
+            }
+            (Direction::ToClient, None) => false,
+        };
+    }
+
+    /// What the receiver of `direction` told.
+    pub fn told(&self, direction: Direction) -> &Told {
+        match direction {
+            Direction::ToServer => &self.server_told,
+            Direction::ToClient => &self.client_told,
+        }
+    }
+}
+
+fn tell(told: &mut Told, event: &Event<'_>) {
+    match event {
+        Event::Connected(_) => told.connected = true,
+        Event::Data(data) => told.data.push(data.to_vec()),
+        Event::Closed(reason) => told.closed = Some(*reason),
+    }
+}

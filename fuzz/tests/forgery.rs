@@ -1,0 +1,30 @@
+//! A short run of the attacks on aggregated tags.
+
+use dtls::Scheme;
+use dtls::crypto::CipherSuiteId;
+use fuzz::forgery::{self, ATTACKS};
+use fuzz::world::Setup;
+
+fn forged(suite: CipherSuiteId, seed: u64) {
+    let report = forgery::run(&Setup::new(suite, Scheme::Plain), &ATTACKS, seed, 5_000);
+    assert_eq!(report.forged, 0, "{report:#?}");
+    assert!(report.delivered * 2 > report.sent, "genuine records still arrive: {report:?}");
+}
+
+#[test]
+fn no_attack_forges_lightmac() {
+    forged(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, 1);
+}
+
+#[test]
+fn no_attack_forges_ccm() {
+    forged(CipherSuiteId::AES_128_CCM_SHA256, 2);
+}
+
+/// The same harness, and the same attack, against what must not be aggregated.
+#[cfg(feature = "dangerous-gcm-aggregation")]
+#[test]
+fn gcm_is_forged_every_time() {
+    let report = forgery::run(&fuzz::dangerous::setup(), &fuzz::dangerous::ATTACKS, 3, 300);
+    assert_eq!((report.attempts, report.forged), (300, 300));
+}

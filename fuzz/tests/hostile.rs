@@ -1,0 +1,29 @@
+//! Short runs of the campaigns of bad input, and that they would notice.
+
+use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use fuzz::world::Setup;
+use fuzz::{cuts, junk};
+
+#[test]
+fn altered_messages_neither_panic_nor_deliver() {
+    let report = cuts::run(2, 11);
+    assert!(report.cases > 10_000 && report.messages > 500, "{report:?}");
+    assert_eq!((report.panics, report.deliveries), (0, 0), "{report:#?}");
+    assert!(report.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES, "{report:?}");
+    assert_eq!(report.most_open, 1);
+}
+
+#[test]
+fn the_impostor_holds_the_right_keys_and_every_message_type_is_met() {
+    for setup in Setup::all() {
+        cuts::check_impostor(&setup, 3);
+    }
+}
+
+#[test]
+fn junk_neither_panics_nor_delivers_nor_kills() {
+    let report = junk::run(4, 100_000);
+    assert_eq!((report.panics, report.deliveries, report.killed), (0, 0, 0), "{report:#?}");
+    assert!(report.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES, "{report:?}");
+    assert_eq!(report.most_open, 1);
+}
