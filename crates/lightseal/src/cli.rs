@@ -3,7 +3,10 @@
 //! The flags of `proxy` and `impair` can also stand in a configuration file,
 //! under the same names; see [`crate::config`].
 
+use crate::offer::OfferArgs;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use dtls::Scheme;
 use net::{Impairments, Probability};
@@ -109,7 +112,8 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "BYTES", default_value = "1200")]
     pub(crate) max_datagram: Quantity<Bytes>,
     /// Most flows at a time; further ones are refused.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_flows: usize,
     /// Bytes of the record number in each record.
     #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
@@ -117,6 +121,8 @@ pub(crate) struct ProxyArgs {
     /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) offer: OfferArgs,
 }
 
 /// What `impair` does.
@@ -297,11 +303,21 @@ impl LineArgs {
     }
 }
 
-/// The part of clap's message that says what is wrong, without usage and hints.
+/// The part of clap's message that says what is wrong, without usage, and the name that may
+/// have been meant.
 pub(crate) fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command given; see --help".into();
+    }
     let text = error.to_string();
-    let first: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    first.join(" ").trim_start_matches("error: ").to_owned()
+    let mut lines = text.lines().map(str::trim);
+    let first: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let what = first.join(" ");
+    let what = what.trim_start_matches("error: ");
+    match lines.find_map(|line| line.strip_prefix("tip: a similar ")) {
+        Some(similar) => format!("{what}; a similar {similar}"),
+        None => what.to_owned(),
+    }
 }
 
 #[cfg(test)]

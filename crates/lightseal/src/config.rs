@@ -31,11 +31,11 @@ use toml::{Table, Value};
 ///
 /// # Errors
 ///
-/// If the file has something wrong. Wrong usage, and requests for help, print
-/// what clap has to say and end the program.
+/// If the usage is wrong, or the file has something wrong. Requests for help
+/// and for the version are answered, and end the program.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let mut args: Vec<OsString> = args.into_iter().collect();
-    let matches = Cli::command().get_matches_from(&args);
+    let matches = understand(&args)?;
     let path = subcommands(&matches);
     let leaf = path.last().map_or(&matches, |(_, leaf)| *leaf);
     let file = leaf.try_get_one::<std::path::PathBuf>("config").ok().flatten();
@@ -52,8 +52,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Fai
         }
         args.extend(flags);
     }
-    let matches = Cli::command().get_matches_from(args);
-    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+    Cli::from_arg_matches(&understand(&args)?).map_err(|error| Failure::new(one_line(&error)))
+}
+
+fn understand(args: &[OsString]) -> Result<ArgMatches, Failure> {
+    Cli::command().try_get_matches_from(args).map_err(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        Failure::new(one_line(&error))
+    })
 }
 
 /// The subcommands of a command line, outermost first.

@@ -4,7 +4,8 @@
 //! - [`proxy`]: carries an application's datagrams through DTLS;
 //! - [`impair`]: a bad network on demand;
 //! - [`demo`]: both together, with real messages;
-//! - [`keys`]: the file of pre-shared keys.
+//! - [`keys`]: the file of pre-shared keys;
+//! - [`offer`]: what is negotiated with other peers.
 //!
 //! Protocols live in the engines and sockets in `net`; what is here reads
 //! settings, connects the two, and tells people what happens.
@@ -19,6 +20,7 @@ mod impair;
 mod keys;
 mod logging;
 mod loud;
+mod offer;
 mod proxy;
 mod signals;
 mod statistics;

@@ -209,7 +209,9 @@ fn a_key_file_open_to_others_is_complained_about() {
     let taken = server.wait_for("carrying");
     let taken = taken.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
     let args = ["proxy", "server", "--listen", taken, "--connect", "127.0.0.1:9"];
-    fails(&[&args[..], &["--psk-file", &keys]].concat(), &["cannot listen on", taken, "in use"]);
+    let private = dir.file("private.psk", &format!("sensor:{KEY}\n"));
+    let args = [&args[..], &["--psk-file", &private]].concat();
+    fails(&args, &["cannot listen on", taken, "in use"]);
 }
 
 #[test]
@@ -359,4 +361,58 @@ fn a_thousand_flows_share_the_server_s_socket() {
         assert_eq!(json["inward"]["messages"], FLOWS, "{json}");
         assert_eq!(json["flows"]["refused"], 0, "{json}");
     }
+}
+
+#[test]
+fn what_other_peers_speak_can_be_asked_for_and_is_all_that_is_spoken() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let log = dir.path("keys.log");
+    let standard = "--cipher-suite tls_aes_128_ccm_8_sha256 --psk-mode psk_ke";
+    let standard: Vec<_> = standard.split(' ').collect();
+    let more = [&standard[..], &["--key-log", &log]].concat();
+    let (mut server, address) = start("server", &echo().to_string(), &keys, &more);
+    let settings = format!(
+        "[proxy.client]\nlisten = \"127.0.0.1:0\"\nconnect = \"{address}\"\n\
+         psk-file = \"{keys}\"\npsk-mode = \"psk_ke\"\nhandshake-timeout = \"9s\"\n\
+         cipher-suite = [\"TLS_AES_128_GCM_SHA256\", \"TLS_AES_128_CCM_8_SHA256\"]\n"
+    );
+    let file = dir.file("lightseal.toml", &settings);
+    let mut client = Running::start(&["proxy", "client", "-v", "--config", &file]);
+    let line = client.wait_for("carrying");
+    let local = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    echoes(&application(), local, b"hello");
+    client.wait_for("TLS_AES_128_CCM_8_SHA256, PSK_KE, tags off out, off in");
+    server.wait_for("TLS_AES_128_CCM_8_SHA256, PSK_KE, tags off out, off in");
+
+    let secrets = std::fs::read_to_string(&log).unwrap();
+    for label in ["CLIENT_HANDSHAKE", "SERVER_HANDSHAKE", "CLIENT", "SERVER"] {
+        let of_label = |line: &&str| {
+            let mut words = line.split(' ');
+            words.next().is_some_and(|word| word.starts_with(&format!("{label}_TRAFFIC_SECRET")))
+                && words.map(str::len).eq([64, 64])
+        };
+        assert_eq!(secrets.lines().filter(of_label).count(), 2, "two handshakes: {secrets}");
+    }
+    let mode = std::fs::metadata(&log).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+
+    // What nobody named, such as CCM_8, is not spoken.
+    let args = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
+    let args = [&args[..], &["--psk-file", &keys]].concat();
+    fails(&args, &["refused identity \"sensor\"", "HANDSHAKE_FAILURE"]);
+    let others = ["--psk-mode", "psk_dhe_ke", "--group", "p256"];
+    let args = [&args[..], &standard[..2], &others[..]].concat();
+    fails(&args, &["refused identity \"sensor\"", "HANDSHAKE_FAILURE"]);
+}
+
+#[test]
+fn the_key_log_comes_with_a_warning() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let args = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
+    let log = dir.path("keys.log");
+    let mut server =
+        Running::start(&[&args[..], &["--psk-file", &keys, "--key-log", &log]].concat());
+    server.wait_for("reads EVERYTHING");
 }

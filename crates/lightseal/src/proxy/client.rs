@@ -90,9 +90,10 @@ impl Host<Connection> for FlowHost {
             Event::Connected(negotiated) => {
                 self.heard_at = now;
                 tracing::debug!(
-                    "flow {}: {}, tags {} out, {} in",
+                    "flow {}: {}, {}, tags {} out, {} in",
                     self.application,
                     negotiated.suite_name,
+                    negotiated.psk_mode(),
                     negotiated.send,
                     negotiated.receive
                 );
@@ -161,7 +162,7 @@ impl ClientProxy {
     /// If no socket or randomness can be had.
     pub(crate) async fn check(&self, patience: Duration) -> io::Result<Result<(), CloseReason>> {
         let mut config = ClientConfig::clone(&self.current_config());
-        config.settings.handshake_deadline = patience;
+        config.settings.handshake_deadline = patience.min(config.settings.handshake_deadline);
         let socket = Self::outer_socket(self.options.server)?;
         let connection = self.connection(Arc::new(config))?;
         let driver = Driver::new(socket, self.clock, connection, Check::default());

@@ -1,5 +1,6 @@
 //! The proxies as commands that run until told to stop.
 
+use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
 use super::server::{self, ServerProxy};
 use crate::address;
@@ -24,9 +25,6 @@ const CHECK: Duration = Duration::from_secs(5);
 /// How often the key file is looked at.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
 
-/// The longest payload of UDP over IPv4.
-const MAX_UDP_PAYLOAD: usize = 65_507;
-
 /// How long goodbyes may take.
 const FAREWELL: Duration = Duration::from_millis(300);
 
@@ -38,9 +36,10 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// the statistics cannot be written.
 pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let keys = open_keys(&args.proxy)?;
+    let settings = settings(&args.proxy)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
-        Ok::<_, Failure>(Arc::new(ClientConfig { psk, settings: settings(&args.proxy)? }))
+        Ok::<_, Failure>(Arc::new(ClientConfig { psk, settings: settings.clone() }))
     };
     let config = configure()?;
     let server = address::resolve("connect", args.proxy.connect.as_deref())?;
@@ -198,13 +197,19 @@ fn settings(args: &ProxyArgs) -> Result<Settings, Failure> {
     let schemes = args.aggregate.clone().unwrap_or_default();
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
     settings.silence = args.silence.0;
-    let datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
-    settings.datagram_bytes = datagram_bytes.min(MAX_UDP_PAYLOAD);
+    settings.datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
+    if settings.datagram_bytes > ARRIVAL_BYTES {
+        return Err(Failure::new(format_args!("--max-datagram is at most {ARRIVAL_BYTES} bytes")));
+    }
+    if args.idle_timeout.0.is_zero() {
+        return Err(Failure::new("--idle-timeout must be longer than 0"));
+    }
     settings.record_numbers = match args.record_numbers {
         RecordNumberLength::Auto => RecordNumbers::Auto,
         RecordNumberLength::Short => RecordNumbers::Short,
         RecordNumberLength::Long => RecordNumbers::Long,
     };
+    args.offer.apply(&mut settings)?;
     settings.check().context("settings")?;
     Ok(settings)
 }

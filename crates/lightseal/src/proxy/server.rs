@@ -76,8 +76,9 @@ impl Host<Endpoint> for ServerHost {
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
                 tracing::debug!(
-                    "{peer}: identity {identity:?}, {}, tags {} out, {} in",
+                    "{peer}: identity {identity:?}, {}, {}, tags {} out, {} in",
                     negotiated.suite_name,
+                    negotiated.psk_mode(),
                     negotiated.send,
                     negotiated.receive
                 );

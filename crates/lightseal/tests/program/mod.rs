@@ -24,8 +24,9 @@ pub(crate) fn fails(args: &[&str], expected: &[&str]) {
     let output = lightseal(args).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
-    let lines: Vec<_> = errors.lines().filter(|line| line.starts_with("lightseal: ")).collect();
+    let lines: Vec<_> = errors.lines().collect();
     assert_eq!(lines.len(), 1, "{args:?}: {errors}");
+    assert!(lines[0].starts_with("lightseal: "), "{args:?}: {errors}");
     for part in expected {
         assert!(lines[0].contains(part), "{args:?}: {part:?} is not in {errors}");
     }

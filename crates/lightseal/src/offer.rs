@@ -1,0 +1,185 @@
+//! What a proxy offers and accepts in a handshake, as flags and settings.
+//!
+//! Two proxies agree by themselves. These are for other peers, which may speak
+//! only some of it, and for looking into what goes wrong with them.
+
+use crate::failure::{Context, Failure};
+use crate::units::Quantity;
+use clap::{Args, ValueEnum};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, NamedGroup};
+use dtls::{KeyLog, Settings};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Limits what is negotiated.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "For other DTLS 1.3 peers")]
+pub(crate) struct OfferArgs {
+    /// Cipher suites, best first [default: all but CCM_8].
+    #[arg(long, value_name = "SUITE", value_enum, value_delimiter = ',', ignore_case = true)]
+    cipher_suite: Vec<CipherSuite>,
+    /// Ways to use the key, best first; psk_ke is shorter and gives no forward secrecy
+    /// [default: psk_dhe_ke, psk_ke].
+    #[arg(long, value_name = "MODE", value_enum, value_delimiter = ',', ignore_case = true)]
+    psk_mode: Vec<PskMode>,
+    /// Key exchange groups, best first [default: x25519, p256].
+    #[arg(long, value_name = "GROUP", value_enum, value_delimiter = ',', ignore_case = true)]
+    group: Vec<Group>,
+    /// Give up a handshake that takes longer.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    handshake_timeout: Quantity<Duration>,
+    /// DANGER: append all traffic secrets to this file, in the format of SSLKEYLOGFILE.
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
+}
+
+/// Cipher suites by their registered names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum CipherSuite {
+    #[value(name = "TLS_AES_128_GCM_SHA256")]
+    Aes128Gcm,
+    #[value(name = "TLS_CHACHA20_POLY1305_SHA256")]
+    ChaCha20Poly1305,
+    #[value(name = "TLS_AES_128_CCM_SHA256")]
+    Aes128Ccm,
+    #[value(name = "TLS_AES_128_CCM_8_SHA256")]
+    Aes128Ccm8,
+    #[value(name = "AES_128_CTR_LIGHTMAC", alias = "AES_128_CTR_LIGHTMAC_SHA256")]
+    Aes128CtrLightMac,
+}
+
+/// Ways to use a PSK by their registered names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PskMode {
+    #[value(name = "psk_dhe_ke")]
+    PskDheKe,
+    #[value(name = "psk_ke")]
+    PskKe,
+}
+
+/// Key exchange groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Group {
+    X25519,
+    #[value(alias = "secp256r1")]
+    P256,
+}
+
+impl From<CipherSuite> for CipherSuiteId {
+    fn from(suite: CipherSuite) -> Self {
+        match suite {
+            CipherSuite::Aes128Gcm => Self::AES_128_GCM_SHA256,
+            CipherSuite::ChaCha20Poly1305 => Self::CHACHA20_POLY1305_SHA256,
+            CipherSuite::Aes128Ccm => Self::AES_128_CCM_SHA256,
+            CipherSuite::Aes128Ccm8 => Self::AES_128_CCM_8_SHA256,
+            CipherSuite::Aes128CtrLightMac => Self::AES_128_CTR_LIGHTMAC_SHA256,
+        }
+    }
+}
+
+impl From<PskMode> for PskKeyExchangeMode {
+    fn from(mode: PskMode) -> Self {
+        match mode {
+            PskMode::PskDheKe => Self::PSK_DHE_KE,
+            PskMode::PskKe => Self::PSK_KE,
+        }
+    }
+}
+
+impl From<Group> for NamedGroup {
+    fn from(group: Group) -> Self {
+        match group {
+            Group::X25519 => Self::X25519,
+            Group::P256 => Self::P256,
+        }
+    }
+}
+
+impl OfferArgs {
+    /// Changes what was asked for and leaves the rest at its default.
+    ///
+    /// # Errors
+    ///
+    /// If the key log cannot be written, or the timeout leaves no time.
+    pub(crate) fn apply(&self, settings: &mut Settings) -> Result<(), Failure> {
+        choose(&self.cipher_suite, &mut settings.suites);
+        choose(&self.psk_mode, &mut settings.psk_modes);
+        choose(&self.group, &mut settings.groups);
+        if self.handshake_timeout.0.is_zero() {
+            return Err(Failure::new("--handshake-timeout must be longer than 0"));
+        }
+        settings.handshake_deadline = self.handshake_timeout.0;
+        if let Some(path) = &self.key_log {
+            settings.key_log = Some(Arc::new(KeyLogFile::open(path)?));
+        }
+        Ok(())
+    }
+}
+
+/// Replaces `setting` by what was asked for, if anything was. What is named
+/// twice counts once, where it is named first.
+fn choose<T: Copy + Into<U>, U: PartialEq>(asked: &[T], setting: &mut Vec<U>) {
+    if asked.is_empty() {
+        return;
+    }
+    setting.clear();
+    for value in asked {
+        let value = (*value).into();
+        if !setting.contains(&value) {
+            setting.push(value);
+        }
+    }
+}
+
+/// A file that traffic secrets are appended to.
+struct KeyLogFile(Mutex<File>);
+
+impl KeyLogFile {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let name = path.display();
+        let file = options.open(path).context(format_args!("key log {name}"))?;
+        tracing::warn!("KEY LOG: whoever reads {name} reads EVERYTHING; for debugging only");
+        Ok(Self(Mutex::new(file)))
+    }
+}
+
+impl KeyLog for KeyLogFile {
+    fn log(&self, line: &str) {
+        let line = zeroize::Zeroizing::new(format!("{line}\n"));
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            tracing::error!("key log: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_asked_for_stays_and_nothing_is_listed_twice() {
+        let mut setting = vec![NamedGroup::X25519, NamedGroup::P256];
+        choose::<Group, _>(&[], &mut setting);
+        assert_eq!(setting, [NamedGroup::X25519, NamedGroup::P256]);
+        choose(&[Group::P256, Group::X25519, Group::P256], &mut setting);
+        assert_eq!(setting, [NamedGroup::P256, NamedGroup::X25519]);
+    }
+
+    #[test]
+    fn suites_are_called_as_the_engine_calls_them() {
+        for suite in CipherSuite::value_variants() {
+            let engine = dtls::crypto::rustcrypto::PROVIDER.suite((*suite).into()).unwrap();
+            let ours = suite.to_possible_value().unwrap();
+            assert!(ours.matches(engine.name, false), "{}", engine.name);
+        }
+    }
+}
