@@ -129,15 +129,15 @@ pub struct Settings {
     pub aggregation: AggregationPolicy,
     /// The aggregation extension's number.
     pub aggregation_extension: ExtensionType,
-    /// The largest datagram to send, in bytes of UDP payload.
+    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535.
     pub datagram_bytes: usize,
     /// Record numbers of data records.
     pub record_numbers: RecordNumbers,
     /// Silence after which an open aggregate is closed.
     pub silence: Duration,
-    /// The first retransmission timeout.
+    /// The first retransmission timeout, at least a millisecond.
     pub initial_timeout: Duration,
-    /// A handshake fails when it takes longer.
+    /// A handshake fails when it takes longer; at least a millisecond.
     pub handshake_deadline: Duration,
     /// Received payloads held at once, in bytes with overhead.
     pub receive_buffer_bytes: usize,
@@ -194,14 +194,19 @@ impl Settings {
         {
             return Err(ConfigError::Groups);
         }
-        if self.psk_modes.is_empty() {
+        let known = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
+        if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
             return Err(ConfigError::PskModes);
         }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
-        if self.datagram_bytes < tuning::MIN_DATAGRAM_BYTES {
+        if !(tuning::MIN_DATAGRAM_BYTES..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes)
+        {
             return Err(ConfigError::DatagramSize(self.datagram_bytes));
+        }
+        if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
+            return Err(ConfigError::Timeout);
         }
         Ok(())
     }

@@ -243,12 +243,16 @@ pub enum ConfigError {
     CipherSuites,
     /// No group was chosen, or one the provider lacks.
     Groups,
-    /// No PSK key exchange mode was chosen.
+    /// No PSK key exchange mode was chosen, or one that does not exist.
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES).
+    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES)
+    /// or above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
     DatagramSize(usize),
+    /// The first timeout or the handshake's deadline is below
+    /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
+    Timeout,
     /// The provider computes wrong results.
     Provider(crate::crypto::SelfTestFailed),
 }
@@ -266,9 +270,11 @@ impl fmt::Display for ConfigError {
             }
             Self::DatagramSize(n) => write!(
                 f,
-                "datagrams of {n} bytes are smaller than {}",
-                crate::tuning::MIN_DATAGRAM_BYTES
+                "datagrams of {n} bytes, not {} to {}",
+                crate::tuning::MIN_DATAGRAM_BYTES,
+                crate::tuning::MAX_DATAGRAM_BYTES
             ),
+            Self::Timeout => f.write_str("a timeout that is over before anything can happen"),
             Self::Provider(error) => error.fmt(f),
         }
     }

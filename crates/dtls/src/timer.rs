@@ -54,6 +54,7 @@ impl Timers {
         *self = Self::new();
     }
 
+    /// Whether a timer runs.
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.0[timer as usize] != Instant::MAX
     }
@@ -65,7 +66,9 @@ impl Timers {
 
     /// Takes a timer that is due.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().find(|timer| self.0[*timer as usize] <= now)?;
+        let due = Timer::ALL
+            .into_iter()
+            .find(|timer| self.is_set(*timer) && self.0[*timer as usize] <= now)?;
         self.stop(due);
         Some(due)
     }

@@ -19,6 +19,8 @@ pub const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
 /// Silence after which an unfinished aggregate is closed: well below CoAP's two
 /// seconds even when both directions wait.
 pub const SILENCE: Duration = Duration::from_millis(200);
+/// The shortest timeout that may be set. At zero a flight would be sent without end.
+pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 /// Largest UDP payload sent by default: fits IPv6's smallest MTU with headers.
 pub const DATAGRAM_BYTES: usize = 1200;
 /// Smallest UDP payload limit that may be set; flights are fragmented to it.
@@ -27,6 +29,8 @@ pub const MIN_DATAGRAM_BYTES: usize = 80;
 pub const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 /// Application data queued before the handshake ends, in bytes.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// Largest UDP payload limit that may be set: what UDP's length field allows.
+pub const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// Longest handshake message accepted; a ClientHello with a post-quantum share fits.
 pub const MAX_HANDSHAKE_MESSAGE: usize = 8 * 1024;
 /// Handshake messages held ahead of the next expected one.

@@ -417,7 +417,8 @@ impl Connection {
             return;
         }
         self.stats.sent.retransmissions += 1;
-        self.timeout = (self.timeout * 2).min(MAX_TIMEOUT.max(self.settings().initial_timeout));
+        self.timeout =
+            self.timeout.saturating_mul(2).min(MAX_TIMEOUT.max(self.settings().initial_timeout));
         self.channel.flight.resend();
     }
 
