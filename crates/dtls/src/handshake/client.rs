@@ -4,8 +4,8 @@ use super::{Channel, Established, Negotiated, State, absorb, expect_epoch, log_s
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, PskKeyExchangeMode};
 use crate::config::{ClientConfig, Settings, can_aggregate};
 use crate::crypto::{
-    BinderKey, CipherSuite, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup, TrafficSecret,
-    Transcript,
+    BinderKey, CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
+    TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
@@ -44,7 +44,8 @@ pub(crate) struct WaitServerHello {
     early: EarlySecret,
     share: Option<Share>,
     transcript: Transcript,
-    retried: bool,
+    /// The suite of the HelloRetryRequest, if one came.
+    retried: Option<CipherSuiteId>,
 }
 
 fn start_share(settings: &Settings, channel: &mut Channel, group: NamedGroup) -> Option<Share> {
@@ -68,7 +69,7 @@ impl WaitServerHello {
             early: EarlySecret::from_psk(config.psk.key()),
             share,
             transcript: Transcript::new(),
-            retried: false,
+            retried: None,
         };
         state.send_hello(settings, channel, &[])?;
         Ok(state)
@@ -166,9 +167,19 @@ impl WaitServerHello {
         if !hello.legacy_session_id_echo.is_empty() {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
+        // RFC 8446, sections 4.1.4 and 4.2.
+        let third = match hello.is_retry() {
+            true => ExtensionType::COOKIE,
+            false => ExtensionType::PRE_SHARED_KEY,
+        };
+        let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
+        if hello.extensions.iter().any(|(kind, _)| !expected.contains(&kind)) {
+            return Err(Misbehaviour::UnsolicitedExtension.into());
+        }
         let suite = settings
             .ordered_suites()
             .find(|suite| suite.id == hello.cipher_suite)
+            .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
             .ok_or(Misbehaviour::IllegalParameter("cipher suite"))?;
         if hello.is_retry() {
             self.retry(settings, channel, message, &hello)?;
@@ -226,7 +237,7 @@ impl WaitServerHello {
         message: &Message,
         hello: &ServerHello<'_>,
     ) -> Result<(), Fault> {
-        if self.retried {
+        if self.retried.is_some() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
         let cookie = match hello.extensions.get(ExtensionType::COOKIE) {
@@ -253,7 +264,7 @@ impl WaitServerHello {
         } else if cookie.is_empty() {
             return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
         }
-        self.retried = true;
+        self.retried = Some(hello.cipher_suite);
         self.transcript.replace_with_message_hash();
         absorb(&mut self.transcript, message.kind, &message.body);
         channel.flight.complete();
