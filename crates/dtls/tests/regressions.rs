@@ -2,9 +2,17 @@
 
 mod pair;
 
-use dtls::CloseReason;
-use pair::{Configs, Direction, Pair, pass};
+use dtls::codepoints::{HELLO_RETRY_REQUEST_RANDOM, PskKeyExchangeMode};
+use dtls::crypto::rustcrypto::PROVIDER;
+use dtls::crypto::{
+    CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Protection, Provider, TrafficSecret,
+};
+use dtls::error::{Limit, Misbehaviour};
+use dtls::{CloseReason, ConfigError, Connection, Endpoint, Event, Fault};
+use pair::{Configs, Direction, Pair, client_address, pass, server_address};
+use std::sync::Arc;
 use std::time::Duration;
+use vocabulary::{Engine, Instant, Output, Random};
 
 /// The epoch bits of the last datagram in a direction.
 fn epoch_bits(pair: &Pair<'_>, direction: Direction) -> u8 {
@@ -107,4 +115,215 @@ fn a_close_is_answered_by_a_close() {
     assert_eq!(directions, [Direction::ToServer, Direction::ToClient]);
     assert_eq!(pair.server_closed, Some(CloseReason::Peer));
     assert_eq!(pair.server.open_connections(), 0);
+}
+
+/// Passes a ServerHello or HelloRetryRequest in clear through `edit`; what does not begin
+/// with one stays as it is.
+fn edit_hello(datagram: &[u8], retry: bool, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    const RECORD: usize = 13;
+    const MESSAGE: usize = RECORD + 12;
+    let mut out = datagram.to_vec();
+    if datagram[0] != 22 || datagram[RECORD] != 2 {
+        return out;
+    }
+    let end = RECORD + usize::from(u16::from_be_bytes([datagram[11], datagram[12]]));
+    let mut body = datagram[MESSAGE..end].to_vec();
+    if (body[2..34] == HELLO_RETRY_REQUEST_RANDOM) != retry {
+        return out;
+    }
+    edit(&mut body);
+    let [high, low] = (body.len() as u16).to_be_bytes();
+    out[RECORD + 1..RECORD + 4].copy_from_slice(&[0, high, low]);
+    out[RECORD + 9..RECORD + 12].copy_from_slice(&[0, high, low]);
+    out[11..13].copy_from_slice(&(body.len() as u16 + 12).to_be_bytes());
+    out.splice(MESSAGE..end, body);
+    out
+}
+
+/// Where a ServerHello's suite stands, without a session id.
+const SUITE: std::ops::Range<usize> = 35..37;
+
+#[test]
+fn a_server_hello_keeps_to_the_suite_of_its_retry_request() {
+    let mut pair = Configs::new().pair(6).with_rule(move |_, _, datagram| {
+        let other = CipherSuiteId::AES_128_CCM_SHA256.0.to_be_bytes();
+        pass(&edit_hello(datagram, false, |body| body[SUITE].copy_from_slice(&other)))
+    });
+    pair.connect();
+    let fault = Misbehaviour::IllegalParameter("cipher suite").into();
+    assert_eq!(pair.client_closed, Some(CloseReason::Fault(fault)));
+}
+
+#[test]
+fn hellos_answer_nothing_that_was_not_asked() {
+    for retry in [false, true] {
+        // Behind the suite and the compression method stands the length of the extensions.
+        let mut pair = Configs::new().pair(7).with_rule(move |_, _, datagram| {
+            pass(&edit_hello(datagram, retry, |body| {
+                body.extend([0x12, 0x34, 0, 1, 7]);
+                body[39] += 5;
+            }))
+        });
+        pair.connect();
+        let fault = Misbehaviour::UnsolicitedExtension.into();
+        assert_eq!(pair.client_closed, Some(CloseReason::Fault(fault)), "{retry}");
+    }
+}
+
+#[test]
+fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
+    let configs = Configs::new();
+    let now = Instant::from_micros(1);
+    let (client, server) = (Arc::new(configs.client), Arc::new(configs.server));
+    let mut client =
+        Connection::client(client, server_address(), now, Random::insecure(8)).unwrap();
+    let mut server = Endpoint::server(server, Random::insecure(9)).unwrap();
+    let (mut buf, mut events) = ([0; 1500], Vec::new());
+    for _ in 0..10 {
+        loop {
+            match client.poll_output(&mut buf) {
+                Output::Datagram { payload, .. } => {
+                    server.handle_datagram(now, client_address(), &mut payload.to_vec());
+                }
+                Output::Event(Event::Connected(_)) => {
+                    client.send(now, b"one shot").unwrap();
+                    client.close(now);
+                }
+                Output::Event(_) => {}
+                Output::WakeAt(_) | Output::Idle => break,
+            }
+        }
+        loop {
+            match server.poll_output(&mut buf) {
+                Output::Datagram { payload, .. } => {
+                    client.handle_datagram(now, server_address(), &mut payload.to_vec());
+                }
+                Output::Event(event) => events.push(format!("{:?}", event.event)),
+                Output::WakeAt(_) | Output::Idle => break,
+            }
+        }
+    }
+    assert_eq!(events.len(), 3, "{events:?}");
+    assert_eq!(events[1], format!("{:?}", Event::Data(b"one shot")));
+    assert_eq!(events[2], format!("{:?}", Event::Closed(CloseReason::Peer)));
+}
+
+/// AES-128-GCM whose keys may seal `records` records.
+fn short_lived(records: u64) -> &'static Provider {
+    fn plain(secret: &TrafficSecret) -> Box<dyn Protection> {
+        let gcm = PROVIDER.suite(CipherSuiteId::AES_128_GCM_SHA256).unwrap();
+        gcm.keying.plain(secret)
+    }
+    let suite = Box::leak(Box::new(CipherSuite {
+        id: CipherSuiteId::AES_128_GCM_SHA256,
+        name: "SHORT_LIVED",
+        tag_len: 16,
+        limits: Limits { sealed_records: records, ..Limits::GCM },
+        keying: Keying::Aead(plain),
+        known_answer: KnownAnswer::AES_128_GCM,
+    }));
+    Box::leak(Box::new(Provider { suites: Box::leak(Box::new([&*suite])), ..PROVIDER }))
+}
+
+fn with_short_lived_keys() -> Configs {
+    let mut configs = Configs::new().suite(CipherSuiteId::AES_128_GCM_SHA256);
+    configs.client.settings.provider = short_lived(20);
+    configs
+}
+
+#[test]
+fn keys_are_changed_before_they_are_used_up() {
+    let mut pair = with_short_lived_keys().pair(10);
+    pair.connect();
+    for n in 0..200u8 {
+        pair.client_send(&[n]);
+        pair.run_for(Duration::from_millis(10));
+    }
+    assert_eq!(pair.server_received.len(), 200);
+    pair.assert_connected();
+}
+
+#[test]
+fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
+    let mut pair = with_short_lived_keys().pair(11);
+    pair.connect();
+    for n in 0..30u8 {
+        pair.client_send(&[n]);
+    }
+    let (mut buf, mut datagrams, mut closed) = ([0; 1500], 0, None);
+    loop {
+        match pair.client.poll_output(&mut buf) {
+            Output::Datagram { .. } => datagrams += 1,
+            Output::Event(Event::Closed(reason)) => closed = Some(reason),
+            Output::Event(event) => panic!("{event:?}"),
+            Output::WakeAt(_) | Output::Idle => break,
+        }
+    }
+    assert_eq!(datagrams, 20, "the KeyUpdate among them");
+    let fault = Fault::Limit(Limit::KeyExhausted);
+    assert_eq!(closed, Some(CloseReason::Fault(fault)), "told in the same drain");
+}
+
+#[test]
+fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
+    fn starve(client: &mut Connection, room: usize) {
+        match client.poll_output(&mut vec![0; room]) {
+            Output::WakeAt(_) | Output::Idle => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    for room in [0, 20, 79] {
+        let mut pair = Configs::aggregated("agg:8").pair(12);
+        pair.connect();
+        for _ in 0..3 {
+            pair.client_send(&[7; 100]);
+        }
+        starve(&mut pair.client, room);
+        pair.run_for(Duration::from_millis(20));
+        assert_eq!(pair.client.stats().sent.messages, 3);
+        // Now an update and silence are due.
+        pair.now += Duration::from_millis(300);
+        pair.client.update_keys(pair.now);
+        pair.client.handle_timeout(pair.now);
+        starve(&mut pair.client, room);
+        pair.client_send(&[8; 100]);
+        pair.client.close(pair.now);
+        starve(&mut pair.client, room);
+        assert!(!pair.client.is_closed());
+        pair.run_for(Duration::from_millis(100));
+        assert_eq!(pair.server_received.len(), 4, "a buffer of {room}");
+        assert_eq!(pair.server_closed, Some(CloseReason::Peer));
+    }
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let check = |set: fn(&mut dtls::Settings)| {
+        let mut settings = Configs::new().client.settings;
+        set(&mut settings);
+        settings.check()
+    };
+    assert_eq!(check(|s| s.datagram_bytes = 80), Ok(()));
+    assert_eq!(check(|s| s.datagram_bytes = 79), Err(ConfigError::DatagramSize(79)));
+    assert_eq!(check(|s| s.datagram_bytes = 65_535), Ok(()));
+    assert_eq!(check(|s| s.datagram_bytes = 65_536), Err(ConfigError::DatagramSize(65_536)));
+    assert_eq!(check(|s| s.initial_timeout = Duration::from_millis(1)), Ok(()));
+    assert_eq!(
+        check(|s| s.initial_timeout = Duration::from_micros(999)),
+        Err(ConfigError::Timeout)
+    );
+    assert_eq!(check(|s| s.handshake_deadline = Duration::ZERO), Err(ConfigError::Timeout));
+    assert_eq!(check(|s| s.handshake_deadline = Duration::MAX), Ok(()));
+    assert_eq!(check(|s| s.psk_modes = vec![PskKeyExchangeMode(7)]), Err(ConfigError::PskModes));
+}
+
+#[test]
+fn the_end_of_time_passes() {
+    let mut configs = Configs::new();
+    configs.client.settings.initial_timeout = Duration::MAX;
+    configs.client.settings.handshake_deadline = Duration::MAX;
+    let mut pair = configs.pair(13);
+    pair.run_for(Duration::from_millis(1));
+    pair.client.handle_timeout(Instant::MAX);
+    assert!(matches!(pair.client.poll_output(&mut [0; 1500]), Output::Idle));
 }

@@ -6,9 +6,11 @@ use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, SendError};
 use crate::handshake::State;
 use crate::messages::{Alert, RecordNumber, ack};
+use crate::record::epochs::HANDSHAKE_EPOCH;
 use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
+use crate::tuning::MIN_DATAGRAM_BYTES;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Encode, Writer};
 
@@ -20,7 +22,8 @@ impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
     pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
         let most = buf.len().min(self.settings().datagram_bytes);
-        let buf = buf.get_mut(..most)?;
+        // Into this much fits whatever is not the application's; less could only lose it.
+        let buf = buf.get_mut(..most).filter(|buf| buf.len() >= MIN_DATAGRAM_BYTES)?;
         match self.ending {
             Ending::Ended => return None,
             Ending::Farewell(alert, reason) => return self.build_farewell(buf, alert, reason),
@@ -46,7 +49,12 @@ impl Connection {
         if let Some(len) = self.write_loss_report(buf) {
             return Some(len);
         }
-        self.write_queued(buf)
+        let sealed = self.write_queued(buf);
+        match self.ending {
+            // No key is left for it.
+            Ending::Farewell(alert, reason) => self.build_farewell(buf, alert, reason),
+            _ => sealed.and_then(Result::ok),
+        }
     }
 
     /// Seals a payload of `len` bytes as one datagram.
@@ -82,19 +90,16 @@ impl Connection {
         }
     }
 
-    fn write_queued(&mut self, buf: &mut [u8]) -> Option<usize> {
+    /// Seals the first queued payload, if there is one. It stays queued if that fails.
+    fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SendError>> {
         let len = self.queue.front_len()?;
         let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
         let sealed = self.seal_data(buf, len, |w| queue.write_front(w));
         self.queue = queue;
-        match sealed {
-            Ok(sealed) => {
-                self.queue.pop();
-                Some(sealed)
-            }
-            // The caller's buffer is too small: it stays queued for a larger one.
-            Err(_) => None,
+        if sealed.is_ok() {
+            self.queue.pop();
         }
+        Some(sealed)
     }
 
     /// Acknowledges what is due, under the newest keys (RFC 9147, section 7).
@@ -188,11 +193,19 @@ impl Connection {
     ) -> Option<usize> {
         let mut at = 0;
         if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
-            // What was queued still leaves, a datagram at a time.
-            if alert == AlertDescription::CLOSE_NOTIFY
-                && let Some(len) = self.write_queued(buf)
-            {
-                return Some(len);
+            // What was queued still leaves, a datagram at a time, behind our Finished.
+            if alert == AlertDescription::CLOSE_NOTIFY {
+                if self.channel.flight.unsent_epoch() == Some(HANDSHAKE_EPOCH) {
+                    let len = self.write_flight(buf);
+                    if len > 0 {
+                        return Some(len);
+                    }
+                }
+                match self.write_queued(buf) {
+                    Some(Ok(len)) => return Some(len),
+                    Some(Err(SendError::BufferTooSmall)) => return None,
+                    Some(Err(_)) | None => {}
+                }
             }
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
