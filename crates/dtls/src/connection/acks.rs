@@ -2,24 +2,23 @@
 
 use crate::messages::RecordNumber;
 use crate::tuning::MAX_ACK_RECORDS;
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
-/// The newest records with handshake messages that were processed or kept.
+/// The newest records with handshake messages that were processed or kept, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    records: VecDeque<RecordNumber>,
+    records: Vec<RecordNumber>,
     due: bool,
 }
 
 impl Acks {
     pub(super) fn note(&mut self, record: RecordNumber) {
-        if self.records.contains(&record) {
-            return;
+        if let Err(at) = self.records.binary_search(&record) {
+            self.records.insert(at, record);
         }
-        if self.records.len() == MAX_ACK_RECORDS {
-            self.records.pop_front();
+        if self.records.len() > MAX_ACK_RECORDS {
+            self.records.remove(0);
         }
-        self.records.push_back(record);
     }
 
     pub(super) fn make_due(&mut self) {
@@ -36,10 +35,51 @@ impl Acks {
         self.due = false;
     }
 
-    /// The newest records, at most as many as fit `room` bytes.
-    pub(super) fn fitting(&mut self, room: usize) -> &[RecordNumber] {
+    /// The first records, at most as many as fit `room` bytes.
+    pub(super) fn fitting(&self, room: usize) -> &[RecordNumber] {
         let most = room.saturating_sub(2) / RecordNumber::LEN;
-        let records = &*self.records.make_contiguous();
-        records.get(records.len().saturating_sub(most)..).unwrap_or_default()
+        self.records.get(..most).unwrap_or(&self.records)
+    }
+
+    /// Forgets the first `count` records, which an ACK named. The others stay due.
+    pub(super) fn sent(&mut self, count: usize) {
+        self.records.drain(..count.min(self.records.len()));
+        self.due &= !self.records.is_empty();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(epoch: u64, number: u64) -> RecordNumber {
+        RecordNumber { epoch, number }
+    }
+
+    #[test]
+    fn records_are_named_once_ascending_and_in_as_many_acks_as_it_takes() {
+        let mut acks = Acks::default();
+        acks.make_due();
+        assert!(!acks.is_due(), "nothing to say");
+        for (epoch, number) in [(2, 1), (0, 7), (2, 0), (2, 1), (2, 3)] {
+            acks.note(record(epoch, number));
+        }
+        acks.make_due();
+        assert_eq!(acks.fitting(2 + 16 * 3 - 1), [record(0, 7), record(2, 0)]);
+        acks.sent(2);
+        assert!(acks.is_due());
+        assert_eq!(acks.fitting(2 + 16 * 2), [record(2, 1), record(2, 3)]);
+        acks.sent(2);
+        assert!(!acks.is_due());
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let mut acks = Acks::default();
+        for number in (0..100).rev() {
+            acks.note(record(2, number));
+        }
+        assert_eq!(acks.fitting(usize::MAX).len(), MAX_ACK_RECORDS);
+        assert_eq!(acks.fitting(18), [record(2, 100 - MAX_ACK_RECORDS as u64)]);
     }
 }

@@ -10,6 +10,8 @@ mod acks;
 mod early;
 mod queue;
 mod receive;
+#[cfg(test)]
+mod tests;
 mod transmit;
 mod update;
 

@@ -170,18 +170,18 @@ impl Connection {
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let mut r = Reader::new(content);
-        let (mut stored, mut old) = (false, false);
+        let (mut stored, mut old, mut refused) = (false, false, false);
         // Only a ServerHello comes in clear: anything else would be an attacker's.
         let expected = epoch > 0 || matches!(self.state, State::WaitServerHello(_));
         while !r.is_empty() {
             match Fragment::read(&mut r) {
                 Ok(fragment) if !expected && !self.incoming.is_old(fragment.sequence) => {
-                    self.stats.received.refused += 1;
+                    refused = true;
                 }
                 Ok(fragment) => match self.incoming.offer(epoch, &fragment) {
                     Offered::Stored => stored = true,
                     Offered::Old => old = true,
-                    Offered::Refused => self.stats.received.refused += 1,
+                    Offered::Refused => refused = true,
                 },
                 // In clear it is noise.
                 Err(_) if epoch == 0 => {
@@ -191,7 +191,10 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
-        if stored || old {
+        if refused {
+            // An ACK would claim that all of the record was kept (RFC 9147, section 7).
+            self.stats.received.refused += 1;
+        } else if stored || old {
             self.acks.note(RecordNumber { epoch, number });
         }
         while let Some(message) = self.incoming.next_message() {

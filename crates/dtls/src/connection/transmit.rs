@@ -113,6 +113,7 @@ impl Connection {
         };
         let room = buf.len().saturating_sub(overhead);
         let records = self.acks.fitting(room);
+        let count = records.len();
         let content = |w: &mut Writer<'_>| ack::write(records, w);
         let written = match self.channel.send.newest() {
             Some(epoch) => epoch.seal(buf, ContentType::ACK, CONTROL, content).map(|s| s.len).ok(),
@@ -121,7 +122,7 @@ impl Connection {
                     .map(|(len, _)| len)
             }
         };
-        self.acks.clear();
+        self.acks.sent(count);
         written.unwrap_or(0)
     }
 

@@ -122,6 +122,9 @@ impl Connection {
     }
 
     pub(super) fn post_handshake(&mut self, message: &Message) -> Result<(), Fault> {
+        if message.epoch < APPLICATION_EPOCH {
+            return Err(Misbehaviour::WrongEpoch.into());
+        }
         match message.kind {
             HandshakeType::KEY_UPDATE => self.key_update(message),
             // Tickets are of no use yet; that they came is acknowledged.
@@ -134,7 +137,7 @@ impl Connection {
         let update = KeyUpdate::decode(&message.body)?;
         let State::Established(established) = &mut self.state else { return Ok(()) };
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
-        if newest != Some(message.epoch) || message.epoch < APPLICATION_EPOCH {
+        if newest != Some(message.epoch) {
             return Err(Misbehaviour::WrongEpoch.into());
         }
         established.receive_secret = established.receive_secret.next();

@@ -77,6 +77,12 @@ impl Flight {
         self.messages.is_empty()
     }
 
+    /// The sequence number of the next message.
+    #[cfg(test)]
+    pub(crate) const fn next_sequence(&self) -> u16 {
+        self.next_sequence
+    }
+
     /// The epoch of the flight's last message, while it waits for an acknowledgement.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.messages.last().map(|message| message.epoch)

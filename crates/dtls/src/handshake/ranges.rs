@@ -28,6 +28,11 @@ impl Missing {
         Some(range.start..range.end.min(range.start.saturating_add(most)))
     }
 
+    /// Whether any byte of `piece` is missing.
+    pub(crate) fn lacks(&self, piece: &Range<u32>) -> bool {
+        self.0.iter().any(|hole| hole.start < piece.end && piece.start < hole.end)
+    }
+
     /// Marks `piece` as there. Returns whether anything changed.
     pub(crate) fn fill(&mut self, piece: Range<u32>) -> bool {
         let mut changed = false;

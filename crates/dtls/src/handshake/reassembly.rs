@@ -31,7 +31,7 @@ pub(crate) enum Offered {
     Old,
     /// Taken, or known already.
     Stored,
-    /// Too far ahead, too long, or at odds with what came before.
+    /// Too far ahead, too long, too scattered, or at odds with what came before.
     Refused,
 }
 
@@ -98,7 +98,10 @@ impl Reassembly {
             return Offered::Refused;
         };
         slot.copy_from_slice(fragment.body);
-        partial.missing.fill(fragment.offset..end);
+        let piece = fragment.offset..end;
+        if !partial.missing.fill(piece.clone()) && partial.missing.lacks(&piece) {
+            return Offered::Refused;
+        }
         Offered::Stored
     }
 
@@ -159,6 +162,21 @@ mod tests {
         assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
         assert_eq!(reassembly.next_message().unwrap().body, b"first!");
         assert_eq!(reassembly.offer(0, &fragment(2, 0, b"a")), Offered::Refused, "ahead, in clear");
+    }
+
+    #[test]
+    fn what_leaves_too_many_holes_is_not_kept() {
+        let mut reassembly = Reassembly::default();
+        let speck = |at| Fragment { length: 100, ..fragment(0, at, b"x") };
+        let kept = (0..40).filter(|i| reassembly.offer(2, &speck(2 * i + 1)) == Offered::Stored);
+        let kept: Vec<_> = kept.collect();
+        assert!((1..40).contains(&kept.len()), "{kept:?}");
+        for at in kept {
+            assert_eq!(reassembly.offer(2, &speck(2 * at + 1)), Offered::Stored, "known");
+        }
+        let whole = Fragment { length: 100, ..fragment(0, 0, &[7; 100]) };
+        assert_eq!(reassembly.offer(2, &whole), Offered::Stored);
+        assert_eq!(reassembly.next_message().unwrap().body, [7; 100]);
     }
 
     #[test]

@@ -1,0 +1,163 @@
+//! A server against a client that holds the keys and breaks the rules: what only a peer
+//! that proved itself can send.
+
+use super::{Connection, Event};
+use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
+use crate::config::{ClientConfig, Psk, ServerConfig};
+use crate::endpoint::Endpoint;
+use crate::error::{CloseReason, Fault, Misbehaviour};
+use crate::messages::{Alert, Fragment};
+use crate::record::NumberLength;
+use crate::record::epochs::APPLICATION_EPOCH;
+use crate::record::seal::Shape;
+use crate::tuning::MAX_MESSAGES_AHEAD;
+use core::net::SocketAddr;
+use std::sync::Arc;
+use std::vec::Vec;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Encode, Engine, Instant, Output, Random, Writer};
+
+const CLIENT: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000);
+const SERVER: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 2], 5684);
+
+struct Ends {
+    now: Instant,
+    client: Connection,
+    server: Endpoint,
+    server_closed: Option<CloseReason>,
+    client_closed: Option<CloseReason>,
+}
+
+impl Ends {
+    fn connected() -> Self {
+        let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
+        let client = Arc::new(ClientConfig::new(psk.clone()).unwrap());
+        let server = Arc::new(ServerConfig::new(Arc::new(psk)).unwrap());
+        let now = Instant::from_micros(1);
+        let rng = Random::insecure(1);
+        let mut ends = Self {
+            now,
+            client: Connection::client(client, SocketAddr::from(SERVER), now, rng).unwrap(),
+            server: Endpoint::server(server, Random::insecure(2)).unwrap(),
+            server_closed: None,
+            client_closed: None,
+        };
+        ends.exchange();
+        assert!(ends.client.is_connected() && ends.client.channel.flight.is_done());
+        ends
+    }
+
+    /// Carries datagrams at once until both ends are quiet; returns how many the server sent.
+    fn exchange(&mut self) -> usize {
+        let (mut buf, mut sent) = ([0; 1500], 0);
+        loop {
+            let mut quiet = true;
+            while let Some(mut datagram) = self.poll_client(&mut buf) {
+                quiet = false;
+                self.server.handle_datagram(self.now, SocketAddr::from(CLIENT), &mut datagram);
+            }
+            while let Some(mut datagram) = self.poll_server(&mut buf) {
+                quiet = false;
+                sent += 1;
+                self.client.handle_datagram(self.now, SocketAddr::from(SERVER), &mut datagram);
+            }
+            if quiet {
+                return sent;
+            }
+        }
+    }
+
+    fn poll_client(&mut self, buf: &mut [u8]) -> Option<Vec<u8>> {
+        loop {
+            match self.client.poll_output(buf) {
+                Output::Datagram { payload, .. } => return Some(payload.to_vec()),
+                Output::Event(Event::Closed(reason)) => self.client_closed = Some(reason),
+                Output::Event(_) => {}
+                Output::WakeAt(_) | Output::Idle => return None,
+            }
+        }
+    }
+
+    fn poll_server(&mut self, buf: &mut [u8]) -> Option<Vec<u8>> {
+        loop {
+            match self.server.poll_output(buf) {
+                Output::Datagram { payload, .. } => return Some(payload.to_vec()),
+                Output::Event(event) => {
+                    if let Event::Closed(reason) = event.event {
+                        self.server_closed = Some(reason);
+                    }
+                }
+                Output::WakeAt(_) | Output::Idle => return None,
+            }
+        }
+    }
+
+    /// Seals a record under the client's keys and gives it to the server; returns how many
+    /// datagrams that was worth to the server.
+    fn client_says(
+        &mut self,
+        epoch: u64,
+        kind: ContentType,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> usize {
+        let mut datagram = [0; 1200];
+        let shape = Shape { number: NumberLength::Two, last: true };
+        let keys = self.client.channel.send.get(epoch).expect("the client has these keys");
+        let len = keys.seal(&mut datagram, kind, shape, content).unwrap().len;
+        let datagram = datagram.get_mut(..len).unwrap();
+        self.server.handle_datagram(self.now, SocketAddr::from(CLIENT), datagram);
+        self.exchange()
+    }
+
+    /// The number of the client's next handshake message.
+    fn next_sequence(&mut self) -> u16 {
+        self.client.channel.flight.next_sequence()
+    }
+}
+
+fn key_update(sequence: u16) -> Fragment<'static> {
+    Fragment { kind: HandshakeType::KEY_UPDATE, length: 1, sequence, offset: 0, body: &[0] }
+}
+
+#[test]
+fn a_record_is_acknowledged_only_if_all_of_it_was_kept() {
+    let mut ends = Ends::connected();
+    let next = ends.next_sequence();
+    let near = Fragment { length: 4, ..key_update(next + MAX_MESSAGES_AHEAD) };
+    let far = Fragment { sequence: next + MAX_MESSAGES_AHEAD + 1, ..near };
+    let mut say = |fragments: [Fragment<'_>; 2]| {
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| {
+            fragments.iter().try_for_each(|fragment| fragment.write(w))
+        })
+    };
+    assert_eq!(say([near, near]), 1, "an ACK");
+    assert_eq!(say([near, far]), 0, "no ACK");
+    assert_eq!(ends.server_closed, None);
+}
+
+#[test]
+fn a_cancelling_client_is_heard_until_it_closes() {
+    let mut ends = Ends::connected();
+    for (alert, closed) in [
+        (AlertDescription::USER_CANCELED, None),
+        (AlertDescription::CLOSE_NOTIFY, Some(CloseReason::Peer)),
+    ] {
+        ends.client_says(APPLICATION_EPOCH, ContentType::ALERT, |w| Alert(alert).write(w));
+        assert_eq!(ends.server_closed, closed);
+    }
+}
+
+#[test]
+fn keys_change_once_and_then_the_new_ones_announce_the_next() {
+    let mut ends = Ends::connected();
+    let next = ends.next_sequence();
+    let (first, second) = (key_update(next), key_update(next + 1));
+    ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| first.write(w));
+    assert_eq!(ends.server_closed, None);
+    ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| first.write(w));
+    assert_eq!(ends.server_closed, None, "a repetition");
+    ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| second.write(w));
+    let fault = Fault::from(Misbehaviour::WrongEpoch);
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
+    assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
+}
