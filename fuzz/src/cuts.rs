@@ -182,12 +182,12 @@ pub fn on_the_wire(setup: &Setup, seed: u64, stride: usize) -> Report {
 
 /// Where an engine stands when an impostor with the right keys speaks to it.
 #[derive(Clone, Copy, Debug)]
-struct Stage {
-    direction: Direction,
-    epoch: u64,
+pub(crate) struct Stage {
+    pub(crate) direction: Direction,
+    pub(crate) epoch: u64,
 }
 
-const STAGES: [Stage; 4] = [
+pub(crate) const STAGES: [Stage; 4] = [
     Stage { direction: Direction::ToClient, epoch: HANDSHAKE_EPOCH },
     Stage { direction: Direction::ToServer, epoch: HANDSHAKE_EPOCH },
     Stage { direction: Direction::ToClient, epoch: APPLICATION_EPOCH },
@@ -196,7 +196,7 @@ const STAGES: [Stage; 4] = [
 
 impl Stage {
     /// A world whose receiver has the stage's keys and has seen no record under them.
-    fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
+    pub(crate) fn reach<'a>(self, setup: &Setup, seed: u64) -> World<'a> {
         let mut world = World::new(setup, seed).with_rule(move |direction, _, datagram| {
             let protected = &datagram[clear_len(datagram)..];
             let bits = protected.first().map_or(0, |byte| u64::from(byte & 3));
@@ -211,7 +211,7 @@ impl Stage {
     }
 
     /// Genuine contents of records in this stage, from a conversation and from the RFC.
-    fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
+    pub(crate) fn contents(self, setup: &Setup, seed: u64) -> Vec<(ContentType, Vec<u8>)> {
         let mut world = World::new(setup, seed);
         world.connect();
         let mut contents = opened(setup, &world, self);

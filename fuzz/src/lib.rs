@@ -5,7 +5,8 @@
 //! - [`secrets`]: the engines' keys, for a peer that lies under them;
 //! - [`cuts`]: every message cut and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
-//! - [`forgery`]: an attacker on the path against aggregated tags.
+//! - [`forgery`]: an attacker on the path against aggregated tags;
+//! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
 
 pub mod cuts;
@@ -16,4 +17,5 @@ pub mod forgery;
 pub mod junk;
 pub mod mutate;
 pub mod secrets;
+pub mod targets;
 pub mod world;

@@ -1,0 +1,153 @@
+//! Messages and headers: what is understood is written back as it was.
+
+use crate::world::{Direction, Setup, World};
+use core::fmt::Debug;
+use dtls::Scheme;
+use dtls::messages::extensions::{
+    Extensions, KeyShareEntry, OfferedPsks, cipher_suites, client_shares, groups, psk_modes,
+    versions,
+};
+use dtls::messages::{
+    Alert, ClientHello, EncryptedExtensions, Fragment, KeyUpdate, RecordNumber, ServerHello, ack,
+    aggregation,
+};
+use dtls::record::{PlaintextHeader, UnifiedHeader};
+use vocabulary::{Decode, Encode, Reader, Writer};
+
+fn written(message: &impl Encode) -> Vec<u8> {
+    let mut buf = vec![0; 1 << 17];
+    let mut w = Writer::new(&mut buf);
+    w.put(message).expect("the buffer is larger than any input");
+    w.finish().to_vec()
+}
+
+/// Every parser there is for what a peer sends.
+pub(super) fn messages(input: &[u8]) {
+    round_trip::<RecordNumber>(input);
+    round_trip::<Alert>(input);
+    round_trip::<KeyUpdate>(input);
+    if let Ok(fragment) = Fragment::decode(input) {
+        assert_eq!(written(&fragment), input);
+        assert!(fragment.offset as usize + fragment.body.len() <= fragment.length as usize);
+    }
+    if let Ok(entry) = KeyShareEntry::decode(input) {
+        assert_eq!(written(&entry), input);
+    }
+    if let Ok(records) = ack::read(input) {
+        let records: Vec<_> = records.collect();
+        let mut buf = vec![0; input.len()];
+        let mut w = Writer::new(&mut buf);
+        ack::write(&records, &mut w).expect("as long as it was");
+        assert_eq!(w.finish(), input);
+    }
+    if let Ok((down, up)) = aggregation::read_answer(input) {
+        let mut buf = [0; 16];
+        let mut w = Writer::new(&mut buf);
+        aggregation::write_answer(down, up, &mut w).expect("an answer is short");
+        assert_eq!(aggregation::read_answer(w.finish()), Ok((down, up)));
+    }
+    let offer = aggregation::Offer::new(input);
+    let (down, up) = offer.select(|_| true, |_| true);
+    assert!(down != Scheme::Plain || offer.select(|_| true, |_| false).0 == Scheme::Plain);
+    assert_eq!(offer.select(|s| s == down, |s| s == up), (down, up));
+    if let Ok(hello) = ClientHello::decode(input) {
+        let _ = cipher_suites(hello.cipher_suites).map(Iterator::count);
+        extensions(hello.extensions);
+    }
+    if let Ok(hello) = ServerHello::decode(input) {
+        let _ = hello.is_retry();
+        extensions(hello.extensions);
+    }
+    if let Ok(message) = EncryptedExtensions::decode(input) {
+        extensions(message.extensions);
+    }
+}
+
+/// What is read is written as the same value.
+fn round_trip<T: for<'a> Decode<'a> + Encode + PartialEq + Debug>(bytes: &[u8]) {
+    let Ok(value) = T::decode(bytes) else { return };
+    assert_eq!(T::decode(&written(&value)).as_ref(), Ok(&value));
+}
+
+fn extensions(extensions: Extensions<'_>) {
+    let kinds: Vec<_> = extensions.iter().map(|(kind, _)| kind).collect();
+    assert_eq!(extensions.last(), kinds.last().copied());
+    for (kind, content) in extensions.iter() {
+        assert_eq!(extensions.get(kind), Some(content), "no type comes twice");
+        let _ = versions(content).map(Iterator::count);
+        let _ = groups(content).map(Iterator::count);
+        let _ = psk_modes(content).map(Iterator::count);
+        let _ = client_shares(content).map(Iterator::count);
+        if let Ok(psks) = OfferedPsks::decode(content) {
+            assert!(psks.iter().count() > 0);
+            assert!(psks.binders_len() <= content.len());
+        }
+        messages_of_extension(content);
+    }
+}
+
+fn messages_of_extension(content: &[u8]) {
+    if let Ok(entry) = KeyShareEntry::decode(content) {
+        assert_eq!(written(&entry), content);
+    }
+    let _ = aggregation::Offer::new(content).select(|_| true, |_| true);
+}
+
+/// Records' headers, as far as they come in one datagram.
+pub(super) fn headers(input: &[u8]) {
+    let mut r = Reader::new(input);
+    while let Some(first) = r.rest().first().copied() {
+        let before = r.rest();
+        let length = if UnifiedHeader::begins_with(first) {
+            let Ok(header) = UnifiedHeader::read(&mut r) else { return };
+            let len = before.len() - r.rest().len();
+            assert_eq!(len, header.header_len());
+            let mut buf = [0; UnifiedHeader::MAX_LEN];
+            let mut w = Writer::new(&mut buf);
+            let number = dtls::record::header::number_bits(before, header.number_len);
+            header.write(number, &mut w).expect("the longest header fits");
+            assert_eq!(w.finish(), &before[..len]);
+            header.length.map_or(r.rest().len(), usize::from)
+        } else {
+            let Ok(header) = PlaintextHeader::read(&mut r) else { return };
+            assert_eq!(PlaintextHeader::decode(&written(&header)), Ok(header));
+            header.length.into()
+        };
+        if r.take(length).is_err() {
+            return;
+        }
+    }
+}
+
+fn genuine() -> impl Iterator<Item = Vec<u8>> {
+    Setup::all().into_iter().flat_map(|setup| {
+        let mut world = World::new(&setup, 1);
+        world.connect();
+        world.send(Direction::ToServer, b"data");
+        world.connect();
+        world.log.into_iter().map(|(_, datagram)| datagram)
+    })
+}
+
+pub(super) fn header_seeds() -> Vec<Vec<u8>> {
+    genuine().collect()
+}
+
+/// Whole messages, their bodies, and the contents of their extensions.
+pub(super) fn message_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = vec![vec![0, 16, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1], vec![1, 0]];
+    seeds.extend([vec![1], vec![1, 8, 0, 1, 4], vec![0x80, 1, 9, 1, 2, 0, 2, 8, 100, 1, 16]]);
+    for datagram in genuine() {
+        let Ok(header) = PlaintextHeader::read(&mut Reader::new(&datagram)) else { continue };
+        let content = &datagram[PlaintextHeader::LEN..][..header.length.into()];
+        seeds.push(content.to_vec());
+        let Ok(fragment) = Fragment::decode(content) else { continue };
+        seeds.push(fragment.body.to_vec());
+        let client = ClientHello::decode(fragment.body).map(|hello| hello.extensions);
+        let server = ServerHello::decode(fragment.body).map(|hello| hello.extensions);
+        for block in client.into_iter().chain(server) {
+            seeds.extend(block.iter().map(|(_, content)| content.to_vec()));
+        }
+    }
+    seeds
+}

@@ -1,0 +1,166 @@
+//! Whole engines: sequences of datagrams, and of records behind decryption.
+
+use crate::cuts::STAGES;
+use crate::secrets::Impostor;
+use crate::world::{Direction, Setup, World, client_address};
+use dtls::codepoints::ContentType;
+use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
+use std::net::SocketAddr;
+use std::time::Duration;
+use vocabulary::{Engine, Reader};
+
+/// Both ends' randomness, in the seeds as in the targets: a genuine
+/// conversation's datagrams are understood.
+const SEED: u64 = 11;
+/// More pieces than this are ignored, to keep an input's time bounded.
+const MOST_PIECES: usize = 64;
+
+const PAYLOADS: [&[u8]; 4] = [b"one", b"two", b"three", b"four"];
+
+fn setup(input: &mut Reader<'_>) -> Setup {
+    let setups = Setup::all();
+    setups[usize::from(input.u8().unwrap_or(0)) % setups.len()]
+}
+
+/// The pieces of an input: a byte that says what to do, a length, bytes.
+fn pieces<'a>(input: &mut Reader<'a>) -> Vec<(u8, &'a [u8])> {
+    let mut pieces = Vec::new();
+    while pieces.len() < MOST_PIECES
+        && let Ok(what) = input.u8()
+    {
+        let rest = input.rest();
+        let bytes = input.vec16().unwrap_or(rest);
+        pieces.push((what, bytes));
+        if bytes.len() == rest.len() {
+            break;
+        }
+    }
+    pieces
+}
+
+fn piece(seed: &mut Vec<u8>, what: u8, bytes: &[u8]) {
+    seed.push(what);
+    seed.extend((bytes.len() as u16).to_be_bytes());
+    seed.extend(bytes);
+}
+
+fn check(world: &World<'_>) {
+    assert!(world.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
+    for direction in Direction::BOTH {
+        let told = world.told(direction);
+        let mut seen: Vec<_> = told.data.iter().collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), told.data.len(), "delivered twice");
+        assert!(told.data.iter().all(|data| PAYLOADS.contains(&&data[..])), "never sent");
+    }
+}
+
+fn wait(world: &mut World<'_>, what: u8) {
+    match what % 8 {
+        0 => world.run_for(Duration::from_millis(250)),
+        1 => world.run_for(Duration::from_secs(10)),
+        _ => {
+            world.drain();
+        }
+    }
+}
+
+/// A client that receives whatever the input says.
+pub(super) fn client(input: &[u8]) {
+    let mut r = Reader::new(input);
+    let setup = setup(&mut r);
+    let mut world = World::new(&setup, SEED).with_rule(|_, _, _| vec![]);
+    world.drain();
+    for (what, datagram) in pieces(&mut r) {
+        world.deliver(Direction::ToClient, datagram);
+        wait(&mut world, what);
+    }
+    world.run_for(Duration::from_secs(70));
+    check(&world);
+    assert!(world.client_told.connected || world.client_told.closed.is_some(), "a deadline passed");
+}
+
+/// A server that receives whatever the input says, from three addresses.
+pub(super) fn server(input: &[u8]) {
+    let mut r = Reader::new(input);
+    let setup = setup(&mut r);
+    let mut world = World::new(&setup, SEED).with_rule(|_, _, _| vec![]);
+    for (what, datagram) in pieces(&mut r) {
+        let from = match what >> 6 {
+            0 | 1 => client_address(),
+            port => SocketAddr::new(client_address().ip(), port.into()),
+        };
+        world.server.handle_datagram(world.now, from, &mut datagram.to_vec());
+        wait(&mut world, what);
+    }
+    // Without cookies a replayed hello serves from any address.
+    assert!(world.most_open <= 3);
+    world.run_for(Duration::from_secs(70));
+    check(&world);
+    let half_open = world.server.connections().filter(|(_, c)| !c.is_connected()).count();
+    assert_eq!(half_open, 0, "a deadline passed");
+}
+
+fn end_seeds(direction: Direction) -> Vec<Vec<u8>> {
+    let seeds = Setup::all().into_iter().zip(0u8..).map(|(setup, index)| {
+        let mut world = World::new(&setup, SEED);
+        world.connect();
+        for payload in PAYLOADS {
+            world.send(direction, payload);
+        }
+        world.connect();
+        let mut seed = vec![index];
+        for (_, datagram) in world.log.iter().filter(|(way, _)| *way == direction) {
+            piece(&mut seed, 7, datagram);
+        }
+        seed
+    });
+    seeds.collect()
+}
+
+pub(super) fn client_seeds() -> Vec<Vec<u8>> {
+    end_seeds(Direction::ToClient)
+}
+
+pub(super) fn server_seeds() -> Vec<Vec<u8>> {
+    end_seeds(Direction::ToServer)
+}
+
+/// Records sealed with the right keys, each end, handshake and application
+/// epoch: a piece is a content type and a content.
+pub(super) fn plaintext(input: &[u8]) {
+    let mut r = Reader::new(input);
+    let setup = setup(&mut r);
+    let stage = STAGES[usize::from(r.u8().unwrap_or(0)) % STAGES.len()];
+    let mut world = stage.reach(&setup, SEED);
+    let Some(mut impostor) = Impostor::new(&setup, &world.secrets, stage.direction, stage.epoch)
+    else {
+        panic!("{stage:?} has no keys");
+    };
+    let mut data = 0;
+    for (kind, content) in pieces(&mut r) {
+        let content = &content[..content.len().min(1400)];
+        data += usize::from(kind == ContentType::APPLICATION_DATA.0);
+        let datagram = impostor.seal(ContentType(kind), content);
+        world.deliver(stage.direction, &datagram);
+        world.drain();
+    }
+    world.run_for(Duration::from_secs(70));
+    assert!(world.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES);
+    assert!(world.told(stage.direction).data.len() <= data, "only data is delivered");
+}
+
+pub(super) fn plaintext_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (setup, index) in Setup::all().into_iter().zip(0u8..) {
+        for (stage, place) in STAGES.into_iter().zip(0u8..) {
+            let mut seed = vec![index, place];
+            for (kind, content) in stage.contents(&setup, SEED) {
+                piece(&mut seed, kind.0, &content);
+                seeds.push(seed.clone());
+            }
+        }
+    }
+    seeds
+}

@@ -1,0 +1,84 @@
+//! Fuzz targets: what they eat is bytes, what they must not do is panic.
+//!
+//! Each is a plain function, so that libFuzzer and the seeded driver run the
+//! same code; each asserts more than the absence of panics.
+
+mod codec;
+mod ends;
+mod opener;
+
+use crate::mutate;
+use core::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use vocabulary::Random;
+
+/// A target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// What it is called.
+    pub name: &'static str,
+    /// Takes an input; panics if it finds a fault.
+    pub run: fn(&[u8]),
+    /// Inputs that reach far, to be altered.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({})", self.name)
+    }
+}
+
+/// All targets.
+pub const TARGETS: [Target; 6] = [
+    Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
+    Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
+    Target { name: "client", run: ends::client, seeds: ends::client_seeds },
+    Target { name: "server", run: ends::server, seeds: ends::server_seeds },
+    Target { name: "plaintext", run: ends::plaintext, seeds: ends::plaintext_seeds },
+    Target { name: "opener", run: opener::opener, seeds: opener::seeds },
+];
+
+/// The target with this name.
+pub fn named(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// An input that made a target panic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which of the seeded run's inputs it was.
+    pub iteration: u64,
+    /// The input.
+    pub input: Vec<u8>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "input {}: ", self.iteration)?;
+        self.input.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Feeds a target its seeds and then altered copies of them, as long as `go_on`
+/// says; `seed` decides everything. Returns how many inputs it took.
+///
+/// # Errors
+/// The first input that made it panic.
+pub fn drive(target: &Target, seed: u64, mut go_on: impl FnMut(u64) -> bool) -> Result<u64, Found> {
+    let mut rng = Random::insecure(seed);
+    let corpus = (target.seeds)();
+    let mut iteration = 0;
+    while go_on(iteration) {
+        let input = match corpus.get(iteration as usize) {
+            Some(genuine) => genuine.clone(),
+            None if rng.below(16) == 0 => mutate::noise(&mut rng),
+            None => mutate::altered(&mut rng, &corpus),
+        };
+        if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
+            return Err(Found { iteration, input });
+        }
+        iteration += 1;
+    }
+    Ok(iteration)
+}

@@ -1,0 +1,220 @@
+//! The aggregation opener: whatever arrives, what it verifies was sealed, and once.
+
+use aggregation::opener::Offer;
+use aggregation::{
+    Block, ClosingTag, Kind, Opener, Outcome, Prf, PrfState, Scheme, Sealer, TAG_BLOCK,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use vocabulary::Reader;
+
+/// A keyed function that no input of the fuzzer inverts.
+struct Keyed;
+
+fn hashed(what: impl Hash) -> Block {
+    let half = |salt: u64| {
+        let mut hasher = DefaultHasher::new();
+        (salt, &what).hash(&mut hasher);
+        hasher.finish().to_be_bytes()
+    };
+    let mut block = [0; 16];
+    block[..8].copy_from_slice(&half(1));
+    block[8..].copy_from_slice(&half(2));
+    block
+}
+
+impl Prf for Keyed {
+    fn block(&self, state: &PrfState, index: u8) -> Block {
+        hashed((state.as_bytes(), index))
+    }
+}
+
+/// The state of a record: its number is part of what is authenticated.
+fn state(number: u64, body: u64) -> Block {
+    hashed((number, body))
+}
+
+/// The state of the genuine record of this number.
+fn genuine(number: u64) -> Block {
+    state(number, number)
+}
+
+#[derive(Clone)]
+struct Sent {
+    number: u64,
+    kind: Kind,
+    tag: Vec<u8>,
+}
+
+struct Game {
+    scheme: Scheme,
+    sealer: Sealer,
+    opener: Opener,
+    sent: Vec<Sent>,
+    closings: Vec<ClosingTag>,
+    /// Slots the opener holds, with number and state.
+    held: BTreeMap<u16, (u64, Block)>,
+    free: Vec<u16>,
+    verified: BTreeSet<u64>,
+}
+
+impl Game {
+    fn seal(&mut self, kind: Kind) -> Sent {
+        let number = self.sent.len() as u64;
+        let mut tag = vec![0; self.scheme.aggregate_len(number)];
+        let genuine = genuine(number).into();
+        self.sealer.seal(&Keyed, number, kind, genuine, &mut tag).expect("numbers are consecutive");
+        let sent = Sent { number, kind, tag };
+        self.sent.push(sent.clone());
+        sent
+    }
+
+    fn arrive(&mut self, sent: &Sent, state: Block) {
+        let admitted = self.opener.admit(sent.number);
+        if sent.kind == Kind::Control {
+            // Its own full tag proves it.
+            if state == genuine(sent.number)
+                && self.opener.offer_verified(&Keyed, sent.number, state.into(), &sent.tag).is_ok()
+            {
+                assert!(self.verified.insert(sent.number), "a control record twice");
+            }
+        } else if admitted.is_ok() {
+            let slot = self.free.pop().expect("fewer are held than there are slots");
+            self.held.insert(slot, (sent.number, state));
+            match self.opener.offer_data(&Keyed, sent.number, state.into(), &sent.tag, slot) {
+                Offer::Held => {}
+                Offer::Duplicate | Offer::Refused(_) => self.release(slot),
+            }
+        }
+        self.settle();
+    }
+
+    fn release(&mut self, slot: u16) {
+        assert!(self.held.remove(&slot).is_some(), "a slot is given back twice");
+        self.free.push(slot);
+    }
+
+    fn settle(&mut self) {
+        while let Some(verdict) = self.opener.next_verdict() {
+            let (number, state) = self.held[&verdict.slot];
+            assert_eq!(verdict.number, number);
+            self.release(verdict.slot);
+            if verdict.outcome == Outcome::Verified {
+                assert!(number < self.sent.len() as u64, "never sealed");
+                assert_eq!(state, genuine(number), "another record than the sealed one");
+                assert!(self.verified.insert(number), "verified twice");
+            }
+        }
+    }
+
+    fn nth(&self, back: u8) -> Option<Sent> {
+        self.sent.len().checked_sub(1 + usize::from(back)).map(|at| self.sent[at].clone())
+    }
+}
+
+/// Moves of a sender and an attacker, three bytes each.
+pub(super) fn opener(input: &[u8]) {
+    let mut r = Reader::new(input);
+    let n = 2 + r.u8().unwrap_or(0) % 15;
+    let scheme = Scheme::agg(n).expect("2 to 16");
+    let (Some(sealer), Some(opener)) = (Sealer::new(scheme), Opener::new(scheme)) else {
+        panic!("{scheme} aggregates");
+    };
+    let mut game = Game {
+        scheme,
+        sealer,
+        opener,
+        sent: Vec::new(),
+        closings: Vec::new(),
+        held: BTreeMap::new(),
+        free: (0..1000).collect(),
+        verified: BTreeSet::new(),
+    };
+    let mut budget = 1000;
+    while budget > 0
+        && let Ok([what, a, b]) = r.array()
+    {
+        budget -= 1;
+        step(&mut game, what, a, b);
+        assert!(game.held.len() <= aggregation::tuning::CANDIDATES, "memory is bounded");
+    }
+    game.opener.expire_below(u64::MAX);
+    game.settle();
+    assert!(game.held.is_empty(), "every slot comes back");
+}
+
+fn step(game: &mut Game, what: u8, a: u8, b: u8) {
+    match what % 12 {
+        // Mostly the genuine records, in order.
+        0..=3 => {
+            let sent = game.seal(Kind::Data);
+            game.arrive(&sent, genuine(sent.number));
+        }
+        4 => {
+            game.seal(if a & 1 == 0 { Kind::Data } else { Kind::Control });
+        }
+        5 => {
+            let sent = game.seal(Kind::Control);
+            game.arrive(&sent, genuine(sent.number));
+        }
+        6 => {
+            if let Some(sent) = game.nth(a) {
+                game.arrive(&sent, genuine(sent.number));
+            }
+        }
+        7 => {
+            // A forged one near the newest, with a body or a tag of another.
+            let (Some(one), Some(other)) = (game.nth(a % 32), game.nth(b % 32)) else { return };
+            let number = (one.number + u64::from(b >> 5)).saturating_sub(u64::from(a >> 5));
+            let mut tag = other.tag.clone();
+            tag.resize(game.scheme.aggregate_len(number), b);
+            let forged = Sent { number, kind: Kind::Data, tag };
+            game.arrive(&forged, state(number, other.number));
+        }
+        8 => {
+            let Some(one) = game.nth(a % 32) else { return };
+            let mut tag = one.tag.clone();
+            if let Some(byte) = tag.get_mut(usize::from(b) % 16) {
+                *byte ^= a | 1;
+            }
+            let body = if b & 1 == 0 { one.number } else { u64::from(b) << 32 };
+            game.arrive(&Sent { kind: Kind::Data, tag, ..one }, state(one.number, body));
+        }
+        9 => {
+            if let Some(closing) = game.sealer.close(&Keyed) {
+                game.closings.push(closing);
+            }
+            let at = usize::from(a) % game.closings.len().max(1);
+            if let Some(closing) = game.closings.get(at) {
+                // An error is an answer, too.
+                let _ = game.opener.closing(&Keyed, *closing);
+            }
+            game.settle();
+        }
+        10 => {
+            let first = (game.sent.len() as u64 + u64::from(a)).saturating_sub(128);
+            let tag = Keyed.block(&hashed(a).into(), TAG_BLOCK);
+            let _ = game.opener.closing(&Keyed, ClosingTag { first, count: b, tag });
+            game.settle();
+        }
+        _ => {
+            let far = u64::from(a) << (b % 48);
+            let _ = game.opener.admit(far);
+            if b == 255 {
+                game.opener.expire_below(u64::from(a));
+            }
+            game.settle();
+        }
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for n in [0, 2, 6, 14] {
+        let moves = (0..200u8).flat_map(|i| [i.wrapping_mul(n + 7), i.wrapping_mul(31), i]);
+        seeds.push(core::iter::once(n).chain(moves).collect());
+        let orderly = (0..200u8).flat_map(|i| [if i % 9 == 8 { 9 } else { i % 4 }, i, 0]);
+        seeds.push(core::iter::once(n).chain(orderly).collect());
+    }
+    seeds
+}
