@@ -39,8 +39,6 @@ pub enum Misbehaviour {
     WrongBinder,
     /// The Finished message does not verify.
     WrongFinished,
-    /// A record longer than allowed.
-    RecordOverflow,
 }
 
 /// What two ends lack in common.
@@ -100,7 +98,6 @@ impl Fault {
                 Misbehaviour::WrongBinder | Misbehaviour::WrongFinished => {
                     AlertDescription::DECRYPT_ERROR
                 }
-                Misbehaviour::RecordOverflow => AlertDescription::RECORD_OVERFLOW,
             },
             Self::Incompatible(incompatibility) => match incompatibility {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
@@ -139,7 +136,6 @@ impl fmt::Display for Misbehaviour {
             Self::UnsolicitedExtension => f.write_str("the peer answered what was not asked"),
             Self::WrongBinder => f.write_str("the peer holds another key for this PSK identity"),
             Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
-            Self::RecordOverflow => f.write_str("the peer sent a record that is too long"),
         }
     }
 }

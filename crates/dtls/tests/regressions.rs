@@ -327,3 +327,30 @@ fn the_end_of_time_passes() {
     pair.client.handle_timeout(Instant::MAX);
     assert!(matches!(pair.client.poll_output(&mut [0; 1500]), Output::Idle));
 }
+
+#[test]
+fn forgeries_under_keys_that_were_replaced_end_nothing() {
+    let forge = |pair: &mut Pair<'_>, epoch: u8, rng: &mut Random| {
+        for _ in 0..200 {
+            let mut datagram = rng.array::<40>();
+            datagram[0] = 0b0010_1000 | epoch & 3;
+            pair.inject(Direction::ToServer, datagram.to_vec());
+        }
+        pair.run_for(Duration::from_secs(1));
+    };
+    let mut rng = Random::insecure(14);
+    let mut pair = Configs::new().suite(CipherSuiteId::AES_128_CCM_8_SHA256).pair(14);
+    pair.connect();
+    let quiet = pair.log.len();
+    forge(&mut pair, 2, &mut rng);
+    pair.assert_connected();
+    pair.client.update_keys(pair.now);
+    pair.run_for(Duration::from_secs(1));
+    pair.client_send(b"new keys");
+    pair.run_for(Duration::from_secs(1));
+    forge(&mut pair, 3, &mut rng);
+    pair.assert_connected();
+    assert_eq!(pair.log.len(), quiet + 3, "KeyUpdate, ACK, data: nobody asks for more");
+    forge(&mut pair, 4, &mut rng);
+    assert_eq!(pair.server.open_connections(), 0, "the keys in use are another matter");
+}

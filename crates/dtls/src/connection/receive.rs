@@ -121,6 +121,9 @@ impl Connection {
         match key_state {
             KeyState::Fresh => {}
             KeyState::UpdateDue => self.request_peer_update(number),
+            KeyState::Exhausted if self.is_replaced(number) => {
+                self.forget_epochs_before(number + 1);
+            }
             KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
         }
         result

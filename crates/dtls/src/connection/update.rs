@@ -8,7 +8,7 @@ use crate::error::{Fault, Misbehaviour};
 use crate::handshake::State;
 use crate::handshake::reassembly::Message;
 use crate::messages::KeyUpdate;
-use crate::record::epochs::APPLICATION_EPOCH;
+use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
@@ -64,7 +64,11 @@ impl Connection {
 
     /// Asks the peer, once an epoch, to change its sending keys.
     pub(super) fn request_peer_update(&mut self, epoch: u64) {
-        if epoch < APPLICATION_EPOCH || self.key_update.requested_for == Some(epoch) {
+        let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
+        if epoch < APPLICATION_EPOCH
+            || newest != Some(epoch)
+            || self.key_update.requested_for == Some(epoch)
+        {
             return;
         }
         self.key_update.requested_for = Some(epoch);
@@ -170,7 +174,14 @@ impl Connection {
         }
     }
 
-    fn forget_epochs_before(&mut self, epoch: u64) {
+    /// Whether the association can do without the receiving keys of `epoch`.
+    pub(super) fn is_replaced(&self, epoch: u64) -> bool {
+        self.channel.receive.newest().is_some_and(|newest| {
+            epoch < newest.epoch() && (epoch == HANDSHAKE_EPOCH || newest.is_used())
+        })
+    }
+
+    pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         for mut old in self.channel.receive.take_before(epoch) {
             old.abandon(&mut self.held, &mut self.stats.received);
         }

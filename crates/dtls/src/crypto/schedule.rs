@@ -206,7 +206,6 @@ impl TrafficSecret {
     }
 
     /// The bytes, for a key log alone.
-    #[allow(dead_code, reason = "the key log is a host's choice")]
     pub(crate) const fn as_bytes(&self) -> &[u8; LEN] {
         &self.0.0
     }

@@ -60,11 +60,6 @@ impl Held {
         self.ready.pop_front()
     }
 
-    /// Whether the application has something to take.
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
     /// A slot's payload.
     pub fn payload(&self, slot: Slot) -> &[u8] {
         self.slots.get(usize::from(slot)).map_or(&[], Vec::as_slice)

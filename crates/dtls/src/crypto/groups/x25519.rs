@@ -4,6 +4,7 @@ use crate::crypto::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, NamedGroup
 use alloc::boxed::Box;
 use vocabulary::Random;
 use x25519_dalek::{PublicKey, StaticSecret};
+use zeroize::Zeroizing;
 
 /// X25519.
 pub struct X25519;
@@ -22,7 +23,8 @@ impl Group for X25519 {
     }
 
     fn start(&self, rng: &mut Random) -> Box<dyn KeyExchange> {
-        Box::new(KeyPair::new(rng.array()))
+        let scalar = Zeroizing::new(rng.array());
+        Box::new(KeyPair::new(&scalar))
     }
 }
 
@@ -32,8 +34,8 @@ struct KeyPair {
 }
 
 impl KeyPair {
-    fn new(scalar: [u8; 32]) -> Self {
-        let secret = StaticSecret::from(scalar);
+    fn new(scalar: &[u8; 32]) -> Self {
+        let secret = StaticSecret::from(*scalar);
         Self { public: PublicKey::from(&secret), secret }
     }
 }
@@ -62,12 +64,12 @@ mod tests {
     /// RFC 7748, section 6.1.
     #[test]
     fn vector_of_rfc_7748() {
-        let alice = KeyPair::new([
+        let alice = KeyPair::new(&[
             0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2,
             0x66, 0x45, 0xdf, 0x4c, 0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5,
             0x1d, 0xb9, 0x2c, 0x2a,
         ]);
-        let bob = KeyPair::new([
+        let bob = KeyPair::new(&[
             0x5d, 0xab, 0x08, 0x7e, 0x62, 0x4a, 0x8a, 0x4b, 0x79, 0xe1, 0x7f, 0x8b, 0x83, 0x80,
             0x0e, 0xe6, 0x6f, 0x3b, 0xb1, 0x29, 0x26, 0x18, 0xb6, 0xfd, 0x1c, 0x2f, 0x8b, 0x27,
             0xff, 0x88, 0xe0, 0xeb,
@@ -87,13 +89,13 @@ mod tests {
     #[test]
     fn shares_of_small_order_or_another_length_are_refused() {
         for peer in [&[0; 32][..], &[0; 31], &[0; 33], &[]] {
-            let ours = Box::new(KeyPair::new([1; 32]));
+            let ours = Box::new(KeyPair::new(&[1; 32]));
             assert_eq!(ours.complete(peer).err(), Some(InvalidKeyShare), "{peer:?}");
         }
         let mut one = [0; 32];
         one[0] = 1;
-        assert!(Box::new(KeyPair::new([1; 32])).complete(&one).is_err());
+        assert!(Box::new(KeyPair::new(&[1; 32])).complete(&one).is_err());
         one[0] = 9;
-        assert!(Box::new(KeyPair::new([1; 32])).complete(&one).is_ok());
+        assert!(Box::new(KeyPair::new(&[1; 32])).complete(&one).is_ok());
     }
 }
