@@ -354,3 +354,61 @@ fn forgeries_under_keys_that_were_replaced_end_nothing() {
     forge(&mut pair, 4, &mut rng);
     assert_eq!(pair.server.open_connections(), 0, "the keys in use are another matter");
 }
+
+/// Both ends change keys at random while the network loses, repeats and reorders; then it
+/// heals, and everything arrives again.
+#[test]
+fn key_updates_of_both_ends_converge_whatever_is_lost() {
+    for seed in 0..60 {
+        let scheme = ["off", "agg:2", "agg:8"][seed as usize % 3];
+        let mut pair = Configs::aggregated(scheme).pair(seed);
+        pair.connect();
+        pair.assert_connected();
+        let mut rng = Random::insecure(seed);
+        let mut network = rng.fork();
+        pair.rule = Box::new(move |_, _, datagram| {
+            let copies = [0, 0, 1, 1, 1, 1, 1, 2][network.below(8) as usize];
+            (0..copies)
+                .map(|_| (Duration::from_micros(network.below(60_000)), datagram.to_vec()))
+                .collect()
+        });
+        for n in 0..300u32 {
+            if rng.below(10) == 0 {
+                pair.client.update_keys(pair.now);
+            }
+            if rng.below(10) == 0 {
+                pair.server.update_keys(pair.handle.unwrap(), pair.now);
+            }
+            pair.client_send(&n.to_be_bytes());
+            pair.server_send(&n.to_be_bytes());
+            pair.run_for(Duration::from_millis(rng.below(400)));
+            pair.assert_connected();
+        }
+        pair.rule = Box::new(|_, _, datagram| pass(datagram));
+        pair.run_for(Duration::from_secs(30));
+        let quiet = pair.log.len();
+        pair.run_for(Duration::from_secs(600));
+        assert_eq!(pair.log.len(), quiet, "seed {seed}: nothing is left to say");
+        for received in [&mut pair.client_received, &mut pair.server_received] {
+            let count = received.len();
+            received.sort();
+            received.dedup();
+            assert_eq!(received.len(), count, "seed {seed}: something came twice");
+            received.clear();
+        }
+        let before = [Direction::ToServer, Direction::ToClient].map(|d| epoch_bits(&pair, d));
+        pair.client.update_keys(pair.now);
+        pair.server.update_keys(pair.handle.unwrap(), pair.now);
+        pair.run_for(Duration::from_secs(1));
+        for n in 0..40u32 {
+            pair.client_send(&n.to_be_bytes());
+            pair.server_send(&n.to_be_bytes());
+        }
+        pair.run_for(Duration::from_secs(1));
+        let after = [Direction::ToServer, Direction::ToClient].map(|d| epoch_bits(&pair, d));
+        assert_ne!(before[0], after[0], "seed {seed}");
+        assert_ne!(before[1], after[1], "seed {seed}");
+        assert_eq!(pair.server_received.len(), 40, "seed {seed}");
+        assert_eq!(pair.client_received.len(), 40, "seed {seed}");
+    }
+}

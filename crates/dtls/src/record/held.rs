@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 /// A payload's place in [`Held`].
 pub type Slot = u16;
 
-/// Payloads in reusable buffers: after a warm-up no record costs heap.
+/// Payloads in reusable buffers: after a warm-up no record costs heap, and the heap
+/// stays within twice the budget whatever comes.
 ///
 /// A slot is free, waiting for verification, or ready for the application.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct Held {
     ready: VecDeque<Slot>,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
+    /// Heap behind all slots, free ones included.
+    capacity: usize,
     budget: usize,
 }
 
@@ -25,7 +28,14 @@ const SLOT_COST: usize = 32;
 impl Held {
     /// Room for `budget` bytes, overhead included.
     pub const fn new(budget: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), ready: VecDeque::new(), bytes: 0, budget }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            capacity: 0,
+            budget,
+        }
     }
 
     /// Copies a payload in; `None` if it does not fit the budget.
@@ -43,8 +53,11 @@ impl Held {
             }
         };
         let buffer = self.slots.get_mut(usize::from(slot))?;
+        self.capacity -= buffer.capacity();
         buffer.clear();
+        buffer.reserve_exact(payload.len());
         buffer.extend_from_slice(payload);
+        self.capacity += buffer.capacity();
         self.bytes += cost;
         Some(slot)
     }
@@ -70,6 +83,11 @@ impl Held {
         if let Some(buffer) = self.slots.get_mut(usize::from(slot)) {
             self.bytes -= buffer.len() + SLOT_COST;
             buffer.clear();
+            // Slots that were large in turn must not stay large together.
+            if self.capacity > self.budget {
+                self.capacity -= buffer.capacity();
+                *buffer = Vec::new();
+            }
             self.free.push(slot);
         }
     }
@@ -100,5 +118,22 @@ mod tests {
         held.release(a);
         held.release(b);
         assert_eq!(held.bytes(), 0);
+    }
+
+    #[test]
+    fn slots_that_were_large_in_turn_are_not_kept_large() {
+        const BUDGET: usize = 64 * 1024;
+        let mut held = Held::new(BUDGET);
+        let mut pinned = Vec::new();
+        for _ in 0..1000 {
+            let large = held.hold(&[0; 10_000]).unwrap();
+            held.release(large);
+            // Pins the slot just freed, so that the next large payload takes another one.
+            pinned.push(held.hold(&[0; 1]).unwrap());
+            assert!(held.capacity <= 2 * BUDGET, "{} bytes", held.capacity);
+        }
+        pinned.into_iter().for_each(|slot| held.release(slot));
+        assert!(held.capacity <= BUDGET);
+        assert_eq!(held.capacity, held.slots.iter().map(Vec::capacity).sum());
     }
 }
