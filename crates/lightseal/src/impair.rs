@@ -14,6 +14,7 @@ use net::relay::{Relay, Settings};
 /// If an address cannot be had or the statistics cannot be written.
 pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
+    statistics::check(args.stats_file.as_deref())?;
     let relay = Relay::new(address::listen(args.listen.as_deref())?, settings);
     let mut signals = Signals::listen()?;
     let listen = relay.local_addr().context("listening socket")?;

@@ -111,7 +111,6 @@ impl State {
         if metadata.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("PSK file {name}: longer than 16 MiB")));
         }
-        warn_if_exposed(path, &metadata);
         // Reserved whole, so that growing leaves no copies of keys behind.
         let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
         (&mut file)
@@ -124,6 +123,7 @@ impl State {
         if first.is_none() {
             return Err(Failure::new(format_args!("PSK file {name} holds no key")));
         }
+        warn_if_exposed(path, &metadata);
         Ok(Self { keys, first, version: version(&metadata) })
     }
 }

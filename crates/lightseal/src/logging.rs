@@ -24,5 +24,7 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
+        // It would tell standard error that standard error is gone, and panic.
+        .log_internal_errors(false)
         .init();
 }

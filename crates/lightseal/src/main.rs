@@ -28,13 +28,15 @@ mod units;
 
 use cli::{Cli, Command, ProxyCommand};
 use failure::{Context, Failure};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match config::parse(std::env::args_os()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("lightseal: {failure}");
+            // Nobody to tell if standard error is gone.
+            let _ = writeln!(std::io::stderr(), "lightseal: {failure}");
             ExitCode::from(Failure::EXIT_CODE)
         }
     }
@@ -50,8 +52,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
     };
     match cli.command {
         Command::Psk { identity } => {
-            println!("{}", *keys::generate(&identity)?);
-            Ok(())
+            let line = keys::generate(&identity)?;
+            writeln!(std::io::stdout(), "{}", *line).context("standard output")
         }
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
         Command::Proxy(ProxyCommand::Client(args)) => {

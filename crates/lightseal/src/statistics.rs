@@ -3,7 +3,7 @@
 use crate::failure::{Context, Failure};
 use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes `statistics` as one JSON object, to a file if one is named and to
 /// standard error otherwise. A file is replaced whole, so that a reader never
@@ -20,9 +20,26 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
         let _ = std::io::stderr().write_all(text.as_bytes());
         return Ok(());
     };
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let name = std::path::PathBuf::from(name);
+    let name = beside(path);
     let written = std::fs::write(&name, text).and_then(|()| std::fs::rename(&name, path));
     written.context(format_args!("statistics file {}", path.display()))
+}
+
+/// Finds out whether [`write`] could write to the file, before hours of counting.
+///
+/// # Errors
+///
+/// If it could not.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let name = beside(path);
+    let written = std::fs::write(&name, "").and_then(|()| std::fs::remove_file(&name));
+    written.context(format_args!("statistics file {}", path.display()))
+}
+
+/// Where a statistics file is written before it takes its place.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
 }

@@ -55,6 +55,7 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
         (["--idle-timeout", "0"], "--idle-timeout must be longer than 0"),
         (["--handshake-timeout", "0"], "--handshake-timeout must be longer than 0"),
         (["--key-log", &log], "key log"),
+        (["--stats-file", &log], "statistics file"),
     ] {
         for side in ["client", "server"] {
             fails(&[&["proxy", side], &base[..], &wrong].concat(), &[expected]);

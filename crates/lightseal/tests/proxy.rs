@@ -416,3 +416,18 @@ fn the_key_log_comes_with_a_warning() {
         Running::start(&[&args[..], &["--psk-file", &keys, "--key-log", &log]].concat());
     server.wait_for("reads EVERYTHING");
 }
+
+#[test]
+fn proxies_go_on_when_nobody_reads_what_they_say() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let service = echo().to_string();
+    let args = ["proxy", "server", "-vv", "--listen", "127.0.0.1:0", "--connect", &service];
+    let (mut server, line) =
+        Running::start_unheard(&[&args[..], &["--psk-file", &keys]].concat(), "carrying");
+    let address = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    let (_client, local) = start("client", address, &keys, &[]);
+    echoes(&application(), &local, b"hello");
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+}

@@ -3,6 +3,7 @@
 use super::Plan;
 use super::session::Standing;
 use crate::failure::{Context, Failure};
+use std::io::Write;
 use std::time::Duration;
 
 /// A row of the table: its label, and a cell from a session and the plain one.
@@ -40,7 +41,7 @@ pub(crate) fn print(
     complete: bool,
     json: bool,
 ) -> Result<(), Failure> {
-    if json {
+    let printed = if json {
         let value = serde_json::json!({
             "messages": plan.messages,
             "message_bytes": super::readings::MESSAGE_BYTES,
@@ -52,11 +53,12 @@ pub(crate) fn print(
             "complete": complete,
             "sessions": standings,
         });
-        println!("{}", serde_json::to_string_pretty(&value).context("results")?);
+        let text = serde_json::to_string_pretty(&value).context("results")?;
+        writeln!(std::io::stdout(), "{text}")
     } else {
-        print!("{}", table(plan, standings, took, complete));
-    }
-    Ok(())
+        write!(std::io::stdout(), "{}", table(plan, standings, took, complete))
+    };
+    printed.context("standard output")
 }
 
 /// The name of a session's way of tagging, for people.

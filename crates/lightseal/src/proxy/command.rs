@@ -209,6 +209,7 @@ fn settings(args: &ProxyArgs) -> Result<Settings, Failure> {
         RecordNumberLength::Short => RecordNumbers::Short,
         RecordNumberLength::Long => RecordNumbers::Long,
     };
+    statistics::check(args.stats_file.as_deref())?;
     args.offer.apply(&mut settings)?;
     settings.check().context("settings")?;
     Ok(settings)

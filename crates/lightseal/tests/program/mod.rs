@@ -66,6 +66,14 @@ impl Running {
         Self { child, lines, seen: Vec::new() }
     }
 
+    /// Starts the program, waits for a line that contains `text`, and listens no more.
+    pub(crate) fn start_unheard(args: &[&str], text: &str) -> (Self, String) {
+        let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let line = errors.lines().map_while(Result::ok).find(|line| line.contains(text));
+        (Self { child, lines: channel().1, seen: Vec::new() }, line.unwrap())
+    }
+
     /// Waits for a line that contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
