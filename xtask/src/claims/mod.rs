@@ -3,7 +3,9 @@
 //! A claim runs a program of this workspace, built with optimisation, and
 //! reads the JSON that it prints; no figure stands here.
 
+mod bad_starts;
 mod coap;
+mod command;
 mod hostile;
 mod peers;
 
@@ -14,7 +16,7 @@ use serde_json::Value;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
-    [coap::CLAIMS, hostile::CLAIMS, peers::CLAIMS].into_iter().flatten()
+    [coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, peers::CLAIMS].into_iter().flatten()
 }
 
 /// Builds and runs `program` of `package` and parses the JSON it prints.

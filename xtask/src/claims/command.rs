@@ -1,0 +1,91 @@
+//! The command as a user meets it: the demo, and what it says of bad input.
+
+use crate::claim::{Bar, Claim, Measured, Unmeasured};
+use crate::claims::{bad_starts, number, run_json};
+use serde_json::Value;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "demo-goodput-agg16",
+        about: "demo: goodput with one tag for 16 messages of 10 B over one tag each",
+        bar: Bar::AtLeast(1.9),
+        seconds: 20,
+        measure: || goodput("agg:16"),
+    },
+    Claim {
+        name: "demo-goodput-agg8",
+        about: "demo: goodput with one tag for 8 messages of 10 B over one tag each",
+        bar: Bar::AtLeast(1.8),
+        seconds: 20,
+        measure: || goodput("agg:8"),
+    },
+    Claim {
+        name: "demo-identical",
+        about: "demo: delivered messages that differ from those sent, of 20 000 a session",
+        bar: Bar::AtMost(0.0),
+        seconds: 20,
+        measure: identical,
+    },
+    Claim {
+        name: "errors-exit-2",
+        about: "bad starts that end with exit code 2 and one line on standard error naming the mistake",
+        bar: Bar::AtLeast(bad_starts::COUNT as f64),
+        seconds: 10,
+        measure: bad_starts::measure,
+    },
+];
+
+/// Messages each session must have sent for its figure to count.
+const LEAST_SENT: f64 = 20_000.0;
+
+/// What the demo prints by default, once every session has sent enough.
+fn demo() -> Result<Vec<Value>, Unmeasured> {
+    let result = run_json("lightseal", "lightseal", &["demo", "--json"])?;
+    let sessions = result["sessions"].as_array().cloned().unwrap_or_default();
+    for session in &sessions {
+        if number(session, "/sent")? < LEAST_SENT {
+            return Err(Unmeasured::Broken(format!("a session sent too little: {session}")));
+        }
+    }
+    Ok(sessions)
+}
+
+fn session<'a>(sessions: &'a [Value], scheme: &str) -> Result<&'a Value, Unmeasured> {
+    let found = sessions.iter().find(|session| session["scheme"] == scheme);
+    found.ok_or_else(|| Unmeasured::Broken(format!("there is no session {scheme}")))
+}
+
+fn goodput(scheme: &str) -> Result<Measured, Unmeasured> {
+    let sessions = demo()?;
+    let (plain, shared) = (session(&sessions, "off")?, session(&sessions, scheme)?);
+    let [before, after] = [plain, shared].map(|session| number(session, "/goodput"));
+    let (before, after) = (before?, after?);
+    let detail = format!(
+        "goodput {before:.4} with one tag each, {after:.4} with {scheme}; {} and {} of {} messages \
+         delivered, {} and {} records lost by the relay",
+        number(plain, "/delivered")?,
+        number(shared, "/delivered")?,
+        number(shared, "/sent")?,
+        number(plain, "/lost_by_relay")?,
+        number(shared, "/lost_by_relay")?,
+    );
+    Ok(Measured { figure: after / before, detail })
+}
+
+fn identical() -> Result<Measured, Unmeasured> {
+    let sessions = demo()?;
+    let mut figure = 0.0;
+    let mut detail = String::new();
+    for scheme in ["off", "agg:8", "agg:16"] {
+        let session = session(&sessions, scheme)?;
+        let [sent, delivered, same] =
+            ["/sent", "/delivered", "/identical"].map(|part| number(session, part));
+        let (sent, delivered, same) = (sent?, delivered?, same?);
+        if delivered == 0.0 {
+            return Err(Unmeasured::Broken(format!("{scheme} delivered nothing")));
+        }
+        figure += delivered - same;
+        detail += &format!("{scheme}: {sent} sent, {delivered} delivered, {same} as sent\n");
+    }
+    Ok(Measured { figure, detail })
+}
