@@ -5,6 +5,7 @@
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
 //! - [`coap`]: libcoap's client and server, and a tap between them;
 //! - [`driven`]: wolfSSL behind our engine contract;
+//! - [`meeting`]: one of ours and one of theirs in virtual time;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
 //! - [`ours_race`] and [`pair`]: each implementation against itself, to be timed;
 //! - [`process`]: programs that run beside a test;
@@ -15,6 +16,7 @@
 
 pub mod coap;
 pub mod driven;
+pub mod meeting;
 pub mod ours;
 pub mod ours_race;
 pub mod pair;

@@ -26,6 +26,11 @@ pub enum Role {
     Server,
 }
 
+impl Role {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+}
+
 /// The cipher suites that both wolfSSL and Lightseal have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
@@ -72,6 +77,12 @@ pub enum Mode {
     Psk,
     /// `psk_dhe_ke` with this group only.
     PskWith(Group),
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] =
+        [Self::Psk, Self::PskWith(Group::X25519), Self::PskWith(Group::P256)];
 }
 
 /// A Diffie-Hellman group.

@@ -2,13 +2,11 @@
 
 use interop::driven::{Driven, Event};
 use interop::pair::{Pair, shake_hands};
-use interop::wolfssl::{Context, Group, Mode, Role, Settings, Suite};
+use interop::wolfssl::{Context, Mode, Role, Settings, Suite};
 use net::virtual_time::Network;
 use net::{Impairments, Probability};
 use std::time::Duration;
 use vocabulary::Instant;
-
-const MODES: [Mode; 3] = [Mode::Psk, Mode::PskWith(Group::X25519), Mode::PskWith(Group::P256)];
 
 fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
     Settings { suite, mode, cookie, identity: b"sensor-7".to_vec(), key: vec![0x5a; 32] }
@@ -17,7 +15,7 @@ fn settings(suite: Suite, mode: Mode, cookie: bool) -> Settings {
 #[test]
 fn every_suite_and_mode_carries_data_with_and_without_cookie() {
     for suite in Suite::ALL {
-        for mode in MODES {
+        for mode in Mode::ALL {
             for cookie in [false, true] {
                 let settings = settings(suite, mode, cookie);
                 let (mut client, mut server) = Pair::new(&settings).peers();

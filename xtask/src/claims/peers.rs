@@ -5,6 +5,13 @@ use crate::claims::{number, run_peer};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
+        name: "wolfssl-plain-fallback",
+        about: "associations with wolfSSL, of all roles, suites and modes, that asking for agg:8 breaks",
+        bar: Bar::AtMost(0.0),
+        seconds: 5,
+        measure: fallback,
+    },
+    Claim {
         name: "records-16",
         about: "wolfSSL's time over ours, a 16 B record sealed and opened, AES-128-GCM",
         bar: Bar::AtLeast(1.0),
@@ -40,6 +47,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: handshakes,
     },
 ];
+
+fn fallback() -> Result<Measured, Unmeasured> {
+    let result = run_peer("fallback", &["--json"])?;
+    let figure = number(&result, "/wrong")?;
+    let detail = format!("{} associations tried, {figure} wrong", number(&result, "/tried")?);
+    Ok(Measured { figure, detail })
+}
 
 fn records(bytes: &str) -> Result<Measured, Unmeasured> {
     race(&["records", "--bytes", bytes, "--suite", "aes-128-gcm", "--json"])

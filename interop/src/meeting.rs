@@ -1,0 +1,120 @@
+//! One of ours and one of theirs in a network in virtual time.
+
+use crate::driven::{Driven, Event};
+use crate::ours::{Ours, client_config, server_config};
+use crate::wolfssl::{Context, Role, Settings};
+use dtls::AggregationPolicy;
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use net::virtual_time::{Network, NodeId};
+use net::{Either, Impairments};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use vocabulary::Instant;
+
+/// Lightseal's address.
+pub const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
+/// wolfSSL's address.
+pub const THERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 2);
+
+/// Lightseal in one role and wolfSSL in the other, 20 ms apart.
+pub struct Meeting {
+    network: Network<Either<Ours, Driven>>,
+    ours: NodeId,
+    theirs: NodeId,
+    seconds: u64,
+    events: [Vec<Event>; 2],
+}
+
+impl Meeting {
+    /// Puts both into a network at time zero. `policy` is our wish alone: wolfSSL
+    /// does not know that tags can be shared.
+    ///
+    /// # Panics
+    /// When either refuses the settings.
+    pub fn new(settings: &Settings, our_role: Role, policy: &AggregationPolicy, seed: u64) -> Self {
+        let mut network = Network::new(seed);
+        network.impair_all(&Impairments { delay: Duration::from_millis(20), ..Impairments::NONE });
+        let (ours, theirs) = match our_role {
+            Role::Client => {
+                let mut config = client_config(settings, &rustcrypto::PROVIDER);
+                want(&mut config.settings, policy);
+                let context = Context::new(Role::Server, settings);
+                (Ours::client(config, THERE, Instant::ZERO, seed), Driven::server(&context))
+            }
+            Role::Server => {
+                let mut config = server_config(settings, &rustcrypto::PROVIDER);
+                want(&mut config.settings, policy);
+                let context = Context::new(Role::Client, settings);
+                (Ours::server(config, seed), Driven::client(&context, HERE, Instant::ZERO))
+            }
+        };
+        let ours = network.add(HERE, Either::Left(ours));
+        let theirs = network.add(THERE, Either::Right(theirs));
+        Self { network, ours, theirs, seconds: 0, events: [Vec::new(), Vec::new()] }
+    }
+
+    /// Makes the line between them another one.
+    pub fn impair(&mut self, impairments: &Impairments) {
+        self.network.impair_all(impairments);
+    }
+
+    /// Lets virtual time pass.
+    pub fn run_for(&mut self, seconds: u64) {
+        self.seconds += seconds;
+        let Self { network, ours, events, .. } = self;
+        network.run_until(Instant::from_micros(self.seconds * 1_000_000), |node, _, event| {
+            let (Either::Left(event) | Either::Right(event)) = event;
+            events[usize::from(node != *ours)].push(event);
+        });
+    }
+
+    /// What our end said, then what theirs said, since the last data was exchanged.
+    pub fn events(&self) -> &[Vec<Event>; 2] {
+        &self.events
+    }
+
+    /// Whether both ends say so, once each.
+    pub fn connected(&self) -> bool {
+        self.events.iter().all(|events| *events == [Event::Connected])
+    }
+
+    /// Calls our end.
+    ///
+    /// # Panics
+    /// Never: ours is where it was put.
+    pub fn ours<R>(&mut self, call: impl FnOnce(&mut Ours, Instant) -> R) -> R {
+        self.network.call(self.ours, |end, now| call(end.left().expect("ours"), now))
+    }
+
+    /// Calls their end.
+    ///
+    /// # Panics
+    /// Never: theirs is where it was put.
+    pub fn theirs<R>(&mut self, call: impl FnOnce(&mut Driven) -> R) -> R {
+        self.network.call(self.theirs, |end, _| call(end.right().expect("theirs")))
+    }
+
+    /// Sends payloads of every interesting length both ways: whether each end
+    /// got them all, in order, and nothing else.
+    pub fn exchange_data(&mut self) -> bool {
+        self.events = [Vec::new(), Vec::new()];
+        let payloads: Vec<_> = [1, 2, 15, 16, 17, 64, 500, 1100].map(|n| vec![n as u8; n]).into();
+        for payload in &payloads {
+            let sent = self.ours(|ours, now| ours.send(now, payload)).is_ok();
+            if !(self.theirs(|theirs| theirs.send(payload)).is_ok() && sent) {
+                return false;
+            }
+        }
+        self.run_for(5);
+        let data: Vec<_> = payloads.into_iter().map(Event::Data).collect();
+        self.events == [data.clone(), data]
+    }
+}
+
+/// Asks for shared tags, which only our own suite can carry.
+fn want(ours: &mut dtls::Settings, policy: &AggregationPolicy) {
+    if policy.is_wanted() {
+        ours.suites.insert(0, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256);
+    }
+    ours.aggregation = policy.clone();
+}
