@@ -412,3 +412,35 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
         assert_eq!(pair.client_received.len(), 40, "seed {seed}");
     }
 }
+
+/// Small datagrams, so that every flight has several, over a bad network.
+#[test]
+fn fragmented_handshakes_complete_on_bad_networks() {
+    for seed in 0..150 {
+        let mut rng = Random::insecure(seed);
+        let mut configs = Configs::aggregated(["off", "agg:4"][seed as usize % 2]);
+        configs.client.settings.datagram_bytes = 80 + rng.below(120) as usize;
+        configs.server.settings.datagram_bytes = 80 + rng.below(120) as usize;
+        configs.client.settings.handshake_deadline = Duration::from_secs(600);
+        configs.server.settings.handshake_deadline = Duration::from_secs(600);
+        let loss = rng.below(5);
+        let mut pair = configs.pair(seed).with_rule(move |_, _, datagram| {
+            let copies = if rng.below(10) < loss { 0 } else { 1 + rng.below(10) / 9 };
+            (0..copies)
+                .map(|_| (Duration::from_micros(rng.below(80_000)), datagram.to_vec()))
+                .collect()
+        });
+        let start = pair.now;
+        while pair.client_connected.is_none() || pair.server_connected.is_none() {
+            pair.run_for(Duration::from_millis(100));
+            assert!(pair.now - start < Duration::from_secs(600), "seed {seed}, loss {loss}/10");
+        }
+        pair.rule = Box::new(|_, _, datagram| pass(datagram));
+        pair.run_for(Duration::from_secs(60));
+        pair.assert_connected();
+        let sent = pair.log.len();
+        pair.run_for(Duration::from_secs(1000));
+        pair.assert_connected();
+        assert_eq!(pair.log.len(), sent, "seed {seed}: quiet once it is done");
+    }
+}
