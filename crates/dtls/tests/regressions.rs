@@ -444,3 +444,28 @@ fn fragmented_handshakes_complete_on_bad_networks() {
         assert_eq!(pair.log.len(), sent, "seed {seed}: quiet once it is done");
     }
 }
+
+#[test]
+fn a_late_closing_tag_is_no_malformed_record() {
+    let mut pair = Configs::aggregated("agg:4").pair(15);
+    pair.connect();
+    let server = pair.handle.unwrap();
+    let malformed =
+        |pair: &Pair<'_>| pair.server.connection(server).unwrap().stats().received.malformed;
+    pair.rule = Box::new(|_, _, datagram| {
+        // The closing tag is the longest; it comes behind the aggregate of its set.
+        let delay = if datagram.len() >= 36 { 500 } else { 10 };
+        vec![(Duration::from_millis(delay), datagram.to_vec())]
+    });
+    for _ in 0..20 {
+        pair.client_send(b"1");
+        pair.run_for(Duration::from_millis(250));
+        pair.client_send(b"2");
+        pair.client_send(b"3");
+        pair.client_send(b"4");
+        pair.run_for(Duration::from_millis(100));
+    }
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.server_received.len(), 80);
+    assert_eq!(malformed(&pair), 0);
+}

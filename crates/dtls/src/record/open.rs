@@ -229,8 +229,9 @@ impl ReceiveEpoch {
                 return Some(Inner { kind, number, content: payload });
             }
             let taken = read_closing(number, payload)
-                .is_some_and(|closing| opener.closing(&**prf, closing).is_ok());
-            if !taken {
+                .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
+            // It may well come when its records are verified or given up.
+            if taken == Err(Refusal::Range) {
                 stats.malformed += 1;
             }
             return None;
