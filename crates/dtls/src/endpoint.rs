@@ -14,7 +14,7 @@ use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
 use crate::stats::Stats;
-use crate::tuning::MAX_PARTIAL_HELLOS;
+use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_REPLACED_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// ClientHellos refused with an alert.
     pub refused: u64,
-    /// Datagrams that were no ClientHello.
+    /// Datagrams that were no ClientHello, or one of an association that was replaced.
     pub ignored: u64,
     /// Why the last ClientHello was refused.
     pub last_refusal: Option<(SocketAddr, Fault)>,
@@ -79,6 +79,9 @@ pub struct Endpoint {
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     /// ClientHellos in several datagrams, by peer and message number, oldest first.
     partial: VecDeque<(SocketAddr, u16, Reassembly)>,
+    /// ClientHellos of associations that were replaced, oldest first: while their cookies
+    /// last, a recording must not replace the newer association.
+    replaced: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
     ended: Stats,
@@ -104,6 +107,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             answers: VecDeque::new(),
             partial: VecDeque::new(),
+            replaced: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
         })
@@ -260,7 +264,14 @@ impl Endpoint {
         Some((first.number, message.body))
     }
 
-    fn greet(&mut self, from: SocketAddr, record_number: u64, body: &[u8], known: bool) {
+    fn greet(
+        &mut self,
+        from: SocketAddr,
+        record_number: u64,
+        body: &[u8],
+        hello: [u8; 32],
+        known: bool,
+    ) {
         let config = Arc::clone(&self.config);
         let (jar, rng) = (&mut self.jar, &mut self.rng);
         // Whoever takes an association's place must prove the address.
@@ -273,7 +284,7 @@ impl Endpoint {
             Ok(Greeting::Accept(accepted)) => {
                 let rng = self.rng.fork();
                 match Connection::accept(config, from, self.now, rng, *accepted, record_number) {
-                    Ok(connection) => self.insert(from, connection, fingerprint(body)),
+                    Ok(connection) => self.insert(from, connection, hello),
                     Err(fault) => self.refuse(from, record_number, fault),
                 }
             }
@@ -332,6 +343,10 @@ impl Endpoint {
             && let Some(entry) = self.entries.get_mut(&old)
         {
             entry.connection.abandon(CloseReason::Replaced);
+            if self.replaced.len() == MAX_REPLACED_HELLOS {
+                self.replaced.pop_front();
+            }
+            self.replaced.push_back(entry.hello);
             self.touch(old);
         }
         let handle = Handle(self.next_handle);
@@ -399,12 +414,17 @@ impl Engine for Endpoint {
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
         if looks_like_hello && let Some((number, body)) = self.client_hello(from, datagram) {
-            let repeated = known
-                .and_then(|handle| self.entries.get(&handle))
-                .is_some_and(|entry| entry.hello == fingerprint(&body));
-            if !repeated {
-                self.greet(from, number, &body, known.is_some());
-                return;
+            let hello = fingerprint(&body);
+            match known.and_then(|handle| self.entries.get(&handle)) {
+                Some(entry) if entry.hello == hello => {}
+                Some(_) if self.replaced.contains(&hello) => {
+                    self.stats.ignored += 1;
+                    return;
+                }
+                _ => {
+                    self.greet(from, number, &body, hello, known.is_some());
+                    return;
+                }
             }
         }
         match known.and_then(|handle| Some((handle, self.entries.get_mut(&handle)?))) {

@@ -469,3 +469,33 @@ fn a_late_closing_tag_is_no_malformed_record() {
     assert_eq!(pair.server_received.len(), 80);
     assert_eq!(malformed(&pair), 0);
 }
+
+#[test]
+fn an_old_hello_played_again_does_not_end_a_newer_association() {
+    let mut pair = Configs::new().pair(16);
+    pair.connect();
+    pair.assert_connected();
+    let hello = |pair: &Pair<'_>, n: usize| {
+        let hellos = pair.log.iter().filter(|(d, datagram)| {
+            *d == Direction::ToServer && datagram[0] == 22 && datagram[13] == 1
+        });
+        hellos.clone().nth(n).unwrap().1.clone()
+    };
+    // The client starts anew from the same address; its first association ends for that.
+    let config = Arc::new(Configs::new().client);
+    pair.client =
+        Connection::client(config, server_address(), pair.now, Random::insecure(17)).unwrap();
+    pair.client_connected = None;
+    pair.connect();
+    pair.assert_connected();
+    assert_eq!(pair.server_closed.take(), Some(CloseReason::Replaced));
+    for n in [0, 1, 2, 3] {
+        let replayed = hello(&pair, n);
+        pair.inject(Direction::ToServer, replayed);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.server_closed, None, "hello {n}");
+        pair.client_send(b"still here");
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.server_received.len(), n + 1);
+    }
+}
