@@ -14,7 +14,7 @@ use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
 use crate::record::PlaintextHeader;
 use crate::stats::Stats;
-use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_REPLACED_HELLOS};
+use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PAST_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -79,9 +79,9 @@ pub struct Endpoint {
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     /// ClientHellos in several datagrams, by peer and message number, oldest first.
     partial: VecDeque<(SocketAddr, u16, Reassembly)>,
-    /// ClientHellos of associations that were replaced, oldest first: while their cookies
-    /// last, a recording must not replace the newer association.
-    replaced: VecDeque<[u8; 32]>,
+    /// ClientHellos of associations that were replaced or have ended, oldest first: while
+    /// their cookies last, a recording must neither open one nor replace a newer one.
+    past: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
     ended: Stats,
@@ -107,7 +107,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             answers: VecDeque::new(),
             partial: VecDeque::new(),
-            replaced: VecDeque::new(),
+            past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
         })
@@ -343,10 +343,8 @@ impl Endpoint {
             && let Some(entry) = self.entries.get_mut(&old)
         {
             entry.connection.abandon(CloseReason::Replaced);
-            if self.replaced.len() == MAX_REPLACED_HELLOS {
-                self.replaced.pop_front();
-            }
-            self.replaced.push_back(entry.hello);
+            let hello = entry.hello;
+            self.remember(hello);
             self.touch(old);
         }
         let handle = Handle(self.next_handle);
@@ -378,8 +376,17 @@ impl Endpoint {
             let peer = entry.connection.peer();
             if self.by_peer.get(&peer) == Some(&handle) {
                 self.by_peer.remove(&peer);
+                self.remember(entry.hello);
             }
         }
+    }
+
+    /// Remembers the hello of an association that is no more.
+    fn remember(&mut self, hello: [u8; 32]) {
+        if self.past.len() == MAX_PAST_HELLOS {
+            self.past.pop_front();
+        }
+        self.past.push_back(hello);
     }
 
     /// The next step of any association; `None` when all are idle.
@@ -417,7 +424,7 @@ impl Engine for Endpoint {
             let hello = fingerprint(&body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == hello => {}
-                Some(_) if self.replaced.contains(&hello) => {
+                _ if self.past.contains(&hello) => {
                     self.stats.ignored += 1;
                     return;
                 }

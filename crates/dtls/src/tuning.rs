@@ -58,8 +58,8 @@ pub const FIRST_REPORT: u64 = 64;
 pub const REPORT_LIFETIME: u64 = 1024;
 /// A cookie secret serves this long, and is accepted as long again.
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
-/// Replaced associations whose ClientHello an endpoint remembers: 8 KiB, and more clients
+/// Past associations whose ClientHello an endpoint remembers: 8 KiB, and more clients
 /// than restart at once while a cookie lasts.
-pub const MAX_REPLACED_HELLOS: usize = 256;
+pub const MAX_PAST_HELLOS: usize = 256;
 /// Peers whose fragmented first ClientHello an endpoint holds at once.
 pub const MAX_PARTIAL_HELLOS: usize = 32;

@@ -334,3 +334,34 @@ fn a_lost_retry_request_is_sent_again() {
         assert_eq!(pair.server.stats().retries, lost as u64 + 1);
     }
 }
+
+#[test]
+fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
+    let mut pair = Configs::new().pair(3);
+    pair.connect();
+    let is_hello = |(direction, datagram): &&(Direction, Vec<u8>)| {
+        *direction == Direction::ToServer && datagram[0] == 22
+    };
+    let recorded = pair.log.iter().rfind(is_hello).expect("the hello with the cookie").1.clone();
+    pair.client.close(pair.now);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server.open_connections(), 0);
+
+    // The recording alone, while its cookie still serves.
+    pair.inject(Direction::ToServer, recorded.clone());
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(pair.server.open_connections(), 0, "nothing is held for a recording");
+
+    let config = Arc::new(Configs::new().client);
+    let rng = Random::insecure(77);
+    pair.client = dtls::Connection::client(config, pair::server_address(), pair.now, rng).unwrap();
+    (pair.client_connected, pair.server_connected) = (None, None);
+    (pair.client_closed, pair.server_closed) = (None, None);
+    pair.connect();
+    pair.assert_connected();
+    pair.inject(Direction::ToServer, recorded);
+    pair.client_send(b"still there");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received, [b"still there"]);
+    assert_eq!((pair.server.open_connections(), pair.server_closed), (1, None));
+}
