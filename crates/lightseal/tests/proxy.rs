@@ -431,3 +431,66 @@ fn proxies_go_on_when_nobody_reads_what_they_say() {
     server.signal("TERM");
     assert_eq!(server.wait(), Some(0));
 }
+
+#[test]
+fn the_numbers_of_two_proxies_add_up() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let paths = [dir.path("server.json"), dir.path("client.json")];
+    let more = ["--aggregate", "agg:4", "--silence", "20ms", "--stats-file"];
+    let (mut server, address) =
+        start("server", &echo().to_string(), &keys, &[&more[..], &[&paths[0]]].concat());
+    let often = ["--idle-timeout", "400ms", "--keepalive", "100ms"];
+    let (mut client, local) =
+        start("client", &address, &keys, &[&more[..], &[&paths[1]], &often[..]].concat());
+    let sockets: Vec<_> = (0..5).map(|_| application()).collect();
+    for number in 0..40u8 {
+        echoes(&sockets[usize::from(number) % 5], &local, &[number; 20]);
+    }
+    // Some flows end before the others, and with them their counters.
+    for _ in 0..5 {
+        client.wait_for(": closed");
+    }
+    echoes(&sockets[0], &local, b"once more");
+    client.signal("TERM");
+    assert_eq!(client.wait(), Some(0));
+    for _ in 0..7 {
+        server.wait_for("closed by the peer");
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+    let [server, client] = paths.map(|path| statistics(&path));
+    let sums = format!("{server:#} {client:#}");
+    let number = |json: &Value, path: &str| {
+        json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {sums}"))
+    };
+    // Nothing is lost on the way, but the answers to farewells, which nobody waits for.
+    let [sent, received] = ["/socket/sent_bytes", "/socket/received_bytes"];
+    assert_eq!(number(&client, sent), number(&server, received), "{sums}");
+    let [sent, received] = ["/socket/sent", "/socket/received"];
+    assert_eq!(number(&client, sent), number(&server, received), "{sums}");
+    let farewells = number(&server, sent) - number(&client, received);
+    assert!(farewells <= number(&server, "/flows/opened"), "{sums}");
+    for (one, other) in [(&server, &client), (&client, &server)] {
+        let [sent, received] = ["/dtls/messages", "/dtls/delivered"];
+        assert_eq!(number(one, sent), number(other, received), "{sums}");
+        let [sent, received] = ["/dtls/message_bytes", "/dtls/delivered_bytes"];
+        assert_eq!(number(one, sent), number(other, received), "{sums}");
+        // What applications exchange, and nothing else but empty records.
+        assert_eq!(number(one, "/outward/messages"), 41, "{sums}");
+        assert_eq!(number(one, "/outward/bytes"), number(one, "/dtls/message_bytes"), "{sums}");
+        assert_eq!(number(one, "/inward/bytes"), number(one, "/dtls/delivered_bytes"), "{sums}");
+        for failure in ["unauthentic", "unverified", "refused", "malformed", "replayed"] {
+            assert_eq!(number(one, &format!("/dtls/{failure}")), 0, "{failure}: {sums}");
+        }
+    }
+    // All datagrams belong to associations, but for those that ask for a cookie.
+    let [sent, by_socket] = ["/dtls/sent_datagrams", "/socket/sent"];
+    assert_eq!(number(&client, sent), number(&client, by_socket), "{sums}");
+    let stateless = number(&server, "/endpoint/retries");
+    assert_eq!(number(&server, sent) + stateless, number(&server, by_socket), "{sums}");
+    // Five flows, one that came back, and the first handshake.
+    assert_eq!(number(&client, "/flows/opened"), 6, "{sums}");
+    assert_eq!(number(&server, "/flows/opened"), 7, "{sums}");
+    assert_eq!(stateless, 7, "{sums}");
+}

@@ -177,6 +177,11 @@ impl ClientProxy {
                 }),
             }
         }
+        // It is in the server's counters, too.
+        let mut flows = self.flows();
+        driver.call(|connection, _, _| flows.ended += connection.stats());
+        add_socket(&mut flows.ended_socket, &driver.counters());
+        drop(flows);
         Ok(driver.call(|_, check, _| {
             self.answers.fetch_or(check.answered, Ordering::Relaxed);
             match check.ended {
