@@ -8,6 +8,7 @@ use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use dtls::Scheme;
 use net::{Impairments, Probability};
 use std::path::PathBuf;
@@ -41,6 +42,17 @@ pub(crate) enum Command {
     Psk {
         /// The identity the key belongs to. It is sent in clear.
         identity: String,
+    },
+    /// Write a manual page for each command into a directory.
+    #[command(hide = true)]
+    Man {
+        /// An existing directory, such as ~/.local/share/man/man1.
+        directory: PathBuf,
+    },
+    /// Print a script that completes command lines.
+    Completions {
+        /// For which shell.
+        shell: Shell,
     },
 }
 

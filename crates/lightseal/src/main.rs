@@ -26,6 +26,7 @@ mod signals;
 mod statistics;
 mod units;
 
+use clap::CommandFactory;
 use cli::{Cli, Command, ProxyCommand};
 use failure::{Context, Failure};
 use std::io::Write;
@@ -54,6 +55,16 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Psk { identity } => {
             let line = keys::generate(&identity)?;
             writeln!(std::io::stdout(), "{}", *line).context("standard output")
+        }
+        Command::Man { directory } => {
+            let written = clap_mangen::generate_to(Cli::command(), &directory);
+            written.context(format_args!("manual pages in {}", directory.display()))
+        }
+        Command::Completions { shell } => {
+            // Into memory first: a pipe that is closed is no reason to panic.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "lightseal", &mut script);
+            std::io::stdout().write_all(&script).context("standard output")
         }
         Command::Impair(args) => runtime()?.block_on(impair::run(&args)),
         Command::Proxy(ProxyCommand::Client(args)) => {

@@ -10,12 +10,41 @@ const HEX: &str = "000102030405060708090a0b0c0d0e0f";
 
 #[test]
 fn help_exists_for_every_command() {
-    for command in ["", "proxy", "proxy client", "proxy server", "impair", "demo", "psk"] {
+    for command in
+        ["", "proxy", "proxy client", "proxy server", "impair", "demo", "psk", "completions"]
+    {
         let mut args: Vec<&str> = command.split_whitespace().collect();
         args.push("--help");
         let output = lightseal(&args).output().unwrap();
         assert!(output.status.success(), "{command}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("Usage:"), "{command}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_completions() {
+    let dir = TempDir::new();
+    let into = dir.path("man1");
+    fails(&["man", &into], &["manual pages in", "man1"]);
+    std::fs::create_dir(&into).unwrap();
+    assert!(lightseal(&["man", &into]).status().unwrap().success());
+    let script = lightseal(&["completions", "bash"]).output().unwrap().stdout;
+    let script = String::from_utf8(script).unwrap();
+    let commands = [
+        ("lightseal", "--verbose"),
+        ("lightseal-proxy", "client"),
+        ("lightseal-proxy-client", "--keepalive"),
+        ("lightseal-proxy-server", "--cipher-suite"),
+        ("lightseal-impair", "--burst-loss"),
+        ("lightseal-demo", "--messages"),
+        ("lightseal-psk", "identity"),
+        ("lightseal-completions", "shell"),
+    ];
+    for (command, flag) in commands {
+        let page = std::fs::read_to_string(format!("{into}/{command}.1")).unwrap();
+        // Hyphens are escaped in roff.
+        assert!(page.to_lowercase().replace("\\-", "-").contains(flag), "{command}: {page}");
+        assert!(script.contains(flag) || !flag.starts_with('-'), "{command} {flag}");
     }
 }
 
@@ -50,7 +79,7 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
     let base = ["--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9", "--psk-file", &keys];
     let log = dir.path("no/such/folder");
     for (wrong, expected) in [
-        (["--max-datagram", "79"], "79 bytes are smaller than 80"),
+        (["--max-datagram", "79"], "79 bytes, not 80 to"),
         (["--max-datagram", "9217"], "at most 9216"),
         (["--idle-timeout", "0"], "--idle-timeout must be longer than 0"),
         (["--handshake-timeout", "0"], "--handshake-timeout must be longer than 0"),
