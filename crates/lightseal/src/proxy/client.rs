@@ -26,6 +26,9 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// This many unanswered keepalives mean that the other proxy has forgotten the flow.
 const UNANSWERED: u32 = 3;
 
+/// An answer to a keepalive has at least this long, or a tenth of the interval.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the first handshake waits for its keepalive to be answered. Only a
 /// server that answers none makes the start take that long.
 const ANSWER: Duration = Duration::from_millis(700);
@@ -338,10 +341,12 @@ impl ClientProxy {
         let Some(interval) = self.options.keepalive else { return false };
         // An application that sends and hears nothing looks the same as one whose server is gone.
         let silent = now - host.sent_at >= interval || now - host.heard_at >= interval;
-        if !silent || now - host.asked_at < interval || !connection.is_connected() {
+        let answers = self.answers.load(Ordering::Relaxed);
+        let pause = if answers { ask_again(interval, host.unanswered) } else { interval };
+        if !silent || now - host.asked_at < pause || !connection.is_connected() {
             return false;
         }
-        if host.unanswered >= UNANSWERED && self.answers.load(Ordering::Relaxed) {
+        if host.unanswered >= UNANSWERED && answers {
             return true;
         }
         if connection.send(now, &[]).is_ok() {
@@ -378,6 +383,12 @@ impl ClientProxy {
     fn flows(&self) -> MutexGuard<'_, Flows> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long after a keepalive the next one is due. A server that answers is asked
+/// again soon when it does not, so that one that was restarted is not missed for long.
+fn ask_again(interval: Duration, unanswered: u32) -> Duration {
+    if unanswered == 0 { interval } else { (interval / 10).max(PATIENCE).min(interval) }
 }
 
 /// Runs a flow to its end and keeps its counters.
@@ -427,5 +438,21 @@ impl Host<Connection> for Check {
 
     fn is_finished(&self, _: &Connection) -> bool {
         self.ended.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_sooner_but_not_at_once() {
+        let seconds = Duration::from_secs;
+        assert_eq!(ask_again(seconds(30), 0), seconds(30));
+        assert_eq!(ask_again(seconds(30), 1), seconds(3));
+        assert_eq!(ask_again(seconds(30), UNANSWERED), seconds(3));
+        assert_eq!(ask_again(seconds(5), 1), seconds(1));
+        let short = Duration::from_millis(100);
+        assert_eq!(ask_again(short, 1), short, "never later than without");
     }
 }
