@@ -1,15 +1,15 @@
 //! Lightseal beside other people's implementations.
 //!
-//! - [`trial`]: CoAP through such a tunnel;
-//! - [`tunnel`]: two of our proxies and a relay, as processes;
-//! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end.
-//! - [`coap`]: libcoap's client and server, and a tap between them;
-//! - [`driven`]: wolfSSL behind our engine contract;
-//! - [`meeting`]: one of ours and one of theirs in virtual time;
+//! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end;
+//! - [`driven`]: the same behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
-//! - [`ours_race`] and [`pair`]: each implementation against itself, to be timed;
+//! - [`meeting`]: one of ours and one of theirs in virtual time;
+//! - [`race`]: two implementations timed in turns, [`ours_race`] and [`pair`]
+//!   being each against itself;
 //! - [`process`]: programs that run beside a test;
-//! - [`race`]: two implementations timed in turns.
+//! - [`tunnel`]: two of our proxies and a relay, as processes;
+//! - [`coap`]: libcoap's client and server, and a tap that counts;
+//! - [`trial`]: CoAP through such a tunnel.
 //!
 //! Everything here serves tests and measurements and is never published:
 //! wolfSSL is under the GPL.
