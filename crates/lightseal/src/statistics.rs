@@ -25,7 +25,7 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
     written.context(format_args!("statistics file {}", path.display()))
 }
 
-/// Finds out whether [`write`] could write to the file, before hours of counting.
+/// Finds out whether [`write()`] could write to the file, before hours of counting.
 ///
 /// # Errors
 ///
