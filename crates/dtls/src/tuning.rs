@@ -48,7 +48,7 @@ pub const OLD_EPOCH_LIFETIME: Duration = Duration::from_secs(120);
 /// place in a burst finds it again: 1/32 byte a record.
 pub const LONG_NUMBER_INTERVAL: u64 = 32;
 /// Loss below which a receiver lets its peer use 8-bit record numbers for aggregated
-/// records, in 1/65536: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
+/// records, in 1/65535: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
 pub const SHORT_NUMBER_LOSS: u16 = 1966;
 /// Records between two loss reports.
 pub const REPORT_INTERVAL: u64 = 256;
