@@ -11,6 +11,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline, Wrap};
+use std::io::{Write, stdout};
 use std::time::Duration;
 
 /// How often a plain line is printed.
@@ -57,23 +58,30 @@ impl View {
         if silent {
             return Self::Silent;
         }
-        println!(
+        // Whoever closes our output early has seen enough; `show` will notice.
+        let _ = writeln!(
+            stdout(),
             "{} messages a session, {} a second, {} independent loss each way\n\
              messages: {}\n\
              path: application - client proxy - lossy relay - server proxy - service, on loopback",
-            plan.messages, plan.rate, plan.loss, plan.source
+            plan.messages,
+            plan.rate,
+            plan.loss,
+            plan.source
         );
         Self::Lines { next: LINE }
     }
 
-    /// Shows the present standing. Returns `false` if the user asked to stop.
+    /// Shows the present standing. Returns `false` if the user asked to stop, or
+    /// reads no more.
     pub(crate) fn show(&mut self, standings: &[Standing], elapsed: Duration) -> bool {
         match self {
             Self::Live(live) => live.show(standings),
             Self::Lines { next } if elapsed >= *next => {
                 *next += LINE;
                 for standing in standings {
-                    println!(
+                    let written = writeln!(
+                        stdout(),
                         "{:4.0} s  {:>12}  sent {:6}  delivered {:6}  goodput {:5.2} %  \
                          {:5.2} B a message  authenticated after {:5.2} ms",
                         elapsed.as_secs_f64(),
@@ -84,6 +92,9 @@ impl View {
                         standing.bytes_per_message,
                         standing.delay_mean_ms
                     );
+                    if written.is_err() {
+                        return false;
+                    }
                 }
                 true
             }
