@@ -7,6 +7,9 @@ pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeouts double up to this. The RFC's 60 s leaves six attempts a minute, too
 /// few at 20 % loss; 8 s leaves ten, and a tenth of a datagram a second is no load.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(8);
+/// After the handshake nobody waits for a KeyUpdate, and the peer may be gone for good: the
+/// timeout doubles up to the RFC's own bound.
+pub const MAX_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A measured path never lowers the timeout below this: peers need time to compute.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Alerts in clear, each in answer to a flight sent again, that end a handshake. One may be

@@ -73,7 +73,7 @@ fn old_keys_live_until_the_peer_has_used_the_new_ones() {
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.len(), 2, "{scheme}");
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
-        pair.run_for(Duration::from_secs(20));
+        pair.run_for(Duration::from_secs(61));
         pair.client_send(b"new keys");
         pair.client_send(b"new keys");
         pair.run_for(Duration::from_secs(1));
@@ -385,7 +385,7 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
             pair.assert_connected();
         }
         pair.rule = Box::new(|_, _, datagram| pass(datagram));
-        pair.run_for(Duration::from_secs(30));
+        pair.run_for(Duration::from_secs(90));
         let quiet = pair.log.len();
         pair.run_for(Duration::from_secs(600));
         assert_eq!(pair.log.len(), quiet, "seed {seed}: nothing is left to say");
@@ -498,4 +498,17 @@ fn an_old_hello_played_again_does_not_end_a_newer_association() {
         pair.run_for(Duration::from_secs(1));
         assert_eq!(pair.server_received.len(), n + 1);
     }
+}
+
+#[test]
+fn a_peer_that_is_gone_is_asked_ever_more_rarely() {
+    let mut pair = Configs::new().pair(31);
+    pair.connect();
+    pair.assert_connected();
+    pair.rule = Box::new(|_, _, _| vec![]);
+    pair.client.update_keys(pair.now);
+    let before = pair.log.len();
+    pair.run_for(Duration::from_secs(3600));
+    let sent = pair.log.len() - before;
+    assert!((60..75).contains(&sent), "{sent} datagrams in an hour");
 }

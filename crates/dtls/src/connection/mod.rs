@@ -31,7 +31,7 @@ use crate::record::seal::Shape;
 use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpoch, SendEpochs};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
-use crate::tuning::{MAX_REFUSALS, MAX_TIMEOUT};
+use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT};
 use acks::Acks;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -419,8 +419,10 @@ impl Connection {
             return;
         }
         self.stats.sent.retransmissions += 1;
+        let handshaking = self.timers.is_set(Timer::HandshakeDeadline);
+        let most = if handshaking { MAX_TIMEOUT } else { MAX_IDLE_TIMEOUT };
         self.timeout =
-            self.timeout.saturating_mul(2).min(MAX_TIMEOUT.max(self.settings().initial_timeout));
+            self.timeout.saturating_mul(2).min(most.max(self.settings().initial_timeout));
         self.channel.flight.resend();
     }
 
