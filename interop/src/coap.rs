@@ -43,6 +43,10 @@ impl Server {
 /// whatever is between its client and its server.
 pub const MAX_CONTENT: usize = 1024;
 
+/// How long a client waits for its answer: three or four transmissions (RFC 7252
+/// section 4.2). Its default is the fifth's end, after a minute and a half.
+const PATIENCE_SECONDS: &str = "20";
+
 /// Puts `content` into `resource` of the server behind `to`, gets it back and
 /// compares: whether it is the same. Files are left in `folder`.
 ///
@@ -67,7 +71,7 @@ pub fn put_and_get(
     }
     let client = |method: &str, option: &str, file: &Path| {
         let mut command = Command::new("coap-client-notls");
-        command.args(["-v", "0", "-m", method, option]);
+        command.args(["-v", "0", "-B", PATIENCE_SECONDS, "-m", method, option]);
         command.arg(file).arg(&uri).status()
     };
     let put = client("put", "-f", &there)?;
