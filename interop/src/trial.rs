@@ -84,7 +84,13 @@ impl Trial<'_> {
         let content = content(user, round, self.bytes);
         let resource = format!("resource-{user}");
         (1..=MAX_TRIES).find(|_| {
-            put_and_get(at, &resource, &content, folder).expect("libcoap3-bin is installed")
+            let back = put_and_get(at, &resource, &content, folder).expect("libcoap3-bin");
+            // What is lost is tried again. What comes must have been put, now or before.
+            if let Some(back) = &back {
+                let put = (0..=round).any(|round| *back == self::content(user, round, self.bytes));
+                assert!(put, "altered content for user {user}, round {round}");
+            }
+            back.as_ref() == Some(&content)
         })
     }
 }

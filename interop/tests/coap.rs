@@ -16,7 +16,8 @@ fn without_proxies_nothing_is_sent_again() {
     let folder = folder("direct");
     std::fs::create_dir_all(&folder).expect("a place for files");
     let content = b"0123456789abcdef".repeat(64);
-    assert!(put_and_get(tap.address(), "direct", &content, &folder).expect("libcoap3-bin"));
+    let back = put_and_get(tap.address(), "direct", &content, &folder).expect("libcoap3-bin");
+    assert_eq!(back.as_ref(), Some(&content));
     // Two requests, each with its answer.
     assert_eq!(tap.messages(), 4);
     assert_eq!(tap.retransmissions(), 0);
