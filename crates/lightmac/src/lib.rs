@@ -4,7 +4,7 @@
 //!
 //! - [`mac`]: [`LightMac`], one-shot and in batches; [`LongLightMac`], several
 //!   output blocks from one pass over the message;
-//! - [`stream`]: [`LightMacStream`], behind RustCrypto's `Mac` traits;
+//! - [`stream`]: a message in pieces; [`LightMacStream`], behind RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
 //! - [`limits`]: what a counter length allows, and the errors;
 //! - [`present`]: [`Present80`] and [`Present128`], in constant time.
@@ -87,4 +87,4 @@ pub use hash::Hasher;
 pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_bytes};
 pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};
 pub use present::{Present80, Present128};
-pub use stream::LightMacStream;
+pub use stream::{LightMacStream, Stream};

@@ -1,4 +1,5 @@
-//! LightMAC behind RustCrypto's streaming traits.
+//! LightMAC over a message that comes in pieces: [`Stream`], and [`LightMacStream`]
+//! behind RustCrypto's streaming traits.
 
 use crate::hash::{Hasher, LANES};
 use crate::limits::{MessageTooLong, check_counter};
@@ -10,6 +11,99 @@ use core::ops::Add;
 use digest::array::ArraySize;
 use digest::{FixedOutput, FixedOutputReset, MacMarker, Output, OutputSizeUser, Reset, Update};
 use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// One message on its way to its tag, with parameters known at run time.
+///
+/// ```
+/// use lightmac::{Hasher, LightMac, Present128, Stream, Tag};
+/// # use cipher::KeyInit;
+///
+/// let (k1, k2) = ([1; 16].into(), [2; 16].into());
+/// let hasher = Hasher::<Present128>::new(&k1, 24)?;
+/// let mut stream = Stream::new(hasher, Present128::new(&k2));
+/// stream.update(b"in ")?;
+/// stream.update(b"pieces")?;
+/// let tag = Tag::leading(&stream.finalize(), 32);
+/// assert_eq!(tag, LightMac::<Present128>::new(&k1, &k2, 24, 32)?.tag(&[b"in pieces"])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Stream<C: BlockCipherEncrypt> {
+    hasher: Hasher<C>,
+    last: C,
+    pipeline: Pipeline<C::BlockSize, LANES>,
+    state: [Block<C>; 1],
+    /// Bits taken so far, a multiple of 8.
+    bits: u128,
+}
+
+impl<C: BlockCipherEncrypt> Stream<C> {
+    /// An empty message, from a hasher under K1 and a cipher under K2.
+    pub fn new(hasher: Hasher<C>, last: C) -> Self {
+        let pipeline = Pipeline::new(hasher.counter_bits());
+        Self { hasher, last, pipeline, state: [Block::<C>::default()], bits: 0 }
+    }
+
+    /// Adds `data` to the message.
+    ///
+    /// # Errors
+    /// When the message would be longer than 2^s·(n − s) bits; nothing of `data` is
+    /// taken then, and the stream stays usable.
+    pub fn update(&mut self, data: &[u8]) -> Result<(), MessageTooLong> {
+        let bits = self.bits + data.len() as u128 * 8;
+        self.hasher.check_bits(bits)?;
+        self.bits = bits;
+        self.pipeline.absorb(self.hasher.cipher(), &mut self.state, data);
+        Ok(())
+    }
+
+    /// E_K2(V) of the message; a tag is its leading t bits
+    /// ([`Tag::leading`](crate::Tag::leading)).
+    pub fn finalize(mut self) -> Block<C> {
+        self.take_tag()
+    }
+
+    /// As [`finalize`](Self::finalize), after the leading `count` bits of `last`, 0 to 7,
+    /// as the message's end: messages are bit strings.
+    ///
+    /// # Errors
+    /// When the message would be longer than 2^s·(n − s) bits.
+    pub fn finalize_bits(mut self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
+        let count = count.min(7);
+        self.hasher.check_bits(self.bits + u128::from(count))?;
+        self.pipeline.absorb_bits(self.hasher.cipher(), &mut self.state, last, count);
+        Ok(self.take_tag())
+    }
+
+    /// Forgets what was taken: an empty message.
+    pub fn reset(&mut self) {
+        self.pipeline = Pipeline::new(self.hasher.counter_bits());
+        self.state = [Block::<C>::default()];
+        self.bits = 0;
+    }
+
+    fn take_tag(&mut self) -> Block<C> {
+        self.pipeline.finish(&mut self.state);
+        self.pipeline.flush(self.hasher.cipher(), &mut self.state);
+        self.last.encrypt_blocks(&mut self.state);
+        self.state[0].clone()
+    }
+}
+
+impl<C: BlockCipherEncrypt> fmt::Debug for Stream<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("hasher", &self.hasher).finish_non_exhaustive()
+    }
+}
+
+impl<C: BlockCipherEncrypt> Drop for Stream<C> {
+    fn drop(&mut self) {
+        self.pipeline.zeroize();
+        self.state[0].as_mut_slice().zeroize();
+    }
+}
+
+impl<C: BlockCipherEncrypt + ZeroizeOnDrop> ZeroizeOnDrop for Stream<C> {}
 
 /// LightMAC as a [`digest::Mac`], with a counter of `S` bits and tags of a whole block.
 ///
@@ -29,14 +123,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 /// assert!(again.verify(&tag).is_ok());
 /// ```
 #[derive(Clone)]
-pub struct LightMacStream<C: BlockCipherEncrypt, const S: u32 = 16> {
-    hasher: Hasher<C>,
-    last: C,
-    pipeline: Pipeline<C::BlockSize, LANES>,
-    state: [Block<C>; 1],
-    /// Bits taken so far, a multiple of 8.
-    bits: u128,
-}
+pub struct LightMacStream<C: BlockCipherEncrypt, const S: u32 = 16>(Stream<C>);
 
 impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
     const VALID: () = assert!(
@@ -47,8 +134,7 @@ impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
     /// A MAC from ciphers under K1 and K2.
     pub fn from_ciphers(first: C, last: C) -> Self {
         const { Self::VALID };
-        let hasher = Hasher::from_cipher(first, S).expect("checked at compile time");
-        Self { hasher, last, pipeline: Pipeline::new(S), state: [Block::<C>::default()], bits: 0 }
+        Self(Stream::new(Hasher::from_cipher(first, S).expect("checked at compile time"), last))
     }
 
     /// Adds `data` to the message.
@@ -57,11 +143,7 @@ impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
     /// When the message would be longer than 2^S·(n − S) bits; nothing of `data` is
     /// taken then, and the MAC stays usable.
     pub fn try_update(&mut self, data: &[u8]) -> Result<(), MessageTooLong> {
-        let bits = self.bits + data.len() as u128 * 8;
-        self.hasher.check_bits(bits)?;
-        self.bits = bits;
-        self.pipeline.absorb(self.hasher.cipher(), &mut self.state, data);
-        Ok(())
+        self.0.update(data)
     }
 
     /// Adds the leading `count` bits of `last`, 0 to 7, as the message's end and
@@ -69,18 +151,8 @@ impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
     ///
     /// # Errors
     /// When the message would be longer than 2^S·(n − S) bits.
-    pub fn try_finalize_bits(mut self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
-        let count = count.min(7);
-        self.hasher.check_bits(self.bits + u128::from(count))?;
-        self.pipeline.absorb_bits(self.hasher.cipher(), &mut self.state, last, count);
-        Ok(self.take_tag())
-    }
-
-    fn take_tag(&mut self) -> Block<C> {
-        self.pipeline.finish(&mut self.state);
-        self.pipeline.flush(self.hasher.cipher(), &mut self.state);
-        self.last.encrypt_blocks(&mut self.state);
-        self.state[0].clone()
+    pub fn try_finalize_bits(self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
+        self.0.finalize_bits(last, count)
     }
 }
 
@@ -101,23 +173,21 @@ impl<C: BlockCipherEncrypt, const S: u32> OutputSizeUser for LightMacStream<C, S
 }
 
 impl<C: BlockCipherEncrypt, const S: u32> FixedOutput for LightMacStream<C, S> {
-    fn finalize_into(mut self, out: &mut Output<Self>) {
-        *out = self.take_tag();
+    fn finalize_into(self, out: &mut Output<Self>) {
+        *out = self.0.finalize();
     }
 }
 
 impl<C: BlockCipherEncrypt, const S: u32> FixedOutputReset for LightMacStream<C, S> {
     fn finalize_into_reset(&mut self, out: &mut Output<Self>) {
-        *out = self.take_tag();
-        Reset::reset(self);
+        *out = self.0.take_tag();
+        self.0.reset();
     }
 }
 
 impl<C: BlockCipherEncrypt, const S: u32> Reset for LightMacStream<C, S> {
     fn reset(&mut self) {
-        self.pipeline = Pipeline::new(S);
-        self.state = [Block::<C>::default()];
-        self.bits = 0;
+        self.0.reset();
     }
 }
 
@@ -148,13 +218,6 @@ where
 impl<C: BlockCipherEncrypt + BlockSizeUser, const S: u32> fmt::Debug for LightMacStream<C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LightMacStream").field("counter_bits", &S).finish_non_exhaustive()
-    }
-}
-
-impl<C: BlockCipherEncrypt, const S: u32> Drop for LightMacStream<C, S> {
-    fn drop(&mut self) {
-        self.pipeline.zeroize();
-        self.state[0].as_mut_slice().zeroize();
     }
 }
 
