@@ -3,6 +3,7 @@
 //! The flags of `proxy` and `impair` can also stand in a configuration file,
 //! under the same names; see [`crate::config`].
 
+use crate::mac::MacCommand;
 use crate::offer::OfferArgs;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
@@ -38,6 +39,9 @@ pub(crate) enum Command {
     Impair(Box<ImpairArgs>),
     /// See what shared tags save: real messages, two proxies and a lossy relay.
     Demo(DemoArgs),
+    /// Message authentication with LightMAC.
+    #[command(subcommand)]
+    Mac(MacCommand),
     /// Print a fresh line for a PSK file.
     Psk {
         /// The identity the key belongs to. It is sent in clear.

@@ -123,7 +123,7 @@ impl State {
         if first.is_none() {
             return Err(Failure::new(format_args!("PSK file {name} holds no key")));
         }
-        warn_if_exposed(path, &metadata);
+        warn_if_exposed(&format!("PSK file {name}"), &metadata);
         Ok(Self { keys, first, version: version(&metadata) })
     }
 }
@@ -132,21 +132,18 @@ fn version(metadata: &Metadata) -> Version {
     (metadata.modified().ok(), metadata.len())
 }
 
+/// Warns of a file of keys that other users can read or write.
 #[cfg(unix)]
-fn warn_if_exposed(path: &Path, metadata: &Metadata) {
+pub(crate) fn warn_if_exposed(name: &str, metadata: &Metadata) {
     use std::os::unix::fs::PermissionsExt;
     let mode = metadata.permissions().mode();
     if mode & 0o077 != 0 {
-        tracing::warn!(
-            "PSK file {} is open to other users (mode {:03o}); chmod 600 it",
-            path.display(),
-            mode & 0o777
-        );
+        tracing::warn!("{name} is open to other users (mode {:03o}); chmod 600 it", mode & 0o777);
     }
 }
 
 #[cfg(not(unix))]
-fn warn_if_exposed(_: &Path, _: &Metadata) {}
+pub(crate) fn warn_if_exposed(_: &str, _: &Metadata) {}
 
 type Parsed = (Keys, Option<String>);
 
@@ -178,7 +175,8 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
     Ok((keys, first))
 }
 
-fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+/// The bytes of an even number of hexadecimal digits.
+pub(crate) fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {
         return None;

@@ -4,6 +4,7 @@
 //! - [`proxy`]: carries an application's datagrams through DTLS;
 //! - [`impair`]: a bad network on demand;
 //! - [`demo`]: both together, with real messages;
+//! - [`mac`]: LightMAC by itself;
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`offer`]: what is negotiated with other peers.
 //!
@@ -20,7 +21,9 @@ mod impair;
 mod keys;
 mod logging;
 mod loud;
+mod mac;
 mod offer;
+mod progress;
 mod proxy;
 mod signals;
 mod statistics;
@@ -34,7 +37,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match config::parse(std::env::args_os()).and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             // Nobody to tell if standard error is gone.
             let _ = writeln!(std::io::stderr(), "lightseal: {failure}");
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<(), Failure> {
+fn run(cli: Cli) -> Result<ExitCode, Failure> {
     // The demo has a view of its own, which messages would disturb.
     let quiet = cli.quiet || (cli.verbose == 0 && matches!(cli.command, Command::Demo(_)));
     logging::start(cli.verbose, quiet);
@@ -51,7 +54,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.context("cannot start")
     };
-    match cli.command {
+    let done = match cli.command {
         Command::Psk { identity } => {
             let line = keys::generate(&identity)?;
             writeln!(std::io::stdout(), "{}", *line).context("standard output")
@@ -74,5 +77,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             runtime()?.block_on(proxy::command::server(&args))
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
-    }
+        Command::Mac(command) => return mac::run(&command, quiet),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

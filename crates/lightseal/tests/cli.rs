@@ -10,9 +10,19 @@ const HEX: &str = "000102030405060708090a0b0c0d0e0f";
 
 #[test]
 fn help_exists_for_every_command() {
-    for command in
-        ["", "proxy", "proxy client", "proxy server", "impair", "demo", "psk", "completions"]
-    {
+    for command in [
+        "",
+        "proxy",
+        "proxy client",
+        "proxy server",
+        "impair",
+        "demo",
+        "mac",
+        "mac tag",
+        "mac verify",
+        "psk",
+        "completions",
+    ] {
         let mut args: Vec<&str> = command.split_whitespace().collect();
         args.push("--help");
         let output = lightseal(&args).output().unwrap();
@@ -37,6 +47,8 @@ fn every_command_has_a_manual_page_and_completions() {
         ("lightseal-proxy-server", "--cipher-suite"),
         ("lightseal-impair", "--burst-loss"),
         ("lightseal-demo", "--messages"),
+        ("lightseal-mac-tag", "--counter-bits"),
+        ("lightseal-mac-verify", "--tag-file"),
         ("lightseal-psk", "identity"),
         ("lightseal-completions", "shell"),
     ];

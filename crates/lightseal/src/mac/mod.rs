@@ -1,0 +1,30 @@
+//! `lightseal mac`: LightMAC by itself, one file a subcommand.
+//!
+//! - [`tag`]: tags of files, made and verified;
+//! - [`cipher`]: the ciphers it is offered with;
+//! - [`key_file`]: the two keys.
+
+pub(crate) mod cipher;
+mod key_file;
+pub(crate) mod tag;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// Message authentication with LightMAC.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MacCommand {
+    /// Print a message's tag.
+    Tag(tag::TagArgs),
+    /// Check a message's tag: exit code 0 if it is right, 1 if not.
+    Verify(tag::VerifyArgs),
+}
+
+/// Runs the subcommand. `quiet`: say only what is wrong.
+pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure> {
+    match command {
+        MacCommand::Tag(args) => tag::tag(args, quiet),
+        MacCommand::Verify(args) => tag::verify(args, quiet),
+    }
+}
