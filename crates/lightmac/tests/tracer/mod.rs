@@ -1,0 +1,243 @@
+//! Runs an operation under several secrets, instruction by instruction, and compares.
+//!
+//! Processes forked from the same state, so with the same addresses, run in step.
+//! Before each instruction they must stand at the same place and be about to use the
+//! same memory addresses; operands of divisions, whose time depends on them, must be
+//! equal too. This is what "constant time" can mean without a clock: no secret reaches
+//! a branch, an address or a division. Unlike timing, it gives the same answer each run.
+
+mod instruction;
+
+use instruction::Place;
+use nix::libc::user_regs_struct;
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// An operation that has not ended by then never will.
+const MOST_INSTRUCTIONS: u64 = 5_000_000;
+/// Ends a process that may not be traced.
+const REFUSED: Signal = Signal::SIGUSR1;
+
+/// What was compared and found equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Alike {
+    /// Instructions that each process executed.
+    pub(crate) instructions: u64,
+    /// Memory addresses that each of them used.
+    pub(crate) addresses: u64,
+}
+
+/// The first instruction that gives a secret away.
+#[derive(Debug)]
+pub(crate) struct Leak {
+    /// Instructions executed before.
+    pub(crate) after: u64,
+    /// What differs.
+    pub(crate) what: What,
+    /// The instruction before which it differs.
+    pub(crate) at: String,
+}
+
+/// How an instruction gives a secret away.
+#[derive(Debug, PartialEq)]
+pub(crate) enum What {
+    /// The processes stand at different instructions: a branch on a secret.
+    Path,
+    /// They use different memory addresses: an index made of a secret.
+    Address,
+    /// They divide different numbers.
+    Division,
+    /// A gather or scatter, whose addresses are not compared here.
+    Gather,
+}
+
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} differs after {} instructions, at {}", self.what, self.after, self.at)
+    }
+}
+
+/// Runs `operation` on what `prepare` makes of each of `secrets`, and compares.
+///
+/// `prepare` is not watched. Both run in forked processes and must need no lock that
+/// another thread may hold.
+///
+/// # Panics
+/// When this machine does not let a process be traced, or the operation panics.
+pub(crate) fn compare<T, R>(
+    secrets: &[Vec<u8>],
+    prepare: impl Fn(&[u8]) -> T,
+    operation: impl Fn(&mut T) -> R,
+) -> Result<Alike, Leak> {
+    assert!(secrets.len() > 1, "nothing to compare with");
+    assert!(secrets.windows(2).all(|pair| pair[0].len() == pair[1].len()), "one shape");
+    let mut secret = secrets[0].clone();
+    let mut forked = Vec::with_capacity(secrets.len());
+    // Nothing between the forks allocates: what they see differs in the secret alone.
+    for each in secrets {
+        secret.copy_from_slice(each);
+        forked.push(Forked::new(&secret, &prepare, &operation));
+    }
+    Comparison::new(forked.iter().map(Child::new).collect()).run()
+}
+
+/// The watched part begins where this is entered, and
+#[inline(never)]
+fn begin() {
+    black_box("begin");
+}
+
+/// ends where this is. Not one function, nor two alike, which a compiler could merge.
+#[inline(never)]
+fn end() {
+    black_box("the end");
+}
+
+/// What a forked process does; it is killed when it enters [`end`].
+fn perform<T, R>(secret: &[u8], prepare: impl Fn(&[u8]) -> T, operation: impl Fn(&mut T) -> R) {
+    let mut prepared = prepare(black_box(secret));
+    if ptrace::traceme().is_err() {
+        raise(REFUSED).expect("a process may end itself");
+    }
+    raise(Signal::SIGSTOP).expect("a process may stop itself");
+    let prepared = black_box(&mut prepared);
+    begin();
+    black_box(operation(prepared));
+    end();
+}
+
+/// A process of ours, which does not outlive this.
+struct Forked(Pid);
+
+impl Forked {
+    fn new<T, R>(
+        secret: &[u8],
+        prepare: impl Fn(&[u8]) -> T,
+        operation: impl Fn(&mut T) -> R,
+    ) -> Self {
+        // SAFETY: the child takes no lock that another thread of this process may
+        // hold: allocation, the one that libc has, is made usable after a fork by libc.
+        match unsafe { fork() }.expect("a process can be forked") {
+            ForkResult::Parent { child } => Self(child),
+            ForkResult::Child => {
+                // Never back into the test harness, of which this is a copy.
+                let _ = catch_unwind(AssertUnwindSafe(|| perform(secret, prepare, operation)));
+                std::process::abort();
+            }
+        }
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = kill(self.0, Signal::SIGKILL);
+        let _ = waitpid(self.0, None);
+    }
+}
+
+/// A traced process, stopped whenever we look at it.
+struct Child {
+    pid: Pid,
+    memory: File,
+    registers: user_regs_struct,
+}
+
+impl Child {
+    fn new(forked: &Forked) -> Self {
+        let pid = forked.0;
+        match waitpid(pid, None).expect("our child") {
+            WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
+            WaitStatus::Signaled(_, REFUSED, _) => panic!(
+                "constant time cannot be checked: this system lets no process be traced \
+                 (ptrace is refused; in a container, allow SYS_PTRACE)"
+            ),
+            other => panic!("the traced process did not begin: {other:?}"),
+        }
+        let memory = File::open(format!("/proc/{pid}/mem"));
+        Self {
+            pid,
+            memory: memory.expect("a traced process can be read"),
+            registers: ptrace::getregs(pid).expect("it is stopped"),
+        }
+    }
+
+    fn resume(&self) {
+        ptrace::step(self.pid, None).expect("it is stopped");
+    }
+
+    fn wait(&mut self) {
+        match waitpid(self.pid, None).expect("our child") {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            other => panic!("the traced operation ended early: {other:?}"),
+        }
+        self.registers = ptrace::getregs(self.pid).expect("it is stopped");
+    }
+}
+
+struct Comparison {
+    children: Vec<Child>,
+    places: BTreeMap<u64, Place>,
+    so_far: Alike,
+}
+
+impl Comparison {
+    fn new(children: Vec<Child>) -> Self {
+        Self { children, places: BTreeMap::new(), so_far: Alike::default() }
+    }
+
+    fn run(mut self) -> Result<Alike, Leak> {
+        let (first, last) = (begin as fn() as usize as u64, end as fn() as usize as u64);
+        while self.children[0].registers.rip != first {
+            self.step();
+        }
+        while self.children[0].registers.rip != last {
+            self.look()?;
+            self.step();
+            assert!(self.so_far.instructions < MOST_INSTRUCTIONS, "the operation does not end");
+        }
+        Ok(self.so_far)
+    }
+
+    fn step(&mut self) {
+        self.children.iter().for_each(Child::resume);
+        self.children.iter_mut().for_each(Child::wait);
+    }
+
+    /// Compares the processes before their next instruction.
+    fn look(&mut self) -> Result<(), Leak> {
+        let Some((model, others)) = self.children.split_first() else { return Ok(()) };
+        let at = model.registers.rip;
+        let place = self.places.entry(at).or_insert_with(|| Place::read(at, &model.memory));
+        let leak = |what| Leak { after: self.so_far.instructions, what, at: place.to_string() };
+        if place.gathers {
+            return Err(leak(What::Gather));
+        }
+        for other in others {
+            if other.registers.rip != at {
+                return Err(leak(What::Path));
+            }
+            let same = |ours: Option<u64>, theirs| ours.is_some() && ours == theirs;
+            let mut used = place.addresses(&model.registers).zip(place.addresses(&other.registers));
+            if !used.all(|(ours, theirs)| same(ours, theirs)) {
+                return Err(leak(What::Address));
+            }
+            if place.divides
+                && place.operands(&model.registers, &model.memory)
+                    != place.operands(&other.registers, &other.memory)
+            {
+                return Err(leak(What::Division));
+            }
+        }
+        self.so_far.instructions += 1;
+        self.so_far.addresses += place.memory.len() as u64;
+        Ok(())
+    }
+}
