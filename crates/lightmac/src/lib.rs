@@ -7,6 +7,7 @@
 //! - [`stream`]: a message in pieces; [`LightMacStream`], behind RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
 //! - [`limits`]: what a counter length allows, and the errors;
+//! - [`comparators`]: EMAC and PMAC/P, what the paper measures LightMAC against;
 //! - [`present`]: [`Present80`] and [`Present128`], in constant time.
 //!
 //! No heap, no std, no unsafe code. It is a MAC, not a cipher mode: nothing is
@@ -75,6 +76,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod comparators;
 pub mod hash;
 pub mod limits;
 pub mod mac;
