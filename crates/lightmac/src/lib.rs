@@ -7,6 +7,7 @@
 //! - [`stream`]: a message in pieces; [`LightMacStream`], behind RustCrypto's `Mac` traits;
 //! - [`hash`]: [`Hasher`], the inner sum alone;
 //! - [`limits`]: what a counter length allows, and the errors;
+//! - [`bounds`]: what is proved of LightMAC and of the modes it is compared with;
 //! - [`comparators`]: EMAC and PMAC/P, what the paper measures LightMAC against;
 //! - [`present`]: [`Present80`] and [`Present128`], in constant time.
 //!
@@ -76,6 +77,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod bounds;
 pub mod comparators;
 pub mod hash;
 pub mod limits;
