@@ -2,8 +2,10 @@
 //!
 //! - [`tag`]: tags of files, made and verified;
 //! - [`cipher`]: the ciphers it is offered with;
-//! - [`key_file`]: the two keys.
+//! - [`key_file`]: the two keys;
+//! - [`bounds`]: how much one key may process.
 
+mod bounds;
 pub(crate) mod cipher;
 mod key_file;
 pub(crate) mod tag;
@@ -19,6 +21,8 @@ pub(crate) enum MacCommand {
     Tag(tag::TagArgs),
     /// Check a message's tag: exit code 0 if it is right, 1 if not.
     Verify(tag::VerifyArgs),
+    /// Print how much one key may process, for LightMAC and its rivals.
+    Bounds(bounds::BoundsArgs),
 }
 
 /// Runs the subcommand. `quiet`: say only what is wrong.
@@ -26,5 +30,6 @@ pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure
     match command {
         MacCommand::Tag(args) => tag::tag(args, quiet),
         MacCommand::Verify(args) => tag::verify(args, quiet),
+        MacCommand::Bounds(args) => bounds::run(args).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,455 @@
+//! `lightseal mac bounds`: how much one key may process.
+
+use crate::failure::{Context, Failure};
+use clap::Args;
+use lightmac::bounds::{Certainty, MODES, Mode, Parameters, TYPICAL, power_of_two};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::str::FromStr;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BoundsArgs {
+    /// The cipher's block, in whole bytes from 32 to 128 bits.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    block_bits: u32,
+    /// LightMAC's counter [default: half a block].
+    #[arg(long, value_name = "S")]
+    counter_bits: Option<u32>,
+    /// LightMAC's tag [default: a block].
+    #[arg(long, value_name = "T")]
+    tag_bits: Option<u32>,
+    /// An attack may succeed with at most this probability: 2^-20, 1e-6 or 0.01%.
+    #[arg(long, value_name = "P", default_value = "2^-20")]
+    probability: Margin,
+    /// Lengths of messages to compare, in blocks [default: some up to LightMAC's longest].
+    #[arg(long, value_name = "BLOCKS,..", value_delimiter = ',',
+          value_parser = clap::value_parser!(u64).range(1..))]
+    length: Vec<u64>,
+    /// Print also with which probability an attack on so many messages succeeds.
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u64).range(1..))]
+    messages: Option<u64>,
+    /// Let an attack try so many forgeries (LightMAC's Theorem 2).
+    #[arg(long, value_name = "V")]
+    verifications: Option<u64>,
+    /// Print also where each bound is proved.
+    #[arg(long)]
+    sources: bool,
+    /// Print everything as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A probability above 0, as people write small ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Margin(f64);
+
+impl FromStr for Margin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let text = text.trim();
+        let value = if let Some(exponent) = text.strip_prefix("2^") {
+            exponent.parse::<i32>().ok().map(power_of_two)
+        } else if let Some(percent) = text.strip_suffix('%') {
+            number(percent).map(|value| value / 100.0)
+        } else {
+            number(text)
+        };
+        let expected = "expected a probability such as 2^-20, 1e-6 or 0.01%, above 0 and at most 1";
+        value.filter(|value| *value > 0.0 && *value <= 1.0).map(Self).ok_or(expected)
+    }
+}
+
+/// What was asked, with defaults filled in.
+struct Question {
+    parameters: Parameters,
+    probability: f64,
+    lengths: Vec<u128>,
+    messages: Option<u64>,
+    verifications: u64,
+}
+
+impl Question {
+    fn new(args: &BoundsArgs) -> Result<Self, Failure> {
+        let n = args.block_bits;
+        let (s, t) = (args.counter_bits.unwrap_or(n / 2), args.tag_bits.unwrap_or(n));
+        let parameters = Parameters::new(n, s, t)
+            .context(format_args!("block of {n} bits, counter of {s}, tag of {t}"))?;
+        let mut lengths: Vec<u128> = args.length.iter().map(|blocks| (*blocks).into()).collect();
+        if lengths.is_empty() {
+            let longest = parameters.longest_message_blocks();
+            lengths = [1, 4, 16, 256, 4096].into_iter().filter(|l| *l < longest).collect();
+            lengths.push(longest.max(1));
+        }
+        Ok(Self {
+            parameters,
+            probability: args.probability.0,
+            lengths,
+            messages: args.messages,
+            verifications: args.verifications.unwrap_or(0),
+        })
+    }
+
+    /// The modes in the order they are printed, LightMAC and the rule of thumb first.
+    fn modes() -> impl Iterator<Item = &'static Mode> {
+        let (ours, others): (Vec<_>, Vec<_>) = MODES.iter().partition(|m| m.name == "lightmac");
+        ours.into_iter().chain([&TYPICAL]).chain(others)
+    }
+}
+
+/// Prints the table, or JSON.
+pub(crate) fn run(args: &BoundsArgs) -> Result<(), Failure> {
+    let question = Question::new(args)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&as_json(&question)).context("bounds")? + "\n"
+    } else {
+        as_text(&question, args.sources)
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("standard output")
+}
+
+const TITLE_WIDTH: usize = 24;
+const CELL_WIDTH: usize = 11;
+
+fn as_text(question: &Question, sources: bool) -> String {
+    let mut out = own_figures(question);
+    let lengths = question.lengths.iter().map(|blocks| count(*blocks)).collect::<Vec<_>>();
+    let mut table = |heading: &str, cell: &dyn Fn(&Mode, u128) -> Option<String>| {
+        let _ = writeln!(out, "\n{heading}");
+        out += &row("message length in blocks", "keys", &lengths);
+        for mode in Question::modes() {
+            let cells = question.lengths.iter();
+            let cells: Vec<_> = cells.map(|l| cell(mode, *l).unwrap_or_default()).collect();
+            let title = format!("{}{}", mode.title, mark(mode.certainty));
+            out += &row(&title, &mode.keys.to_string(), &cells);
+        }
+    };
+    let most = |mode: &Mode, blocks| {
+        mode.most_messages(question.parameters, question.probability, blocks).ok()
+    };
+    table("Most messages", &|mode, blocks| most(mode, blocks).map(count));
+    table("Data a key", &|mode, blocks| {
+        most(mode, blocks).map(|messages| {
+            let bits =
+                messages as f64 * blocks as f64 * f64::from(question.parameters.block_bits());
+            bytes(bits / 8.0 / f64::from(mode.keys))
+        })
+    });
+    if let Some(messages) = question.messages {
+        table(
+            &format!("An attack on {messages} messages succeeds at most with"),
+            &|mode, blocks| {
+                let messages = messages as f64;
+                mode.advantage(question.parameters, messages, blocks as f64).ok().map(probability)
+            },
+        );
+    }
+    out += "\nBounds, for q messages of l blocks of n bits\n";
+    for mode in Question::modes() {
+        let title = format!("{}{}", mode.title, mark(mode.certainty));
+        let _ = writeln!(out, "{title:TITLE_WIDTH$} {}", mode.formula);
+        if sources {
+            let _ = writeln!(out, "    {}", mode.source);
+        }
+        if sources && !mode.remark.is_empty() {
+            let _ = writeln!(out, "    {}", mode.remark);
+        }
+    }
+    out.push('\n');
+    out += &notes(question);
+    out
+}
+
+/// LightMAC's own theorems.
+fn own_figures(question: &Question) -> String {
+    let Question { parameters: p, probability: margin, verifications, .. } = *question;
+    let mut out = format!(
+        "{}-bit blocks, {}-bit counter, {}-bit tags; an attack succeeds with at most {}.\n\n",
+        p.block_bits(),
+        p.counter_bits(),
+        p.tag_bits(),
+        probability(margin),
+    );
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(out, "{what:TITLE_WIDTH$} {value}");
+    };
+    line(
+        "LightMAC's longest",
+        format!(
+            "{} ({} blocks)",
+            bytes(p.longest_message_bits() as f64 / 8.0),
+            count(p.longest_message_blocks())
+        ),
+    );
+    let messages = |messages: u128| {
+        let bytes_in_all = p.data_bits(messages) as f64 / 8.0;
+        format!(
+            "{} messages: {} of the longest, {} a key",
+            count(messages),
+            bytes(bytes_in_all),
+            bytes(bytes_in_all / 2.0)
+        )
+    };
+    line("  by Theorem 1", messages(p.most_messages(margin)));
+    line("  by q²/2ⁿ alone", messages(p.most_messages_roughly(margin)));
+    let most_as_mac = p.most_messages_as_mac(margin, verifications as f64);
+    let tried = format!("  and {} forgeries tried", count(verifications.into()));
+    line("  by Theorem 2", messages(most_as_mac) + &tried);
+    if let Some(q) = question.messages {
+        let (prf, mac) = (p.prf(q as f64), p.mac(q as f64, verifications as f64));
+        line(&format!("Attack on {} messages", count(q.into())), String::new());
+        line("  by Theorem 1", probability(prf));
+        line("  by Theorem 2", probability(mac) + &tried);
+        let calls = p.cipher_queries(q.into(), verifications.into());
+        let (hash, verification) = (count(calls.hash), count(calls.verification));
+        line("  plus the cipher's", format!("PRP({hash}) + PRP({q}) + PRP({verification})"));
+    }
+    out
+}
+
+/// What marks and blank cells mean.
+fn notes(question: &Question) -> String {
+    let mut out = String::new();
+    for certainty in
+        [Certainty::Derived, Certainty::LeadingTerm, Certainty::OrderOnly, Certainty::Unchecked]
+    {
+        let _ = writeln!(out, "{} {}", mark(certainty).trim(), certainty.explanation());
+    }
+    let mut blank = Vec::new();
+    for mode in Question::modes() {
+        let outside = question.lengths.iter().find_map(|blocks| {
+            mode.most_messages(question.parameters, question.probability, *blocks).err()
+        });
+        if let Some(limits) = outside {
+            blank.push(format!("{} is proved for {limits}", mode.title));
+        }
+    }
+    if !blank.is_empty() {
+        let _ = writeln!(out, "Blank: {}.", blank.join("; "));
+    }
+    out
+}
+
+/// What stands behind a mode's name if its coefficients are not all the source's.
+fn mark(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Stated => "",
+        Certainty::Derived => " +",
+        Certainty::LeadingTerm => " ~",
+        Certainty::OrderOnly => " *",
+        Certainty::Unchecked => " ?",
+    }
+}
+
+fn row(title: &str, keys: &str, cells: &[String]) -> String {
+    let mut line = format!("{title:TITLE_WIDTH$} {keys:>4}");
+    for cell in cells {
+        let _ = write!(line, "{cell:>CELL_WIDTH$}");
+    }
+    line.truncate(line.trim_end().len());
+    line + "\n"
+}
+
+/// A number in full while it is short, else as a power of two.
+fn count(number: u128) -> String {
+    if number < 10_000_000 || number.is_power_of_two() && number < 1 << 30 {
+        number.to_string()
+    } else {
+        power_text(number as f64)
+    }
+}
+
+/// 2^x with one decimal, or none if it is whole.
+fn power_text(number: f64) -> String {
+    let exponent = number.log2();
+    if exponent == exponent.round() { format!("2^{exponent}") } else { format!("2^{exponent:.1}") }
+}
+
+fn probability(value: f64) -> String {
+    if value >= 1.0 { "1".into() } else { power_text(value) }
+}
+
+fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 9] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value >= 10_000.0 {
+        return format!("{} {}", power_text(value), UNITS[unit]);
+    }
+    let text = format!("{value:.if_short$}", if_short = if value < 100.0 { 2 } else { 0 });
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {}", UNITS[unit])
+}
+
+fn as_json(question: &Question) -> Value {
+    let Question { parameters: p, probability, verifications, .. } = *question;
+    let of = |messages: u128| {
+        let bits = p.data_bits(messages) as f64;
+        json!({
+            "messages": number(messages),
+            "data_bytes": bits / 8.0,
+            "data_bytes_per_key": bits / 16.0,
+        })
+    };
+    let modes: Vec<Value> = Question::modes().map(|mode| mode_as_json(question, mode)).collect();
+    json!({
+        "block_bits": p.block_bits(),
+        "counter_bits": p.counter_bits(),
+        "tag_bits": p.tag_bits(),
+        "probability": probability,
+        "verifications": verifications,
+        "lightmac": {
+            "longest_message_bits": number(p.longest_message_bits()),
+            "longest_message_blocks": number(p.longest_message_blocks()),
+            "theorem_1": of(p.most_messages(probability)),
+            "birthday_term": of(p.most_messages_roughly(probability)),
+            "theorem_2": of(p.most_messages_as_mac(probability, verifications as f64)),
+            "attack": question.messages.map(|messages| {
+                let calls = p.cipher_queries(messages.into(), verifications.into());
+                json!({
+                    "messages": messages,
+                    "theorem_1": p.prf(messages as f64),
+                    "theorem_2": p.mac(messages as f64, verifications as f64),
+                    "cipher_queries": {
+                        "hash": number(calls.hash),
+                        "finalisation": number(calls.finalisation),
+                        "verification": number(calls.verification),
+                    },
+                })
+            }),
+        },
+        "modes": modes,
+    })
+}
+
+fn mode_as_json(question: &Question, mode: &Mode) -> Value {
+    let p = question.parameters;
+    let lengths = question.lengths.iter().map(|blocks| {
+        let most = mode.most_messages(p, question.probability, *blocks);
+        let data = most
+            .as_ref()
+            .ok()
+            .map(|messages| *messages as f64 * *blocks as f64 * f64::from(p.block_bits()) / 8.0);
+        let advantage = question.messages.map(|q| mode.advantage(p, q as f64, *blocks as f64));
+        json!({
+            "blocks": number(*blocks),
+            "most_messages": most.as_ref().ok().map(|messages| number(*messages)),
+            "data_bytes": data,
+            "data_bytes_per_key": data.map(|bytes| bytes / f64::from(mode.keys)),
+            "advantage": advantage.and_then(Result::ok),
+            "unproved": most.err().map(|reason| reason.to_string()),
+        })
+    });
+    let terms = mode.terms().iter().map(|term| {
+        json!({
+            "coefficient": term.coefficient,
+            "power_of_messages": term.messages,
+            "power_of_length": term.length,
+            "power_of_block_space": term.blocks,
+        })
+    });
+    json!({
+        "name": mode.name,
+        "title": mode.title,
+        "keys": mode.keys,
+        "formula": mode.formula.to_string(),
+        "terms": terms.collect::<Vec<_>>(),
+        "certainty": mode.certainty.explanation(),
+        "source": mode.source,
+        "remark": mode.remark,
+        "lengths": lengths.collect::<Vec<_>>(),
+    })
+}
+
+/// A JSON number; above 2^64 rounded, as JSON's readers do anyway.
+fn number(value: u128) -> Value {
+    u64::try_from(value).map_or_else(|_| json!(value as f64), |value| json!(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: BoundsArgs,
+    }
+
+    fn question(line: &str) -> Result<Question, Failure> {
+        let line = Line::try_parse_from(["bounds"].into_iter().chain(line.split_whitespace()));
+        Question::new(&line.expect("well-formed").args)
+    }
+
+    #[test]
+    fn the_papers_example_is_printed() {
+        let asked = question("--block-bits 32 --length 1,4,16,32768 --messages 64").expect("right");
+        let text = as_text(&asked, true);
+        let line = |start: &str| text.lines().find(|line| line.starts_with(start)).expect(start);
+        assert!(
+            line("  by Theorem 1")
+                .ends_with("63 messages: 7.88 MiB of the longest, 3.94 MiB a key")
+        );
+        assert!(line("  by q²/2ⁿ").ends_with("64 messages: 8 MiB of the longest, 4 MiB a key"));
+        let typical: Vec<_> = line("many modes").split_whitespace().collect();
+        assert_eq!(typical[3..7], ["1", "64", "32", "16"]);
+        let data = text.split("Data a key").nth(1).expect("a second table");
+        let typical = data.lines().find(|line| line.starts_with("many modes")).expect("again");
+        assert!(typical.contains("512 B") && typical.contains("1 KiB"), "{typical}");
+        assert!(text.contains("EMAC, short messages is proved for"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_same_figures() {
+        let asked =
+            question("--block-bits 32 --length 4 --messages 64 --verifications 3").expect("right");
+        let value = as_json(&asked);
+        assert_eq!(value["lightmac"]["theorem_1"]["messages"], 63);
+        assert_eq!(value["lightmac"]["birthday_term"]["data_bytes_per_key"], 4_194_304.0);
+        assert_eq!(value["modes"][1]["lengths"][0]["data_bytes"], 512.0);
+        assert_eq!(value["modes"].as_array().map(Vec::len), Some(MODES.len() + 1));
+    }
+
+    #[test]
+    fn what_lightmac_is_not_defined_for_is_refused() {
+        for wrong in [
+            "--block-bits 24",
+            "--block-bits 33",
+            "--block-bits 64 --counter-bits 33",
+            "--tag-bits 0",
+        ] {
+            assert!(question(wrong).is_err(), "{wrong}");
+        }
+        assert!(question("--block-bits 128 --counter-bits 64 --tag-bits 128").is_ok());
+    }
+
+    #[test]
+    fn margins_are_read_as_people_write_them() {
+        assert_eq!("2^-20".parse(), Ok(Margin(power_of_two(-20))));
+        assert_eq!("0.5%".parse(), Ok(Margin(0.005)));
+        assert_eq!("1e-6".parse(), Ok(Margin(1e-6)));
+        assert_eq!("1".parse(), Ok(Margin(1.0)));
+        for wrong in ["0", "-1", "2^1", "2^-2000", "nan", "inf", "2^x", "", "%"] {
+            assert!(wrong.parse::<Margin>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_stay_short() {
+        assert_eq!(count(9_999_999), "9999999");
+        assert_eq!(count(1 << 62), "2^62");
+        assert_eq!(count(u128::MAX), "2^128");
+        assert_eq!(bytes(1536.0), "1.5 KiB");
+        assert_eq!(bytes(2.0f64.powi(100)), "2^20 YiB");
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(probability(power_of_two(-20)), "2^-20");
+        assert_eq!(probability(3.0), "1");
+    }
+}
