@@ -1,8 +1,10 @@
 //! The inner sum of LightMAC: everything but the last cipher call.
 
+use crate::kernel::{Native, Shares, native};
 use crate::limits::{MessageTooLong, ParameterError, check_counter, max_message_bits};
 use crate::pipeline::Pipeline;
 use crate::single;
+use cipher::array::Array;
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
 
@@ -11,6 +13,8 @@ pub(crate) const LANES: usize = 8;
 /// Blocks in flight within a batch or a long message: one full call of the widest AES
 /// backend (VAES-512).
 const WIDE_LANES: usize = 64;
+/// Parts of a message up to this length are put together before they are hashed.
+const GATHERED_BYTES: usize = 512;
 /// Up to this length a message needs no queue: measured with AES-NI and VAES-512.
 const SINGLE_BYTES: u128 = 2048;
 
@@ -54,6 +58,21 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         max_message_bits(C::block_size(), self.counter_bits)
     }
 
+    pub(crate) fn cipher(&self) -> &C {
+        &self.cipher
+    }
+
+    pub(crate) fn check_length(&self, bytes: u128) -> Result<(), MessageTooLong> {
+        self.check_bits(bytes.saturating_mul(8))
+    }
+
+    pub(crate) fn check_bits(&self, bits: u128) -> Result<(), MessageTooLong> {
+        let max_bits = self.max_message_bits();
+        if bits > max_bits { Err(MessageTooLong { max_bits }) } else { Ok(()) }
+    }
+}
+
+impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     /// V of the message that is the concatenation of `parts`.
     ///
     /// # Errors
@@ -61,6 +80,9 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
     pub fn hash_parts(&self, parts: &[&[u8]]) -> Result<Block<C>, MessageTooLong> {
         let bytes = parts.iter().map(|part| part.len() as u128).sum();
         self.check_length(bytes)?;
+        if let Some((native, counter_bytes)) = self.native() {
+            return Ok(hash_native::<C>(native, counter_bytes, parts, bytes));
+        }
         // A call of the cipher has its fixed price, and so has a wide pipeline.
         if bytes <= SINGLE_BYTES
             && let Some(state) = single::sum(&self.cipher, self.counter_bits, parts)
@@ -104,6 +126,10 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         for message in messages {
             self.check_length(message.len() as u128)?;
         }
+        if let Some((native, counter_bytes)) = self.native() {
+            native.hash_many(counter_bytes, messages, flat::<C>(states));
+            return Ok(());
+        }
         let mut pipeline = Pipeline::<C::BlockSize, WIDE_LANES>::new(self.counter_bits);
         // Owners are 32-bit: a longer batch is cut, which changes no result.
         for (messages, states) in
@@ -120,18 +146,45 @@ impl<C: BlockCipherEncrypt> Hasher<C> {
         Ok(())
     }
 
-    pub(crate) fn cipher(&self) -> &C {
-        &self.cipher
+    /// The cipher's kernel and the counter's bytes, where there are both.
+    pub(crate) fn native(&self) -> Option<(&dyn Native, usize)> {
+        let whole = self.counter_bits.is_multiple_of(8);
+        native(&self.cipher)
+            .filter(|_| whole)
+            .map(|native| (native, self.counter_bits as usize / 8))
     }
+}
 
-    pub(crate) fn check_length(&self, bytes: u128) -> Result<(), MessageTooLong> {
-        self.check_bits(bytes.saturating_mul(8))
+fn hash_native<C: BlockCipherEncrypt>(
+    native: &dyn Native,
+    counter_bytes: usize,
+    parts: &[&[u8]],
+    bytes: u128,
+) -> Block<C> {
+    let mut state = Block::<C>::default();
+    if let [message] = parts {
+        native.hash(counter_bytes, message, &mut state);
+    } else if bytes <= GATHERED_BYTES as u128 {
+        let mut gathered = [0; GATHERED_BYTES];
+        let mut at = 0;
+        for part in parts {
+            gathered[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        native.hash(counter_bytes, &gathered[..at], &mut state);
+    } else {
+        let mut shares = Shares::<C::BlockSize>::new(counter_bytes);
+        for part in parts {
+            shares.absorb(native, &mut state, part);
+        }
+        shares.finish(&mut state, 0, 0);
     }
+    state
+}
 
-    pub(crate) fn check_bits(&self, bits: u128) -> Result<(), MessageTooLong> {
-        let max_bits = self.max_message_bits();
-        if bits > max_bits { Err(MessageTooLong { max_bits }) } else { Ok(()) }
-    }
+/// Blocks as their bytes.
+fn flat<C: BlockCipherEncrypt>(blocks: &mut [Block<C>]) -> &mut [u8] {
+    Array::slice_as_flattened_mut(blocks)
 }
 
 impl<C: BlockCipherEncrypt> fmt::Debug for Hasher<C> {

@@ -72,14 +72,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod aes;
 pub mod bounds;
 pub mod comparators;
 pub mod hash;
+mod kernel;
 pub mod limits;
 pub mod mac;
 mod pipeline;
@@ -87,6 +89,7 @@ pub mod present;
 mod single;
 pub mod stream;
 
+pub use aes::{Aes128, Aes256};
 pub use hash::Hasher;
 pub use limits::{MessageTooLong, ParameterError, max_message_bits, max_message_bytes};
 pub use mac::{BatchError, LightMac, LongLightMac, Tag, VerifyError};

@@ -17,7 +17,7 @@ pub struct LightMac<C: BlockCipherEncrypt> {
     tag_bits: u32,
 }
 
-impl<C: BlockCipherEncrypt + KeyInit> LightMac<C> {
+impl<C: BlockCipherEncrypt + KeyInit + 'static> LightMac<C> {
     /// A MAC with a counter of s = `counter_bits` and tags of t = `tag_bits` bits.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl<C: BlockCipherEncrypt + KeyInit> LightMac<C> {
     }
 }
 
-impl<C: BlockCipherEncrypt> LightMac<C> {
+impl<C: BlockCipherEncrypt + 'static> LightMac<C> {
     /// A MAC from a hasher under K1 and a cipher under K2.
     ///
     /// # Errors

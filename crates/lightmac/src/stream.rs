@@ -2,6 +2,7 @@
 //! behind RustCrypto's streaming traits.
 
 use crate::hash::{Hasher, LANES};
+use crate::kernel::Shares;
 use crate::limits::{MessageTooLong, check_counter};
 use crate::pipeline::Pipeline;
 use cipher::typenum::{Sum, Unsigned};
@@ -11,6 +12,9 @@ use core::ops::Add;
 use digest::array::ArraySize;
 use digest::{FixedOutput, FixedOutputReset, MacMarker, Output, OutputSizeUser, Reset, Update};
 use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// A layer of its kind is only made for such a cipher.
+const KERNEL: &str = "the cipher has a kernel";
 
 /// One message on its way to its tag, with parameters known at run time.
 ///
@@ -31,17 +35,25 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub struct Stream<C: BlockCipherEncrypt> {
     hasher: Hasher<C>,
     last: C,
-    pipeline: Pipeline<C::BlockSize, LANES>,
+    layer: Layer<C::BlockSize>,
     state: [Block<C>; 1],
     /// Bits taken so far, a multiple of 8.
     bits: u128,
 }
 
-impl<C: BlockCipherEncrypt> Stream<C> {
+/// Lays counter blocks out.
+#[derive(Clone)]
+enum Layer<N: ArraySize> {
+    /// The cipher's kernel does.
+    Kernel(Shares<N>),
+    Pipeline(Pipeline<N, LANES>),
+}
+
+impl<C: BlockCipherEncrypt + 'static> Stream<C> {
     /// An empty message, from a hasher under K1 and a cipher under K2.
     pub fn new(hasher: Hasher<C>, last: C) -> Self {
-        let pipeline = Pipeline::new(hasher.counter_bits());
-        Self { hasher, last, pipeline, state: [Block::<C>::default()], bits: 0 }
+        let layer = Self::layer(&hasher);
+        Self { hasher, last, layer, state: [Block::<C>::default()], bits: 0 }
     }
 
     /// Adds `data` to the message.
@@ -53,14 +65,22 @@ impl<C: BlockCipherEncrypt> Stream<C> {
         let bits = self.bits + data.len() as u128 * 8;
         self.hasher.check_bits(bits)?;
         self.bits = bits;
-        self.pipeline.absorb(self.hasher.cipher(), &mut self.state, data);
+        match &mut self.layer {
+            Layer::Kernel(shares) => {
+                let (native, _) = self.hasher.native().expect(KERNEL);
+                shares.absorb(native, &mut self.state[0], data);
+            }
+            Layer::Pipeline(pipeline) => {
+                pipeline.absorb(self.hasher.cipher(), &mut self.state, data);
+            }
+        }
         Ok(())
     }
 
     /// E_K2(V) of the message; a tag is its leading t bits
     /// ([`Tag::leading`](crate::Tag::leading)).
     pub fn finalize(mut self) -> Block<C> {
-        self.take_tag()
+        self.take_tag(0, 0)
     }
 
     /// As [`finalize`](Self::finalize), after the leading `count` bits of `last`, 0 to 7,
@@ -71,20 +91,34 @@ impl<C: BlockCipherEncrypt> Stream<C> {
     pub fn finalize_bits(mut self, last: u8, count: u32) -> Result<Block<C>, MessageTooLong> {
         let count = count.min(7);
         self.hasher.check_bits(self.bits + u128::from(count))?;
-        self.pipeline.absorb_bits(self.hasher.cipher(), &mut self.state, last, count);
-        Ok(self.take_tag())
+        Ok(self.take_tag(last, count))
     }
 
     /// Forgets what was taken: an empty message.
     pub fn reset(&mut self) {
-        self.pipeline = Pipeline::new(self.hasher.counter_bits());
+        self.layer = Self::layer(&self.hasher);
         self.state = [Block::<C>::default()];
         self.bits = 0;
     }
 
-    fn take_tag(&mut self) -> Block<C> {
-        self.pipeline.finish(&mut self.state);
-        self.pipeline.flush(self.hasher.cipher(), &mut self.state);
+    /// At a message's begin.
+    fn layer(hasher: &Hasher<C>) -> Layer<C::BlockSize> {
+        match hasher.native() {
+            Some((_, counter_bytes)) => Layer::Kernel(Shares::new(counter_bytes)),
+            None => Layer::Pipeline(Pipeline::new(hasher.counter_bits())),
+        }
+    }
+
+    /// The tag after `count` bits of `last`, at most 7.
+    fn take_tag(&mut self, last: u8, count: u32) -> Block<C> {
+        match &mut self.layer {
+            Layer::Kernel(shares) => shares.finish(&mut self.state[0], last, count),
+            Layer::Pipeline(pipeline) => {
+                pipeline.absorb_bits(self.hasher.cipher(), &mut self.state, last, count);
+                pipeline.finish(&mut self.state);
+                pipeline.flush(self.hasher.cipher(), &mut self.state);
+            }
+        }
         self.last.encrypt_blocks(&mut self.state);
         self.state[0].clone()
     }
@@ -98,7 +132,10 @@ impl<C: BlockCipherEncrypt> fmt::Debug for Stream<C> {
 
 impl<C: BlockCipherEncrypt> Drop for Stream<C> {
     fn drop(&mut self) {
-        self.pipeline.zeroize();
+        match &mut self.layer {
+            Layer::Kernel(shares) => shares.zeroize(),
+            Layer::Pipeline(pipeline) => pipeline.zeroize(),
+        }
         self.state[0].as_mut_slice().zeroize();
     }
 }
@@ -125,7 +162,7 @@ impl<C: BlockCipherEncrypt + ZeroizeOnDrop> ZeroizeOnDrop for Stream<C> {}
 #[derive(Clone)]
 pub struct LightMacStream<C: BlockCipherEncrypt, const S: u32 = 16>(Stream<C>);
 
-impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
+impl<C: BlockCipherEncrypt + 'static, const S: u32> LightMacStream<C, S> {
     const VALID: () = assert!(
         check_counter(<C::BlockSize as Unsigned>::USIZE, S).is_ok(),
         "LightMAC: S must be 1 to half the cipher's block bits, blocks 4 to 16 bytes"
@@ -156,7 +193,7 @@ impl<C: BlockCipherEncrypt, const S: u32> LightMacStream<C, S> {
     }
 }
 
-impl<C: BlockCipherEncrypt, const S: u32> Update for LightMacStream<C, S> {
+impl<C: BlockCipherEncrypt + 'static, const S: u32> Update for LightMacStream<C, S> {
     /// # Panics
     /// When the message becomes longer than 2^S·(n − S) bits: this trait has no
     /// error, and a wrong tag would be worse. Use
@@ -172,20 +209,20 @@ impl<C: BlockCipherEncrypt, const S: u32> OutputSizeUser for LightMacStream<C, S
     type OutputSize = C::BlockSize;
 }
 
-impl<C: BlockCipherEncrypt, const S: u32> FixedOutput for LightMacStream<C, S> {
+impl<C: BlockCipherEncrypt + 'static, const S: u32> FixedOutput for LightMacStream<C, S> {
     fn finalize_into(self, out: &mut Output<Self>) {
         *out = self.0.finalize();
     }
 }
 
-impl<C: BlockCipherEncrypt, const S: u32> FixedOutputReset for LightMacStream<C, S> {
+impl<C: BlockCipherEncrypt + 'static, const S: u32> FixedOutputReset for LightMacStream<C, S> {
     fn finalize_into_reset(&mut self, out: &mut Output<Self>) {
-        *out = self.0.take_tag();
+        *out = self.0.take_tag(0, 0);
         self.0.reset();
     }
 }
 
-impl<C: BlockCipherEncrypt, const S: u32> Reset for LightMacStream<C, S> {
+impl<C: BlockCipherEncrypt + 'static, const S: u32> Reset for LightMacStream<C, S> {
     fn reset(&mut self) {
         self.0.reset();
     }
@@ -204,7 +241,7 @@ where
 
 impl<C, const S: u32> KeyInit for LightMacStream<C, S>
 where
-    C: BlockCipherEncrypt + KeyInit,
+    C: BlockCipherEncrypt + KeyInit + 'static,
     C::KeySize: Add<C::KeySize>,
     Sum<C::KeySize, C::KeySize>: ArraySize,
 {

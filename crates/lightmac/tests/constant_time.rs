@@ -49,7 +49,7 @@ struct Maker<F> {
     new: F,
 }
 
-impl<C: BlockCipherEncrypt, F: Fn(&[u8]) -> C> Maker<F> {
+impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
     /// The secret that K1 ‖ K2 and `bytes` more are.
     fn secrets(&self, bytes: usize) -> [Vec<u8>; 2] {
         secrets(2 * self.key_bytes + bytes)

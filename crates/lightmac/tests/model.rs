@@ -78,7 +78,7 @@ fn model<C: BlockCipherEncrypt>(cipher: &C, s: usize, message: &[bool]) -> Vec<u
 }
 
 /// One message, in parts, in a batch, agrees with the model for every counter length.
-fn agrees<C: BlockCipherEncrypt + Clone>(cipher: &C, seed: u8) {
+fn agrees<C: BlockCipherEncrypt + Clone + 'static>(cipher: &C, seed: u8) {
     let n = C::block_size() * 8;
     for s in 1..=n / 2 {
         let hasher = Hasher::from_cipher(cipher.clone(), s as u32).unwrap();

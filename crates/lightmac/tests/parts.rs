@@ -45,7 +45,7 @@ fn in_batch(message: &[u8]) -> Block<Aes128Enc> {
     states[0]
 }
 
-fn in_parts<C: BlockCipherEncrypt>(cipher: C, parts: &[&[u8]]) -> Vec<u8> {
+fn in_parts<C: BlockCipherEncrypt + 'static>(cipher: C, parts: &[&[u8]]) -> Vec<u8> {
     Hasher::from_cipher(cipher, 16).unwrap().hash_parts(parts).unwrap().to_vec()
 }
 

@@ -91,7 +91,7 @@ fn authors_vectors_with_a_long_counter() {
     }
 }
 
-fn check<C: BlockCipherEncrypt + KeyInit>(group: &serde_json::Value) -> usize {
+fn check<C: BlockCipherEncrypt + KeyInit + 'static>(group: &serde_json::Value) -> usize {
     let number = |field: &str| group[field].as_u64().expect("a number") as u32;
     let tests = group["tests"].as_array().expect("a list");
     for test in tests {

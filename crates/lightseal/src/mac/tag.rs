@@ -173,8 +173,8 @@ impl MacArgs {
     fn compute(&self, quiet: bool) -> Result<(Tag, u64), Failure> {
         let keys = Keys::read(&self.key_file, self.cipher)?;
         match self.cipher {
-            CipherName::Aes128 => self.compute_with::<aes::Aes128Enc>(&keys, quiet),
-            CipherName::Aes256 => self.compute_with::<aes::Aes256Enc>(&keys, quiet),
+            CipherName::Aes128 => self.compute_with::<lightmac::Aes128>(&keys, quiet),
+            CipherName::Aes256 => self.compute_with::<lightmac::Aes256>(&keys, quiet),
             CipherName::Present80 => self.compute_with::<Present80>(&keys, quiet),
             CipherName::Present128 => self.compute_with::<Present128>(&keys, quiet),
         }
@@ -182,7 +182,7 @@ impl MacArgs {
 
     fn compute_with<C>(&self, keys: &Keys, quiet: bool) -> Result<(Tag, u64), Failure>
     where
-        C: BlockCipherEncrypt + KeyInit,
+        C: BlockCipherEncrypt + KeyInit + 'static,
     {
         let cipher = |key: &[u8]| C::new_from_slice(key).context("key");
         let hasher = Hasher::from_cipher(cipher(&keys.k1)?, self.counter_bits);

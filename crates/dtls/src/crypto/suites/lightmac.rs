@@ -68,7 +68,7 @@ where
 
 impl<C, const N: usize> CtrLightMac<C, N>
 where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + 'static,
 {
     fn new(secret: &TrafficSecret, context: [u8; 3], indices: [u8; N]) -> Self {
         Self {
@@ -112,7 +112,7 @@ where
 
 impl<C> Protection for CtrLightMac<C, 1>
 where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync,
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         self.crypt(record.number, content);
@@ -135,7 +135,7 @@ where
 
 impl<C> Prf for CtrLightMac<C, 4>
 where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + 'static,
 {
     fn block(&self, state: &PrfState, index: u8) -> Block {
         self.outputs.block(state.as_bytes(), index)
@@ -144,7 +144,7 @@ where
 
 impl<C> PrfProtection for CtrLightMac<C, 4>
 where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync,
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState {
         self.crypt(record.number, content);

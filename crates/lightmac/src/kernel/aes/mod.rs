@@ -1,0 +1,376 @@
+//! AES on x86-64: one algorithm, for registers of one, two and four blocks.
+//!
+//! Each kernel's file has what depends on the register; [`kernel!`] makes the rest of it.
+//! Several registers are in flight, since a round takes as long as three to eight
+//! rounds of other blocks take to start.
+
+mod keys;
+mod ni;
+mod vaes256;
+mod vaes512;
+
+pub(crate) use keys::RoundKeys;
+pub(crate) use ni::AesNi;
+pub(crate) use vaes256::Vaes256;
+pub(crate) use vaes512::Vaes512;
+
+/// Bytes of a block.
+const BLOCK: usize = 16;
+/// Registers in flight.
+const WIDTH: usize = 8;
+
+/// The message bytes left over, zeros behind, with the bit that pads them:
+/// at most 15 bytes, as a little-endian number.
+#[inline(always)]
+fn padded(rest: &[u8]) -> u128 {
+    let bits = 8 * rest.len() as u32;
+    // Two overlapping words are cheaper than a copy of variable length.
+    let low = if let (Some(low), Some(high)) = (rest.first_chunk(), rest.last_chunk()) {
+        let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+        u128::from(low) | u128::from(high) << (bits - 64)
+    } else if let (Some(low), Some(high)) = (rest.first_chunk(), rest.last_chunk()) {
+        let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+        u128::from(u64::from(low) | u64::from(high) << (bits - 32))
+    } else {
+        rest.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    };
+    low | 0x80 << bits
+}
+
+/// Where the bytes of a counter, a little-endian number of `counter_bytes`, stand in the
+/// front of a block, big-endian, for a byte shuffle; the rest becomes zero.
+const fn counter_places(counter_bytes: usize) -> [u8; BLOCK] {
+    let mut places = [0x80; BLOCK];
+    let mut at = 0;
+    while at < counter_bytes {
+        places[at] = (counter_bytes - 1 - at) as u8;
+        at += 1;
+    }
+    places
+}
+
+/// [`counter_places`] for each counter length of up to 8 bytes.
+const COUNTER_PLACES: [[u8; BLOCK]; 9] = {
+    let mut all = [[0; BLOCK]; 9];
+    let mut counter_bytes = 0;
+    while counter_bytes < all.len() {
+        all[counter_bytes] = counter_places(counter_bytes);
+        counter_bytes += 1;
+    }
+    all
+};
+
+/// A kernel: the type that holds its keys, and the algorithm on its registers.
+///
+/// The file that calls it has the register type `Register` with `BLOCKS` in each, a
+/// `Layout`, `detected()` and the functions that [`ni`] explains.
+macro_rules! kernel {
+    ($(#[$about:meta])* $name:ident, $features:literal) => {
+        $(#[$about])*
+        /// It exists only where the processor has its instructions.
+        #[derive(Clone)]
+        pub(crate) struct $name<const R: usize>(RoundKeys<R>);
+
+        impl<const R: usize> $name<R> {
+            /// Whether the processor has the instructions.
+            pub(crate) fn is_available() -> bool {
+                detected()
+            }
+
+            /// With the expansion of `key`; `None` without the instructions.
+            pub(crate) fn new(key: &[u8]) -> Option<Self> {
+                if detected() { RoundKeys::expand(key).map(Self) } else { None }
+            }
+        }
+
+        impl<const R: usize> Native for $name<R> {
+            fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+                // SAFETY: `self` exists, so the processor has the instructions.
+                unsafe { hash_many(&self.0, counter_bytes, &[message], state) }
+            }
+
+            fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+                // SAFETY: `self` exists, so the processor has the instructions.
+                unsafe { hash_many(&self.0, counter_bytes, messages, states) }
+            }
+
+            fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
+                // SAFETY: `self` exists, so the processor has the instructions.
+                unsafe { add(&self.0, counter_bytes, counter, shares, state) }
+            }
+        }
+
+        impl<const R: usize> BlockSizeUser for $name<R> {
+            type BlockSize = U16;
+        }
+
+        impl<const R: usize> ParBlocksSizeUser for $name<R> {
+            type ParBlocksSize = Batch;
+        }
+
+        impl<const R: usize> BlockCipherEncBackend for $name<R> {
+            #[inline]
+            fn encrypt_block(&self, block: InOut<'_, '_, Block<Self>>) {
+                let (from, to) = block.into_raw();
+                // SAFETY: `self` exists, so the processor has the instructions; one block is
+                // readable and writable.
+                unsafe { encrypt_one(&self.0, from.cast(), to.cast()) }
+            }
+
+            #[inline]
+            fn encrypt_par_blocks(&self, blocks: InOut<'_, '_, ParBlocks<Self>>) {
+                let (from, to) = blocks.into_raw();
+                // SAFETY: `self` exists, so the processor has the instructions; a batch is
+                // readable and writable.
+                unsafe { encrypt(&self.0, from.cast(), to.cast(), Batch::USIZE) }
+            }
+
+            #[inline]
+            fn encrypt_tail_blocks(&self, blocks: InOutBuf<'_, '_, Block<Self>>) {
+                let count = blocks.len();
+                let (from, to) = blocks.into_raw();
+                // SAFETY: `self` exists, so the processor has the instructions; `count` blocks
+                // are readable and writable.
+                unsafe { encrypt(&self.0, from.cast(), to.cast(), count) }
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        fn hash_many<const R: usize>(
+            keys: &RoundKeys<R>,
+            counter_bytes: usize,
+            messages: &[&[u8]],
+            states: &mut [u8],
+        ) {
+            let keys = each(keys);
+            let layout = layout(counter_bytes);
+            let share = BLOCK - counter_bytes;
+            for (message, state) in messages.iter().zip(states.chunks_exact_mut(BLOCK)) {
+                let (sum, at) = sum(&keys, &layout, share, 1, message);
+                let sum = _mm_xor_si128(sum, remainder(&message[at..]));
+                store_one(sum, state);
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        fn add<const R: usize>(
+            keys: &RoundKeys<R>,
+            counter_bytes: usize,
+            counter: u64,
+            shares: &[u8],
+            state: &mut [u8],
+        ) {
+            let keys = each(keys);
+            let layout = layout(counter_bytes);
+            let (sum, _) = sum(&keys, &layout, BLOCK - counter_bytes, counter, shares);
+            store_one(_mm_xor_si128(sum, load_one(state)), state);
+        }
+
+        /// Round keys as the registers want them.
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn each<const R: usize>(keys: &RoundKeys<R>) -> [Register; R] {
+            let mut all = [zero(); R];
+            for (register, key) in all.iter_mut().zip(keys.iter()) {
+                *register = splat(load_one(key));
+            }
+            all
+        }
+
+        /// The sum of the encrypted blocks of `message`'s whole shares, and where they end.
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn sum<const R: usize>(
+            keys: &[Register; R],
+            layout: &Layout,
+            share: usize,
+            first: u64,
+            message: &[u8],
+        ) -> (__m128i, usize) {
+            let mut left = message.len() / share;
+            if left == 0 {
+                return (_mm_setzero_si128(), 0);
+            }
+            let mut at = 0;
+            let mut counters = counters(first);
+            let mut total = zero();
+            macro_rules! take {
+                ($width:expr) => {{
+                    let mut blocks = [zero(); $width];
+                    for register in &mut blocks {
+                        *register = self::blocks(layout, counters, message, at, BLOCKS, keys[0]);
+                        counters = advance(counters);
+                        at += BLOCKS * share;
+                    }
+                    encrypt_registers(keys, &mut blocks);
+                    for register in blocks {
+                        total = xor(total, register);
+                    }
+                    left -= $width * BLOCKS;
+                }};
+            }
+            while left >= WIDTH * BLOCKS {
+                take!(WIDTH);
+            }
+            if left >= 4 * BLOCKS {
+                take!(4);
+            }
+            if left >= 2 * BLOCKS {
+                take!(2);
+            }
+            if left >= BLOCKS {
+                take!(1);
+            }
+            if left > 0 {
+                let mut last = [self::blocks(layout, counters, message, at, left, keys[0])];
+                encrypt_registers(keys, &mut last);
+                total = xor(total, keep(last[0], left));
+                at += left * share;
+            }
+            (fold(total), at)
+        }
+
+        /// All rounds of blocks to which the first round key has been added.
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn encrypt_registers<const R: usize, const W: usize>(
+            keys: &[Register; R],
+            blocks: &mut [Register; W],
+        ) {
+            for key in &keys[1..R - 1] {
+                for register in blocks.iter_mut() {
+                    *register = round(*register, *key);
+                }
+            }
+            for register in blocks {
+                *register = last_round(*register, keys[R - 1]);
+            }
+        }
+
+        /// One block alone: no register but the shortest is filled.
+        ///
+        /// # Safety
+        /// `from` is readable and `to` writable for a block.
+        #[target_feature(enable = $features)]
+        unsafe fn encrypt_one<const R: usize>(keys: &RoundKeys<R>, from: *const u8, to: *mut u8) {
+            // SAFETY: the caller's promise.
+            let mut block = unsafe { _mm_loadu_si128(from.cast()) };
+            let mut keys = keys.iter();
+            let mut next = || load_one(keys.next().expect("R round keys"));
+            block = _mm_xor_si128(block, next());
+            for _ in 1..R - 1 {
+                block = _mm_aesenc_si128(block, next());
+            }
+            block = _mm_aesenclast_si128(block, next());
+            // SAFETY: the caller's promise.
+            unsafe { _mm_storeu_si128(to.cast(), block) }
+        }
+
+        /// `count` blocks.
+        ///
+        /// # Safety
+        /// `from` is readable and `to` writable for `count` blocks; they are the same or
+        /// do not overlap.
+        #[target_feature(enable = $features)]
+        unsafe fn encrypt<const R: usize>(
+            keys: &RoundKeys<R>,
+            from: *const u8,
+            to: *mut u8,
+            count: usize,
+        ) {
+            let keys = each(keys);
+            let mut done = 0;
+            macro_rules! take {
+                ($width:expr) => {{
+                    let mut blocks = [zero(); $width];
+                    for (i, register) in blocks.iter_mut().enumerate() {
+                        let at = (done + i * BLOCKS) * BLOCK;
+                        // SAFETY: as many blocks are left.
+                        *register = xor(unsafe { load(from.add(at)) }, keys[0]);
+                    }
+                    encrypt_registers(&keys, &mut blocks);
+                    for (i, register) in blocks.into_iter().enumerate() {
+                        let at = (done + i * BLOCKS) * BLOCK;
+                        // SAFETY: as many blocks are left.
+                        unsafe { store(register, to.add(at)) }
+                    }
+                    done += $width * BLOCKS;
+                }};
+            }
+            while count - done >= WIDTH * BLOCKS {
+                take!(WIDTH);
+            }
+            if count - done >= 4 * BLOCKS {
+                take!(4);
+            }
+            if count - done >= 2 * BLOCKS {
+                take!(2);
+            }
+            if count - done >= BLOCKS {
+                take!(1);
+            }
+            if count > done {
+                let mut rest = [[0; BLOCK]; BLOCKS];
+                let bytes = (count - done) * BLOCK;
+                let rest = rest.as_flattened_mut();
+                // SAFETY: fewer blocks than a register holds are left, and `rest` holds that.
+                unsafe { from.add(done * BLOCK).copy_to_nonoverlapping(rest.as_mut_ptr(), bytes) };
+                // SAFETY: `rest` is a register long.
+                let mut blocks = [xor(unsafe { load(rest.as_ptr()) }, keys[0])];
+                encrypt_registers(&keys, &mut blocks);
+                // SAFETY: as above.
+                unsafe {
+                    store(blocks[0], rest.as_mut_ptr());
+                    to.add(done * BLOCK).copy_from_nonoverlapping(rest.as_ptr(), bytes);
+                }
+            }
+        }
+
+        /// # Panics
+        /// When `block` is shorter than a block.
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn load_one(block: &[u8]) -> __m128i {
+            let block: &[u8; BLOCK] = block.first_chunk().expect("a block");
+            // SAFETY: the array is as long as the register.
+            unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+        }
+
+        /// # Panics
+        /// When `to` is shorter than a block.
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn store_one(block: __m128i, to: &mut [u8]) {
+            let to: &mut [u8; BLOCK] = to.first_chunk_mut().expect("a block");
+            // SAFETY: the array is as long as the register.
+            unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), block) }
+        }
+    };
+}
+
+use kernel;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_follows_the_last_byte() {
+        let bytes: [u8; 15] = core::array::from_fn(|i| i as u8 + 1);
+        for length in 0..=15 {
+            let mut expected = [0; 16];
+            expected[..length].copy_from_slice(&bytes[..length]);
+            expected[length] = 0x80;
+            assert_eq!(padded(&bytes[..length]).to_le_bytes(), expected, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn counters_become_big_endian() {
+        assert_eq!(COUNTER_PLACES[2][..4], [1, 0, 0x80, 0x80]);
+        assert_eq!(
+            COUNTER_PLACES[8],
+            [7, 6, 5, 4, 3, 2, 1, 0, 128, 128, 128, 128, 128, 128, 128, 128]
+        );
+    }
+}

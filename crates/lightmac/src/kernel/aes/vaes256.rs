@@ -1,0 +1,146 @@
+//! VAES on 256-bit registers: two blocks each. Needs no AVX-512.
+
+use super::ni::share;
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, WIDTH, kernel, padded};
+use crate::kernel::Native;
+use cipher::consts::U16;
+use cipher::inout::{InOut, InOutBuf};
+use cipher::typenum::Unsigned;
+use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
+use core::arch::x86_64::*;
+
+/// Blocks in one call for a batch.
+type Batch = U16;
+type Register = __m256i;
+/// Blocks a register.
+const BLOCKS: usize = 2;
+
+cpufeatures::new!(avx2, "aes", "avx2");
+
+kernel! {
+    /// AES with `R` round keys by VAES, two blocks a register.
+    Vaes256, "aes,avx2,vaes"
+}
+
+/// Whether the processor has the instructions.
+pub(super) fn detected() -> bool {
+    // The crate `cpufeatures` asks for AVX-512's state too, which 256 bits do not need.
+    avx2::get() && __cpuid_count(7, 0).ecx & 1 << 9 != 0
+}
+
+/// Where counters and shares go within a block, for a counter length.
+#[derive(Clone, Copy)]
+struct Layout {
+    counter_bytes: usize,
+    /// Shuffles counters to their place.
+    counter: Register,
+    /// Ones where the shares are.
+    share: Register,
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn layout(counter_bytes: usize) -> Layout {
+    let share = (u128::MAX << (8 * counter_bytes)).to_le_bytes();
+    Layout {
+        counter_bytes,
+        counter: splat(load_one(&COUNTER_PLACES[counter_bytes])),
+        share: splat(load_one(&share)),
+    }
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn counters(first: u64) -> Register {
+    _mm256_set_epi64x(0, first.wrapping_add(1) as i64, 0, first as i64)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn advance(counters: Register) -> Register {
+    _mm256_add_epi64(counters, _mm256_set_epi64x(0, 2, 0, 2))
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn blocks(
+    layout: &Layout,
+    counters: Register,
+    message: &[u8],
+    at: usize,
+    count: usize,
+    key: Register,
+) -> Register {
+    let counter_bytes = layout.counter_bytes;
+    let low = share(message, at, counter_bytes);
+    let next = at + BLOCK - counter_bytes;
+    let high = if count < BLOCKS { low } else { share(message, next, counter_bytes) };
+    let shares = _mm256_and_si256(_mm256_set_m128i(high, low), layout.share);
+    xor(xor(shares, _mm256_shuffle_epi8(counters, layout.counter)), key)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn remainder(rest: &[u8]) -> __m128i {
+    load_one(&padded(rest).to_le_bytes())
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn zero() -> Register {
+    _mm256_setzero_si256()
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn splat(block: __m128i) -> Register {
+    _mm256_broadcastsi128_si256(block)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn xor(a: Register, b: Register) -> Register {
+    _mm256_xor_si256(a, b)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn round(blocks: Register, key: Register) -> Register {
+    _mm256_aesenc_epi128(blocks, key)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn last_round(blocks: Register, key: Register) -> Register {
+    _mm256_aesenclast_epi128(blocks, key)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn fold(blocks: Register) -> __m128i {
+    _mm_xor_si128(_mm256_castsi256_si128(blocks), _mm256_extracti128_si256::<1>(blocks))
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn keep(blocks: Register, count: usize) -> Register {
+    if count < BLOCKS { _mm256_zextsi128_si256(_mm256_castsi256_si128(blocks)) } else { blocks }
+}
+
+/// # Safety
+/// `from` is readable for a register's length.
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+unsafe fn load(from: *const u8) -> Register {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_loadu_si256(from.cast()) }
+}
+
+/// # Safety
+/// `to` is writable for a register's length.
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+unsafe fn store(blocks: Register, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_storeu_si256(to.cast(), blocks) }
+}

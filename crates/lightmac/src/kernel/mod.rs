@@ -1,0 +1,102 @@
+//! What this crate's own ciphers do faster than block by block.
+//!
+//! A kernel takes message bytes into registers, puts the counters beside them there
+//! and keeps only the sum: no block of input or output passes through memory. Which
+//! one a cipher uses is chosen when its key is set up, by what the processor has.
+//!
+//! All `unsafe` code of this crate is in the modules below this one. Counters of
+//! whole bytes have kernels; others are laid out by [`crate::pipeline`].
+
+use crate::aes::{Aes128, Aes256};
+use crate::pipeline::xor;
+use cipher::array::{Array, ArraySize};
+use core::any::Any;
+use zeroize::Zeroize;
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod aes;
+
+/// A cipher that makes LightMAC's inner sums itself. Blocks and states have the
+/// cipher's size, and s is `8 · counter_bytes`, at most half of it; callers have
+/// checked the message's length.
+pub(crate) trait Native {
+    /// V of `message`, into `state`.
+    fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]);
+
+    /// V of each of `messages`, into `states`, one block each.
+    fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]);
+
+    /// Adds the encryptions of `shares`, whole blocks' message bytes without their
+    /// counters, to `state`; the first one's counter is `counter`.
+    fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
+}
+
+/// The kernel of `cipher`, where it has one. Decided when the code is compiled, but
+/// for the kernel that a cipher of this crate chose for itself.
+pub(crate) fn native<C: 'static>(cipher: &C) -> Option<&dyn Native> {
+    let cipher: &dyn Any = cipher;
+    if let Some(cipher) = cipher.downcast_ref::<Aes128>() {
+        cipher.native()
+    } else if let Some(cipher) = cipher.downcast_ref::<Aes256>() {
+        cipher.native()
+    } else {
+        None
+    }
+}
+
+/// A message that comes in pieces, on its way to a kernel: whole shares go on at once,
+/// what fills none waits.
+#[derive(Clone)]
+pub(crate) struct Shares<N: ArraySize> {
+    /// Message bytes that fill no block yet, `filled` of them.
+    held: Array<u8, N>,
+    filled: usize,
+    counter: u64,
+    counter_bytes: usize,
+}
+
+impl<N: ArraySize> Shares<N> {
+    /// At a message's begin.
+    pub(crate) fn new(counter_bytes: usize) -> Self {
+        Self { held: Array::default(), filled: 0, counter: 1, counter_bytes }
+    }
+
+    /// Adds `data` to the message, whose length the caller has checked.
+    pub(crate) fn absorb(&mut self, native: &dyn Native, state: &mut [u8], mut data: &[u8]) {
+        let share = N::USIZE - self.counter_bytes;
+        if self.filled > 0 {
+            let (now, later) = data.split_at(data.len().min(share - self.filled));
+            self.held[self.filled..self.filled + now.len()].copy_from_slice(now);
+            self.filled += now.len();
+            if self.filled < share {
+                return;
+            }
+            native.add(self.counter_bytes, self.counter, &self.held[..share], state);
+            self.counter = self.counter.wrapping_add(1);
+            self.filled = 0;
+            data = later;
+        }
+        let whole = data.len() / share;
+        let (shares, rest) = data.split_at(whole * share);
+        if whole > 0 {
+            native.add(self.counter_bytes, self.counter, shares, state);
+            self.counter = self.counter.wrapping_add(whole as u64);
+        }
+        self.held[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
+    }
+
+    /// Adds the remainder and the leading `count` bits of `last`, at most 7, padded with 10*.
+    pub(crate) fn finish(&mut self, state: &mut [u8], last: u8, count: u32) {
+        self.held[self.filled..].fill(0);
+        self.held[self.filled] = last & !(0xff >> count) | 0x80 >> count;
+        xor(state, &self.held);
+    }
+}
+
+impl<N: ArraySize> Zeroize for Shares<N> {
+    fn zeroize(&mut self) {
+        self.held.as_mut_slice().zeroize();
+    }
+}
