@@ -2,9 +2,10 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dtls::crypto::{Provider, rustcrypto};
-use interop::race::{Outcome, Spread, race};
+use interop::race::{Outcome, race};
 use interop::wolfssl::{Group, Mode, Settings, Suite, version};
 use interop::{ours_race, pair};
+use measure::Spread;
 use serde_json::{Value, json};
 
 /// Times Lightseal's DTLS 1.3 beside wolfSSL's. Each figure is the median over

@@ -38,6 +38,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("group", Layer::Composite),
     ("dtls-aws-lc", Layer::Provider),
     ("dtls-ring", Layer::Provider),
+    ("measure", Layer::Driver),
     ("net", Layer::Driver),
     ("capi", Layer::Host),
     ("lab", Layer::Host),
