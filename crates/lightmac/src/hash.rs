@@ -2,9 +2,9 @@
 
 use crate::kernel::{Native, Shares, native};
 use crate::limits::{MessageTooLong, ParameterError, check_counter, max_message_bits};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, xor};
 use crate::single;
-use cipher::array::Array;
+use cipher::array::{Array, ArraySize};
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
 
@@ -78,21 +78,37 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     /// # Errors
     /// When the message is longer than [`max_message_bits`](Self::max_message_bits).
     pub fn hash_parts(&self, parts: &[&[u8]]) -> Result<Block<C>, MessageTooLong> {
+        let mut state = Block::<C>::default();
+        self.add_parts(parts, &mut state)?;
+        Ok(state)
+    }
+
+    /// Adds V of a message to `state`, where a result in registers would be copied in
+    /// pieces: a cipher that loads the block whole would have to wait for them.
+    #[inline]
+    pub(crate) fn add_parts(
+        &self,
+        parts: &[&[u8]],
+        state: &mut Block<C>,
+    ) -> Result<(), MessageTooLong> {
         let bytes = parts.iter().map(|part| part.len() as u128).sum();
         self.check_length(bytes)?;
         if let Some((native, counter_bytes)) = self.native() {
-            return Ok(hash_native::<C>(native, counter_bytes, parts, bytes));
+            add_by_kernel(native, counter_bytes, parts, bytes, state);
+            return Ok(());
         }
         // A call of the cipher has its fixed price, and so has a wide pipeline.
-        if bytes <= SINGLE_BYTES
-            && let Some(state) = single::sum(&self.cipher, self.counter_bits, parts)
+        let sum = if bytes <= SINGLE_BYTES
+            && let Some(sum) = single::sum(&self.cipher, self.counter_bits, parts)
         {
-            Ok(state)
+            sum
         } else if bytes <= (LANES * C::block_size()) as u128 {
-            Ok(self.sum_parts::<LANES>(parts))
+            self.sum_parts::<LANES>(parts)
         } else {
-            Ok(self.sum_parts::<WIDE_LANES>(parts))
-        }
+            self.sum_parts::<WIDE_LANES>(parts)
+        };
+        xor(state, &sum);
+        Ok(())
     }
 
     fn sum_parts<const L: usize>(&self, parts: &[&[u8]]) -> Block<C> {
@@ -127,6 +143,7 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
             self.check_length(message.len() as u128)?;
         }
         if let Some((native, counter_bytes)) = self.native() {
+            states.fill(Block::<C>::default());
             native.hash_many(counter_bytes, messages, flat::<C>(states));
             return Ok(());
         }
@@ -155,15 +172,17 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
     }
 }
 
-fn hash_native<C: BlockCipherEncrypt>(
+/// [`Hasher::add_parts`] of a message of `bytes` in all.
+#[inline]
+fn add_by_kernel<N: ArraySize>(
     native: &dyn Native,
     counter_bytes: usize,
     parts: &[&[u8]],
     bytes: u128,
-) -> Block<C> {
-    let mut state = Block::<C>::default();
+    state: &mut Array<u8, N>,
+) {
     if let [message] = parts {
-        native.hash(counter_bytes, message, &mut state);
+        native.hash(counter_bytes, message, state);
     } else if bytes <= GATHERED_BYTES as u128 {
         let mut gathered = [0; GATHERED_BYTES];
         let mut at = 0;
@@ -171,15 +190,14 @@ fn hash_native<C: BlockCipherEncrypt>(
             gathered[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
-        native.hash(counter_bytes, &gathered[..at], &mut state);
+        native.hash(counter_bytes, &gathered[..at], state);
     } else {
-        let mut shares = Shares::<C::BlockSize>::new(counter_bytes);
+        let mut shares = Shares::<N>::new(counter_bytes);
         for part in parts {
-            shares.absorb(native, &mut state, part);
+            shares.absorb(native, state, part);
         }
-        shares.finish(&mut state, 0, 0);
+        shares.finish(state, 0, 0);
     }
-    state
 }
 
 /// Blocks as their bytes.

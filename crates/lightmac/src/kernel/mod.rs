@@ -21,10 +21,12 @@ pub(crate) mod aes;
 /// cipher's size, and s is `8 · counter_bytes`, at most half of it; callers have
 /// checked the message's length.
 pub(crate) trait Native {
-    /// V of `message`, into `state`.
-    fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]);
+    /// Adds V of `message` to `state`.
+    fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+        self.hash_many(counter_bytes, &[message], state);
+    }
 
-    /// V of each of `messages`, into `states`, one block each.
+    /// Adds V of each of `messages` to its state, a block of `states`.
     fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]);
 
     /// Adds the encryptions of `shares`, whole blocks' message bytes without their

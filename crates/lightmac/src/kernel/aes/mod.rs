@@ -19,46 +19,52 @@ const BLOCK: usize = 16;
 /// Registers in flight.
 const WIDTH: usize = 8;
 
-/// The message bytes left over, zeros behind, with the bit that pads them:
-/// at most 15 bytes, as a little-endian number.
+/// At most 15 bytes as a little-endian number.
 #[inline(always)]
-fn padded(rest: &[u8]) -> u128 {
-    let bits = 8 * rest.len() as u32;
+fn number(bytes: &[u8]) -> u128 {
+    let bits = 8 * bytes.len() as u32;
     // Two overlapping words are cheaper than a copy of variable length.
-    let low = if let (Some(low), Some(high)) = (rest.first_chunk(), rest.last_chunk()) {
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
         u128::from(low) | u128::from(high) << (bits - 64)
-    } else if let (Some(low), Some(high)) = (rest.first_chunk(), rest.last_chunk()) {
+    } else if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
         u128::from(u64::from(low) | u64::from(high) << (bits - 32))
     } else {
-        rest.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
-    };
-    low | 0x80 << bits
-}
-
-/// Where the bytes of a counter, a little-endian number of `counter_bytes`, stand in the
-/// front of a block, big-endian, for a byte shuffle; the rest becomes zero.
-const fn counter_places(counter_bytes: usize) -> [u8; BLOCK] {
-    let mut places = [0x80; BLOCK];
-    let mut at = 0;
-    while at < counter_bytes {
-        places[at] = (counter_bytes - 1 - at) as u8;
-        at += 1;
+        bytes.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
-    places
 }
 
-/// [`counter_places`] for each counter length of up to 8 bytes.
-const COUNTER_PLACES: [[u8; BLOCK]; 9] = {
-    let mut all = [[0; BLOCK]; 9];
+/// What is left of a message, at most 15 bytes, and the bit that pads it.
+#[inline(always)]
+fn padded(rest: &[u8]) -> u128 {
+    number(rest) | 0x80 << (8 * rest.len())
+}
+
+/// Byte shuffles, by counter length in bytes: where the bytes of a counter, a little-endian
+/// number, stand in the front of a block, big-endian. The rest becomes zero.
+const COUNTER_PLACES: [[u8; BLOCK]; 9] = places(true);
+/// As [`COUNTER_PLACES`], where the bytes of a share stand behind the counter.
+const SHARE_PLACES: [[u8; BLOCK]; 9] = places(false);
+
+const fn places(of_counter: bool) -> [[u8; BLOCK]; 9] {
+    // An index with its highest bit set makes a zero.
+    let mut all = [[0x80; BLOCK]; 9];
     let mut counter_bytes = 0;
     while counter_bytes < all.len() {
-        all[counter_bytes] = counter_places(counter_bytes);
+        let mut at = 0;
+        while at < BLOCK {
+            if of_counter && at < counter_bytes {
+                all[counter_bytes][at] = (counter_bytes - 1 - at) as u8;
+            } else if !of_counter && at >= counter_bytes {
+                all[counter_bytes][at] = (at - counter_bytes) as u8;
+            }
+            at += 1;
+        }
         counter_bytes += 1;
     }
     all
-};
+}
 
 /// A kernel: the type that holds its keys, and the algorithm on its registers.
 ///
@@ -84,19 +90,14 @@ macro_rules! kernel {
         }
 
         impl<const R: usize> Native for $name<R> {
-            fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
-                // SAFETY: `self` exists, so the processor has the instructions.
-                unsafe { hash_many(&self.0, counter_bytes, &[message], state) }
-            }
-
             fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
                 // SAFETY: `self` exists, so the processor has the instructions.
-                unsafe { hash_many(&self.0, counter_bytes, messages, states) }
+                unsafe { sum(&self.0, counter_bytes, 1, messages, states, true) }
             }
 
             fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
                 // SAFETY: `self` exists, so the processor has the instructions.
-                unsafe { add(&self.0, counter_bytes, counter, shares, state) }
+                unsafe { sum(&self.0, counter_bytes, counter, &[shares], state, false) }
             }
         }
 
@@ -135,35 +136,76 @@ macro_rules! kernel {
             }
         }
 
+        /// Adds to each of `states` the encrypted blocks of a message's whole shares, whose
+        /// counters begin at `first`, and its remainder, padded, if messages end here.
         #[target_feature(enable = $features)]
-        fn hash_many<const R: usize>(
+        fn sum<const R: usize>(
             keys: &RoundKeys<R>,
             counter_bytes: usize,
+            first: u64,
             messages: &[&[u8]],
             states: &mut [u8],
+            ends: bool,
         ) {
             let keys = each(keys);
             let layout = layout(counter_bytes);
             let share = BLOCK - counter_bytes;
             for (message, state) in messages.iter().zip(states.chunks_exact_mut(BLOCK)) {
-                let (sum, at) = sum(&keys, &layout, share, 1, message);
-                let sum = _mm_xor_si128(sum, remainder(&message[at..]));
-                store_one(sum, state);
+                let mut left = message.len() / share;
+                let mut at = 0;
+                let mut counters = counters(first);
+                let mut total = zero();
+                // Registers in flight, as long as they can be read without care for the end.
+                // (A closure would hand the keys over in memory.)
+                macro_rules! take {
+                    ($width:expr) => {{
+                        let mut blocks = [zero(); $width];
+                        for register in &mut blocks {
+                            // SAFETY: `fits` says that the bytes are there.
+                            let shares = unsafe { load_shares(message, at, share) };
+                            *register = self::blocks(&layout, counters, shares, keys[0]);
+                            counters = advance(counters);
+                            at += BLOCKS * share;
+                        }
+                        encrypt_registers(&keys, &mut blocks);
+                        for register in blocks {
+                            total = xor(total, register);
+                        }
+                        left -= $width * BLOCKS;
+                    }};
+                }
+                let fits = |width: usize, left: usize, at: usize| {
+                    let bytes = width * BLOCKS * share + SPARE * counter_bytes;
+                    left >= width * BLOCKS && message.len() - at >= bytes
+                };
+                while fits(WIDTH, left, at) {
+                    take!(WIDTH);
+                }
+                if fits(4, left, at) {
+                    take!(4);
+                }
+                if fits(2, left, at) {
+                    take!(2);
+                }
+                if fits(1, left, at) {
+                    take!(1);
+                }
+                while left > 0 {
+                    let count = left.min(BLOCKS);
+                    let shares = last_shares(&message[at..], share, count);
+                    let mut last = [self::blocks(&layout, counters, shares, keys[0])];
+                    encrypt_registers(&keys, &mut last);
+                    total = xor(total, keep(last[0], count));
+                    counters = advance(counters);
+                    at += count * share;
+                    left -= count;
+                }
+                let mut rest = load_one(state);
+                if ends {
+                    rest = _mm_xor_si128(rest, remainder(&message[at..]));
+                }
+                store_one(_mm_xor_si128(fold(total), rest), state);
             }
-        }
-
-        #[target_feature(enable = $features)]
-        fn add<const R: usize>(
-            keys: &RoundKeys<R>,
-            counter_bytes: usize,
-            counter: u64,
-            shares: &[u8],
-            state: &mut [u8],
-        ) {
-            let keys = each(keys);
-            let layout = layout(counter_bytes);
-            let (sum, _) = sum(&keys, &layout, BLOCK - counter_bytes, counter, shares);
-            store_one(_mm_xor_si128(sum, load_one(state)), state);
         }
 
         /// Round keys as the registers want them.
@@ -175,59 +217,6 @@ macro_rules! kernel {
                 *register = splat(load_one(key));
             }
             all
-        }
-
-        /// The sum of the encrypted blocks of `message`'s whole shares, and where they end.
-        #[target_feature(enable = $features)]
-        #[inline]
-        fn sum<const R: usize>(
-            keys: &[Register; R],
-            layout: &Layout,
-            share: usize,
-            first: u64,
-            message: &[u8],
-        ) -> (__m128i, usize) {
-            let mut left = message.len() / share;
-            if left == 0 {
-                return (_mm_setzero_si128(), 0);
-            }
-            let mut at = 0;
-            let mut counters = counters(first);
-            let mut total = zero();
-            macro_rules! take {
-                ($width:expr) => {{
-                    let mut blocks = [zero(); $width];
-                    for register in &mut blocks {
-                        *register = self::blocks(layout, counters, message, at, BLOCKS, keys[0]);
-                        counters = advance(counters);
-                        at += BLOCKS * share;
-                    }
-                    encrypt_registers(keys, &mut blocks);
-                    for register in blocks {
-                        total = xor(total, register);
-                    }
-                    left -= $width * BLOCKS;
-                }};
-            }
-            while left >= WIDTH * BLOCKS {
-                take!(WIDTH);
-            }
-            if left >= 4 * BLOCKS {
-                take!(4);
-            }
-            if left >= 2 * BLOCKS {
-                take!(2);
-            }
-            if left >= BLOCKS {
-                take!(1);
-            }
-            if left > 0 {
-                let mut last = [self::blocks(layout, counters, message, at, left, keys[0])];
-                encrypt_registers(keys, &mut last);
-                total = xor(total, keep(last[0], left));
-                at += left * share;
-            }
-            (fold(total), at)
         }
 
         /// All rounds of blocks to which the first round key has been added.

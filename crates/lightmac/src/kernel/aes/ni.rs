@@ -1,6 +1,6 @@
 //! AES-NI: a block a register.
 
-use super::{BLOCK, COUNTER_PLACES, RoundKeys, WIDTH, kernel, padded};
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, number, padded};
 use crate::kernel::Native;
 use cipher::consts::{U8, U16};
 use cipher::inout::{InOut, InOutBuf};
@@ -13,6 +13,8 @@ type Batch = U8;
 type Register = __m128i;
 /// Blocks a register.
 const BLOCKS: usize = 1;
+/// Counters whose length is read behind a register's shares.
+const SPARE: usize = 1;
 
 kernel! {
     /// AES with `R` round keys by AES-NI.
@@ -26,23 +28,20 @@ pub(super) fn detected() -> bool {
 
 /// Where counters and shares go within a block, for a counter length.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
-    pub(super) counter_bytes: usize,
+struct Layout {
     /// Shuffles a counter to its place.
-    pub(super) counter: __m128i,
-    /// Ones where the share is.
-    pub(super) share: __m128i,
+    counter: __m128i,
+    /// Shuffles a share to its place.
+    share: __m128i,
 }
 
 /// The layout for counters of `counter_bytes`, 1 to 8.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
-pub(super) fn layout(counter_bytes: usize) -> Layout {
-    let share = (u128::MAX << (8 * counter_bytes)).to_le_bytes();
+fn layout(counter_bytes: usize) -> Layout {
     Layout {
-        counter_bytes,
         counter: load_one(&COUNTER_PLACES[counter_bytes]),
-        share: load_one(&share),
+        share: load_one(&SHARE_PLACES[counter_bytes]),
     }
 }
 
@@ -60,44 +59,51 @@ fn advance(counters: Register) -> Register {
     _mm_add_epi64(counters, _mm_cvtsi64_si128(1))
 }
 
-/// The share at `at` in its place of a block, anything before it.
-#[target_feature(enable = "sse4.1")]
-#[inline]
-pub(super) fn share(message: &[u8], at: usize, counter_bytes: usize) -> __m128i {
-    let mut block = [0; BLOCK];
-    let bytes = match at.checked_sub(counter_bytes) {
-        // What stands before the share in the message fills the counter's place.
-        Some(at) => message[at..].first_chunk().expect("the share is whole"),
-        None => {
-            block[counter_bytes..].copy_from_slice(&message[at..at + BLOCK - counter_bytes]);
-            &block
-        }
-    };
-    // SAFETY: the array is as long as the register.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-}
-
-/// The blocks of `counters` and the shares from `at` on in `message`, added to `key`:
-/// `count` of them, 1 to [`BLOCKS`], anything behind.
+/// The shares from `at` on, in front of their blocks' places.
+///
+/// # Safety
+/// `message` has [`BLOCKS`] shares there and [`SPARE`] times a counter's bytes behind.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
-fn blocks(
-    layout: &Layout,
-    counters: Register,
-    message: &[u8],
-    at: usize,
-    _count: usize,
-    key: Register,
-) -> Register {
-    let share = _mm_and_si128(share(message, at, layout.counter_bytes), layout.share);
-    xor(xor(share, _mm_shuffle_epi8(counters, layout.counter)), key)
+unsafe fn load_shares(message: &[u8], at: usize, _share: usize) -> Register {
+    // SAFETY: a share and a counter's bytes are a block.
+    unsafe { load(message.as_ptr().add(at)) }
+}
+
+/// The first `count` shares of `rest`, 1 to [`BLOCKS`], with anything behind.
+#[target_feature(enable = "aes,sse4.1")]
+#[inline]
+fn last_shares(rest: &[u8], share: usize, _count: usize) -> Register {
+    last_share(rest, share)
+}
+
+/// The first share of `rest`, where a block's length may not be left.
+#[target_feature(enable = "sse4.1")]
+#[inline]
+pub(super) fn last_share(rest: &[u8], share: usize) -> __m128i {
+    word(number(&rest[..share]))
+}
+
+/// A number in a register.
+#[target_feature(enable = "sse4.1")]
+#[inline]
+pub(super) fn word(number: u128) -> __m128i {
+    _mm_set_epi64x((number >> 64) as i64, number as i64)
+}
+
+/// The blocks of `counters` and `shares`, added to `key`.
+#[target_feature(enable = "aes,sse4.1")]
+#[inline]
+fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) -> Register {
+    let shares = _mm_shuffle_epi8(shares, layout.share);
+    xor(xor(shares, _mm_shuffle_epi8(counters, layout.counter)), key)
 }
 
 /// What is left of a message, padded.
 #[target_feature(enable = "aes,sse4.1")]
 #[inline]
 fn remainder(rest: &[u8]) -> __m128i {
-    load_one(&padded(rest).to_le_bytes())
+    word(padded(rest))
 }
 
 #[target_feature(enable = "aes,sse4.1")]

@@ -1,7 +1,7 @@
 //! VAES on 256-bit registers: two blocks each. Needs no AVX-512.
 
-use super::ni::share;
-use super::{BLOCK, COUNTER_PLACES, RoundKeys, WIDTH, kernel, padded};
+use super::ni::{last_share, word};
+use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, padded};
 use crate::kernel::Native;
 use cipher::consts::U16;
 use cipher::inout::{InOut, InOutBuf};
@@ -14,6 +14,8 @@ type Batch = U16;
 type Register = __m256i;
 /// Blocks a register.
 const BLOCKS: usize = 2;
+/// Counters whose length is read behind a register's shares.
+const SPARE: usize = 1;
 
 cpufeatures::new!(avx2, "aes", "avx2");
 
@@ -31,21 +33,18 @@ pub(super) fn detected() -> bool {
 /// Where counters and shares go within a block, for a counter length.
 #[derive(Clone, Copy)]
 struct Layout {
-    counter_bytes: usize,
     /// Shuffles counters to their place.
     counter: Register,
-    /// Ones where the shares are.
+    /// Shuffles shares to their place.
     share: Register,
 }
 
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 fn layout(counter_bytes: usize) -> Layout {
-    let share = (u128::MAX << (8 * counter_bytes)).to_le_bytes();
     Layout {
-        counter_bytes,
         counter: splat(load_one(&COUNTER_PLACES[counter_bytes])),
-        share: splat(load_one(&share)),
+        share: splat(load_one(&SHARE_PLACES[counter_bytes])),
     }
 }
 
@@ -61,28 +60,37 @@ fn advance(counters: Register) -> Register {
     _mm256_add_epi64(counters, _mm256_set_epi64x(0, 2, 0, 2))
 }
 
+/// # Safety
+/// `message` has [`BLOCKS`] shares at `at` and [`SPARE`] times a counter's bytes behind.
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
-fn blocks(
-    layout: &Layout,
-    counters: Register,
-    message: &[u8],
-    at: usize,
-    count: usize,
-    key: Register,
-) -> Register {
-    let counter_bytes = layout.counter_bytes;
-    let low = share(message, at, counter_bytes);
-    let next = at + BLOCK - counter_bytes;
-    let high = if count < BLOCKS { low } else { share(message, next, counter_bytes) };
-    let shares = _mm256_and_si256(_mm256_set_m128i(high, low), layout.share);
+unsafe fn load_shares(message: &[u8], at: usize, share: usize) -> Register {
+    // SAFETY: a share and a counter's bytes are a block, and so are a share and the next.
+    unsafe {
+        let from = message.as_ptr().add(at);
+        _mm256_loadu2_m128i(from.add(share).cast(), from.cast())
+    }
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn last_shares(rest: &[u8], share: usize, count: usize) -> Register {
+    let low = last_share(rest, share);
+    let high = if count < BLOCKS { low } else { last_share(&rest[share..], share) };
+    _mm256_set_m128i(high, low)
+}
+
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) -> Register {
+    let shares = _mm256_shuffle_epi8(shares, layout.share);
     xor(xor(shares, _mm256_shuffle_epi8(counters, layout.counter)), key)
 }
 
 #[target_feature(enable = "aes,avx2,vaes")]
 #[inline]
 fn remainder(rest: &[u8]) -> __m128i {
-    load_one(&padded(rest).to_le_bytes())
+    word(padded(rest))
 }
 
 #[target_feature(enable = "aes,avx2,vaes")]

@@ -13,6 +13,8 @@ type Batch = U64;
 type Register = __m512i;
 /// Blocks a register.
 const BLOCKS: usize = 4;
+/// Counters whose length is read behind a register's shares.
+const SPARE: usize = 4;
 
 cpufeatures::new!(
     avx512,
@@ -91,27 +93,27 @@ fn advance(counters: Register) -> Register {
     _mm512_add_epi64(counters, _mm512_set_epi64(0, 4, 0, 4, 0, 4, 0, 4))
 }
 
+/// # Safety
+/// `message` has [`BLOCKS`] shares at `at` and [`SPARE`] times a counter's bytes behind.
 #[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
 #[inline]
-fn blocks(
-    layout: &Layout,
-    counters: Register,
-    message: &[u8],
-    at: usize,
-    _count: usize,
-    key: Register,
-) -> Register {
-    let rest = &message[at..];
-    let bytes = if rest.len() >= 64 {
-        // SAFETY: so many bytes are there.
-        unsafe { load(rest.as_ptr()) }
-    } else {
-        // SAFETY: only bytes of `rest` are read: a masked load does not touch others.
-        unsafe {
-            _mm512_maskz_loadu_epi8(_bzhi_u64(u64::MAX, rest.len() as u32), rest.as_ptr().cast())
-        }
-    };
-    let shares = _mm512_maskz_permutexvar_epi8(layout.places, layout.share, bytes);
+unsafe fn load_shares(message: &[u8], at: usize, _share: usize) -> Register {
+    // SAFETY: four shares and four counters' bytes are four blocks.
+    unsafe { load(message.as_ptr().add(at)) }
+}
+
+#[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
+#[inline]
+fn last_shares(rest: &[u8], _share: usize, _count: usize) -> Register {
+    let mask = _bzhi_u64(u64::MAX, rest.len().min(64) as u32);
+    // SAFETY: only bytes of `rest` are read: a masked load does not touch others.
+    unsafe { _mm512_maskz_loadu_epi8(mask, rest.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "aes,vaes,avx512f,avx512bw,avx512vl,avx512vbmi,bmi2")]
+#[inline]
+fn blocks(layout: &Layout, counters: Register, shares: Register, key: Register) -> Register {
+    let shares = _mm512_maskz_permutexvar_epi8(layout.places, layout.share, shares);
     let counters = _mm512_shuffle_epi8(counters, layout.counter);
     // The sum of three.
     _mm512_ternarylogic_epi64::<0x96>(shares, counters, key)
