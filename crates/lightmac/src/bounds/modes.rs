@@ -542,7 +542,8 @@ mod tests {
             if let Ok(advantage) = mode.advantage(parameters, q, l) {
                 prop_assert!(advantage > 0.0);
                 if let Ok(more) = mode.advantage(parameters, q * 2.0, l) {
-                    prop_assert!(advantage < more);
+                    // A denominator may vanish: then nothing is proved for one message either.
+                    prop_assert!(advantage < more || advantage.is_infinite());
                 }
                 if let Ok(longer) = mode.advantage(parameters, q, l * 2.0) {
                     prop_assert!(advantage <= longer);
