@@ -4,12 +4,15 @@
 //! Constant time: the S-box is a Boolean circuit and the permutation a few masked
 //! swaps, so no table is looked up at a secret place.
 
+use crate::kernel::Native;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::present::Avx512;
 use cipher::consts::{U8, U10, U16};
 use cipher::{
     Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InOut,
     Key, KeyInit, KeySizeUser, ParBlocks, ParBlocksSizeUser,
 };
-use core::fmt;
+use core::{fmt, str};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Rounds; one more round key whitens the output.
@@ -74,14 +77,129 @@ fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUN
     keys
 }
 
+/// How PRESENT is computed. All give the same bytes, in constant time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kernel {
+    /// Circuits on words of 64 bits.
+    Portable,
+    /// AVX-512 F, BW, VL and VBMI with GFNI: planes of 32 blocks.
+    Avx512,
+}
+
+impl Kernel {
+    /// Every kernel, slowest first.
+    pub const ALL: [Self; 2] = [Self::Portable, Self::Avx512];
+
+    /// The kernels that this processor has instructions for, slowest first.
+    pub fn available() -> impl DoubleEndedIterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kernel| kernel.is_available())
+    }
+
+    /// The kernel that new keys get: the fastest that this processor has instructions for.
+    pub fn best() -> Self {
+        Self::available().next_back().unwrap_or(Self::Portable)
+    }
+
+    /// Whether this processor has the kernel's instructions.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => Avx512::is_available(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// The kernel's name, as [`FromStr`](str::FromStr) takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx512 => "avx512-gfni",
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl str::FromStr for Kernel {
+    type Err = UnknownKernel;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKernel> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or(UnknownKernel)
+    }
+}
+
+/// No kernel has this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownKernel;
+
+impl fmt::Display for UnknownKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such kernel: portable or avx512-gfni")
+    }
+}
+
+impl core::error::Error for UnknownKernel {}
+
+/// A key as its kernel wants it.
+// The large variant is the usual one, and there is no heap to put it on.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone)]
+enum Expanded {
+    Portable(RoundKeys),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+/// Erased on drop.
+#[derive(Clone, ZeroizeOnDrop)]
+struct RoundKeys([u64; ROUNDS + 1]);
+
 macro_rules! present {
     ($name:ident, $key_size:ty, $bits:literal, $nibbles:literal, $place:literal) => {
         #[doc = concat!("PRESENT with a key of ", $bits, " bits.")]
         ///
         /// Round keys are erased on drop.
-        #[derive(Clone, ZeroizeOnDrop)]
-        pub struct $name {
-            keys: [u64; ROUNDS + 1],
+        #[derive(Clone)]
+        pub struct $name(Expanded);
+
+        impl $name {
+            /// The cipher under `key` by a kernel of the caller's choice; `None` when the
+            /// processor has not its instructions.
+            pub fn with_kernel(key: &Key<Self>, kernel: Kernel) -> Option<Self> {
+                let mut register = key.iter().fold(0, |r: u128, &b| r << 8 | u128::from(b));
+                let keys = RoundKeys(expand(register, $bits, $nibbles, $place));
+                register.zeroize();
+                Some(Self(match kernel {
+                    Kernel::Portable => Expanded::Portable(keys),
+                    #[cfg(target_arch = "x86_64")]
+                    Kernel::Avx512 => Expanded::Avx512(Avx512::new(&keys.0)?),
+                    #[cfg(not(target_arch = "x86_64"))]
+                    _ => return None,
+                }))
+            }
+
+            /// The kernel that the cipher runs on.
+            pub fn kernel(&self) -> Kernel {
+                match self.0 {
+                    Expanded::Portable(_) => Kernel::Portable,
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx512(_) => Kernel::Avx512,
+                }
+            }
+
+            pub(crate) fn native(&self) -> Option<&dyn Native> {
+                match &self.0 {
+                    Expanded::Portable(_) => None,
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx512(kernel) => Some(kernel),
+                }
+            }
         }
 
         impl KeySizeUser for $name {
@@ -90,10 +208,7 @@ macro_rules! present {
 
         impl KeyInit for $name {
             fn new(key: &Key<Self>) -> Self {
-                let mut register = key.iter().fold(0, |r: u128, &b| r << 8 | u128::from(b));
-                let keys = expand(register, $bits, $nibbles, $place);
-                register.zeroize();
-                Self { keys }
+                Self::with_kernel(key, Kernel::best()).expect("the best kernel is available")
             }
         }
 
@@ -103,13 +218,22 @@ macro_rules! present {
 
         impl BlockCipherEncrypt for $name {
             fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U8>) {
-                f.call(&Backend(&self.keys));
+                match &self.0 {
+                    Expanded::Portable(keys) => f.call(&Backend(&keys.0)),
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx512(kernel) => f.call(kernel),
+                }
             }
         }
 
+        // The kernels' keys erase themselves.
+        impl ZeroizeOnDrop for $name {}
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+                f.debug_struct(stringify!($name))
+                    .field("kernel", &self.kernel())
+                    .finish_non_exhaustive()
             }
         }
     };

@@ -9,6 +9,7 @@
 
 use crate::aes::{Aes128, Aes256};
 use crate::pipeline::xor;
+use crate::present::{Present80, Present128};
 use cipher::array::{Array, ArraySize};
 use core::any::Any;
 use zeroize::Zeroize;
@@ -16,6 +17,9 @@ use zeroize::Zeroize;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod aes;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod present;
 
 /// A cipher that makes LightMAC's inner sums itself. Blocks and states have the
 /// cipher's size, and s is `8 · counter_bytes`, at most half of it; callers have
@@ -41,6 +45,10 @@ pub(crate) fn native<C: 'static>(cipher: &C) -> Option<&dyn Native> {
     if let Some(cipher) = cipher.downcast_ref::<Aes128>() {
         cipher.native()
     } else if let Some(cipher) = cipher.downcast_ref::<Aes256>() {
+        cipher.native()
+    } else if let Some(cipher) = cipher.downcast_ref::<Present80>() {
+        cipher.native()
+    } else if let Some(cipher) = cipher.downcast_ref::<Present128>() {
         cipher.native()
     } else {
         None

@@ -1,0 +1,418 @@
+//! AVX-512 with GFNI: 32 blocks in four registers, up to 128 in flight.
+
+mod planes;
+
+use super::{BLOCK, add_to, padded};
+use crate::kernel::Native;
+use cipher::consts::{U8, U128};
+use cipher::inout::{InOut, InOutBuf};
+use cipher::typenum::Unsigned;
+use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
+use core::arch::x86_64::*;
+use planes::{Keys, ROUND_KEYS, Register, Set};
+
+/// Blocks in one call for a batch.
+type Batch = U128;
+/// Blocks whose bits share a byte.
+const GROUP: usize = 8;
+/// Groups in a set of planes.
+const GROUPS: usize = 4;
+/// Sets in flight.
+const SETS: usize = 4;
+
+cpufeatures::new!(avx512, "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi", "gfni");
+
+/// PRESENT by AVX-512 and GFNI. It exists only where the processor has them.
+#[derive(Clone)]
+pub(crate) struct Avx512(Keys);
+
+impl Avx512 {
+    /// Whether the processor has the instructions.
+    pub(crate) fn is_available() -> bool {
+        avx512::get()
+    }
+
+    /// With `round_keys`; `None` without the instructions.
+    pub(crate) fn new(round_keys: &[u64; ROUND_KEYS]) -> Option<Self> {
+        // SAFETY: the processor has the instructions.
+        avx512::get().then(|| Self(unsafe { Keys::arrange(round_keys) }))
+    }
+}
+
+impl Native for Avx512 {
+    fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { hash(&self.0, counter_bytes, message, state) }
+    }
+
+    fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { hash_many(&self.0, counter_bytes, messages, states) }
+    }
+
+    fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
+        // SAFETY: `self` exists, so the processor has the instructions.
+        unsafe { add(&self.0, counter_bytes, counter, shares, state) }
+    }
+}
+
+impl BlockSizeUser for Avx512 {
+    type BlockSize = U8;
+}
+
+impl ParBlocksSizeUser for Avx512 {
+    type ParBlocksSize = Batch;
+}
+
+impl BlockCipherEncBackend for Avx512 {
+    #[inline]
+    fn encrypt_block(&self, block: InOut<'_, '_, Block<Self>>) {
+        let (from, to) = block.into_raw();
+        // SAFETY: `self` exists, so the processor has the instructions; one block is readable
+        // and writable.
+        unsafe { encrypt(&self.0, from.cast(), to.cast(), 1) }
+    }
+
+    #[inline]
+    fn encrypt_par_blocks(&self, blocks: InOut<'_, '_, ParBlocks<Self>>) {
+        let (from, to) = blocks.into_raw();
+        // SAFETY: `self` exists, so the processor has the instructions; a batch is readable and
+        // writable.
+        unsafe { encrypt(&self.0, from.cast(), to.cast(), Batch::USIZE) }
+    }
+
+    #[inline]
+    fn encrypt_tail_blocks(&self, blocks: InOutBuf<'_, '_, Block<Self>>) {
+        let count = blocks.len();
+        let (from, to) = blocks.into_raw();
+        // SAFETY: `self` exists, so the processor has the instructions; `count` blocks are
+        // readable and writable.
+        unsafe { encrypt(&self.0, from.cast(), to.cast(), count) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+fn hash(keys: &Keys, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+    let share = BLOCK - counter_bytes;
+    let (shares, rest) = message.split_at(message.len() / share * share);
+    state.copy_from_slice(&padded(rest).to_le_bytes());
+    add(keys, counter_bytes, 1, shares, state);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+fn add(keys: &Keys, counter_bytes: usize, first: u64, shares: &[u8], state: &mut [u8]) {
+    let layout = Layout::new(counter_bytes);
+    let mut groups = Groups::new(shares, &layout, first);
+    let mut total = Total::new();
+    loop {
+        let mut some = [Group::EMPTY; GROUPS * SETS];
+        let count = groups.fill(&mut some);
+        match count.div_ceil(GROUPS) {
+            0 => break,
+            1 => total.add(encrypt_groups::<1>(keys, &layout, &some)),
+            2 => total.add(encrypt_groups::<2>(keys, &layout, &some)),
+            3 => total.add(encrypt_groups::<3>(keys, &layout, &some)),
+            _ => total.add(encrypt_groups::<4>(keys, &layout, &some)),
+        }
+    }
+    add_to(state, total.sum());
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+fn hash_many(keys: &Keys, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+    let layout = Layout::new(counter_bytes);
+    let mut waiting = [Group::EMPTY; GROUPS * SETS];
+    let mut owners = [0; GROUPS * SETS];
+    let mut count = 0;
+    for (owner, message) in messages.iter().enumerate() {
+        let (shares, rest) = message.split_at(message.len() / layout.share * layout.share);
+        states[owner * BLOCK..][..BLOCK].copy_from_slice(&padded(rest).to_le_bytes());
+        let mut groups = Groups::new(shares, &layout, 1);
+        if groups.left() >= waiting.len() as u64 {
+            let mut total = Total::new();
+            while groups.left() >= waiting.len() as u64 {
+                let mut some = [Group::EMPTY; GROUPS * SETS];
+                groups.fill(&mut some);
+                total.add(encrypt_groups::<SETS>(keys, &layout, &some));
+            }
+            add_to(&mut states[owner * BLOCK..][..BLOCK], total.sum());
+        }
+        loop {
+            let more = groups.fill(&mut waiting[count..]);
+            owners[count..count + more].fill(owner);
+            count += more;
+            if count < waiting.len() {
+                break;
+            }
+            flush(keys, &layout, &waiting, &owners, states);
+            count = 0;
+        }
+    }
+    waiting[count..].fill(Group::EMPTY);
+    flush(keys, &layout, &waiting, &owners[..count], states);
+}
+
+/// Adds each group's sum to its owner's state.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+fn flush(
+    keys: &Keys,
+    layout: &Layout,
+    groups: &[Group; GROUPS * SETS],
+    owners: &[usize],
+    states: &mut [u8],
+) {
+    match owners.len().div_ceil(GROUPS) {
+        0 => {}
+        1 => distribute(encrypt_groups::<1>(keys, layout, groups), owners, states),
+        2 => distribute(encrypt_groups::<2>(keys, layout, groups), owners, states),
+        3 => distribute(encrypt_groups::<3>(keys, layout, groups), owners, states),
+        _ => distribute(encrypt_groups::<4>(keys, layout, groups), owners, states),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn distribute<const N: usize>(sets: [Set; N], owners: &[usize], states: &mut [u8]) {
+    for (set, owners) in sets.into_iter().zip(owners.chunks(GROUPS)) {
+        for (sum, owner) in planes::sums(set).into_iter().zip(owners) {
+            add_to(&mut states[owner * BLOCK..][..BLOCK], sum);
+        }
+    }
+}
+
+/// The sum of planes over many sets.
+struct Total(Set);
+
+impl Total {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn new() -> Self {
+        Self([_mm512_setzero_si512(); 4])
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn add<const N: usize>(&mut self, sets: [Set; N]) {
+        for set in sets {
+            for (total, plane) in self.0.iter_mut().zip(set) {
+                *total = _mm512_xor_si512(*total, plane);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn sum(self) -> u64 {
+        planes::sums(self.0).into_iter().fold(0, |sum, group| sum ^ group)
+    }
+}
+
+/// Where counters and shares go within a group, for a counter length.
+struct Layout {
+    share: usize,
+    /// From eight shares and, in the last eight bytes, a counter, little-endian.
+    places: Register,
+    /// What each block adds to the counter.
+    counters: Register,
+}
+
+/// For counters of c bytes: quadword q, byte r is byte 7 − q of block 7 − r.
+const PLACES: [[u8; 64]; 5] = {
+    let mut all = [[0; 64]; 5];
+    let mut counter_bytes = 0;
+    while counter_bytes < all.len() {
+        let mut at = 0;
+        while at < 64 {
+            let (byte, block) = (7 - at / 8, 7 - at % 8);
+            all[counter_bytes][at] = if byte < counter_bytes {
+                (56 + counter_bytes - 1 - byte) as u8
+            } else {
+                (block * (BLOCK - counter_bytes) + byte - counter_bytes) as u8
+            };
+            at += 1;
+        }
+        counter_bytes += 1;
+    }
+    all
+};
+
+impl Layout {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn new(counter_bytes: usize) -> Self {
+        let places = PLACES.get(counter_bytes).expect("a counter is at most half a block");
+        Self {
+            share: BLOCK - counter_bytes,
+            // SAFETY: the array is as long as the register.
+            places: unsafe { _mm512_loadu_si512(places.as_ptr().cast()) },
+            counters: _mm512_maskz_set1_epi64(
+                1 << (BLOCK - counter_bytes),
+                i64::from_le_bytes([7, 6, 5, 4, 3, 2, 1, 0]),
+            ),
+        }
+    }
+}
+
+/// Eight blocks, of which some are wanted, that have counters from a multiple of eight.
+#[derive(Clone, Copy)]
+struct Group {
+    /// Where the first block's share is, or would be.
+    from: *const u8,
+    /// The bytes behind it that are of the message.
+    bytes: u64,
+    /// The wanted blocks.
+    blocks: u8,
+    /// The first block's counter.
+    counter: u64,
+}
+
+impl Group {
+    const EMPTY: Self = Self { from: core::ptr::null(), bytes: 0, blocks: 0, counter: 0 };
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn load(&self, layout: &Layout) -> Register {
+        let counter = _mm512_set1_epi64(self.counter as i64);
+        // SAFETY: `bytes` selects bytes of the message, and a masked load touches no others.
+        let bytes = unsafe { _mm512_mask_loadu_epi8(counter, self.bytes, self.from.cast()) };
+        let bytes = _mm512_permutexvar_epi8(layout.places, bytes);
+        _mm512_or_si512(bytes, layout.counters)
+    }
+}
+
+/// The groups of a message's whole shares.
+struct Groups<'a> {
+    shares: &'a [u8],
+    share: usize,
+    /// Counters of the first and behind the last block.
+    first: u64,
+    end: u64,
+    /// Counter of the next group's first block.
+    next: u64,
+}
+
+impl<'a> Groups<'a> {
+    #[inline]
+    fn new(shares: &'a [u8], layout: &Layout, first: u64) -> Self {
+        let end = first + (shares.len() / layout.share) as u64;
+        // Without a share there is no group, though the first counter be within one.
+        let next = if end == first { end } else { first & !(GROUP as u64 - 1) };
+        Self { shares, share: layout.share, first, end, next }
+    }
+
+    #[inline]
+    fn left(&self) -> u64 {
+        (self.end - self.next.min(self.end)).div_ceil(GROUP as u64)
+    }
+
+    /// As many groups as `into` has room for; returns how many that were.
+    #[inline]
+    fn fill(&mut self, into: &mut [Group]) -> usize {
+        let count = self.left().min(into.len() as u64) as usize;
+        for group in &mut into[..count] {
+            let low = self.first.max(self.next) - self.next;
+            let high = self.end.min(self.next + GROUP as u64) - self.next;
+            let share = self.share as u64;
+            let at = (self.next as i64 - self.first as i64) as isize * self.share as isize;
+            *group = Group {
+                from: self.shares.as_ptr().wrapping_offset(at),
+                bytes: ((1 << (high * share)) - 1) & !((1 << (low * share)) - 1),
+                blocks: ((0xff_u16 >> (8 - high)) & (0xff << low)) as u8,
+                counter: self.next,
+            };
+            self.next += GROUP as u64;
+        }
+        count
+    }
+}
+
+/// The planes of encrypted groups, zeros for blocks that are not wanted.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn encrypt_groups<const N: usize>(
+    keys: &Keys,
+    layout: &Layout,
+    groups: &[Group; GROUPS * SETS],
+) -> [Set; N] {
+    let mut sets = [[_mm512_setzero_si512(); 4]; N];
+    let groups: &[[Group; GROUPS]] = groups.as_chunks().0;
+    for (set, groups) in sets.iter_mut().zip(groups) {
+        *set = planes::split([0, 1, 2, 3].map(|i| groups[i].load(layout)));
+    }
+    encrypt_sets(keys, &mut sets);
+    for (set, groups) in sets.iter_mut().zip(groups) {
+        let wanted = u32::from_le_bytes([0, 1, 2, 3].map(|i| groups[i].blocks));
+        for plane in set {
+            *plane = _mm512_and_si512(*plane, _mm512_set1_epi32(wanted as i32));
+        }
+    }
+    sets
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn encrypt_sets<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
+    match sets.as_mut_slice().try_into() {
+        Ok(four) => planes::encrypt_four(keys, four),
+        Err(_) => planes::encrypt(keys, sets),
+    }
+}
+
+/// `count` blocks.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `count` blocks; they are the same or do not
+/// overlap.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+unsafe fn encrypt(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
+    let mut at = 0;
+    while at < count {
+        let left = count - at;
+        // SAFETY: `left` blocks of the caller's are there.
+        unsafe {
+            let (from, to) = (from.add(at * BLOCK), to.add(at * BLOCK));
+            match left.div_ceil(GROUPS * GROUP) {
+                1 => encrypt_some::<1>(keys, from, to, left),
+                2 => encrypt_some::<2>(keys, from, to, left),
+                3 => encrypt_some::<3>(keys, from, to, left),
+                _ => encrypt_some::<4>(keys, from, to, left),
+            }
+        }
+        at += SETS * GROUPS * GROUP;
+    }
+}
+
+/// The first `count` blocks, or as many as `N` sets hold.
+///
+/// # Safety
+/// As [`encrypt`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
+    // Blocks of a group that are there.
+    let wanted = |set: usize, group: usize| {
+        let before = (set * GROUPS + group) * GROUP;
+        (0xff_u16 >> (GROUP - count.saturating_sub(before).min(GROUP))) as u8
+    };
+    let place = |set: usize, group: usize| (set * GROUPS + group) * GROUP * BLOCK;
+    let mut sets = [[_mm512_setzero_si512(); 4]; N];
+    for (i, set) in sets.iter_mut().enumerate() {
+        let mut groups = *set;
+        for (j, group) in groups.iter_mut().enumerate() {
+            // SAFETY: a masked load touches only the blocks that are there.
+            *group = planes::bytes(unsafe {
+                _mm512_maskz_loadu_epi64(wanted(i, j), from.wrapping_add(place(i, j)).cast())
+            });
+        }
+        *set = planes::split(groups);
+    }
+    encrypt_sets(keys, &mut sets);
+    for (i, set) in sets.into_iter().enumerate() {
+        for (j, group) in planes::join(set).into_iter().enumerate() {
+            // SAFETY: a masked store touches only the blocks that are there.
+            unsafe {
+                _mm512_mask_storeu_epi64(to.wrapping_add(place(i, j)).cast(), wanted(i, j), group);
+            }
+        }
+    }
+}

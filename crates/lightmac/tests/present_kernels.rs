@@ -1,0 +1,211 @@
+//! Every PRESENT kernel against single blocks of the portable one.
+
+use cipher::{Block, BlockCipherEncrypt, KeyInit};
+use lightmac::present::{Kernel, UnknownKernel};
+use lightmac::{Hasher, LightMac, Present80, Present128, Stream, max_message_bytes};
+use proptest::prelude::*;
+
+type State = Block<Present128>;
+
+/// Longest message tried, in bytes.
+const MOST: usize = 4096;
+
+fn bytes(count: usize) -> Vec<u8> {
+    (0..count as u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+}
+
+fn portable(key: [u8; 16]) -> Present128 {
+    Present128::with_kernel(&key.into(), Kernel::Portable).expect("always available")
+}
+
+fn encrypt(cipher: &Present128, block: u64) -> u64 {
+    let mut block = State::from(block.to_be_bytes());
+    cipher.encrypt_block(&mut block);
+    u64::from_be_bytes(block.0)
+}
+
+/// V of every prefix of `message`, for a counter of `s` bits, from single cipher calls:
+/// the whole blocks so far and the padded rest.
+fn prefixes(cipher: &Present128, s: u32, message: &[u8]) -> Vec<u64> {
+    let share = 64 - s as usize;
+    let bits = |from: usize, count: usize| {
+        (from..from + count)
+            .fold(0u64, |all, at| all << 1 | u64::from(message[at / 8] >> (7 - at % 8) & 1))
+    };
+    let (mut sum, mut blocks) = (0, 0usize);
+    let state = |length: usize| {
+        while length * 8 - blocks * share >= share {
+            let counter = (blocks as u64 + 1) & ((1 << s) - 1);
+            sum ^= encrypt(cipher, counter << share | bits(blocks * share, share));
+            blocks += 1;
+        }
+        let rest = length * 8 - blocks * share;
+        sum ^ (bits(blocks * share, rest) << 1 | 1) << (63 - rest)
+    };
+    (0..=message.len()).map(state).collect()
+}
+
+fn longest(s: u32) -> usize {
+    usize::try_from(max_message_bytes(8, s)).unwrap_or(MOST).min(MOST)
+}
+
+/// Each kernel's cipher, under a fixed key.
+fn ciphers() -> impl Iterator<Item = Present128> {
+    let kernels = Kernel::available();
+    kernels.map(|kernel| Present128::with_kernel(&[0x4b; 16].into(), kernel).expect("available"))
+}
+
+fn agree(s: u32, message: &[u8], alone: bool) {
+    let expected = prefixes(&portable([0x4b; 16]), s, message);
+    let messages: Vec<_> = (0..=message.len()).map(|length| &message[..length]).collect();
+    for cipher in ciphers() {
+        let kernel = cipher.kernel();
+        let hasher = Hasher::from_cipher(cipher, s).unwrap();
+        let mut states = vec![State::default(); messages.len()];
+        hasher.hash_many(&messages, &mut states).unwrap();
+        for (message, state) in messages.iter().zip(states) {
+            let length = message.len();
+            let expected = State::from(expected[length].to_be_bytes());
+            assert_eq!(state, expected, "{kernel}, s = {s}, {length} bytes in a batch");
+            if alone {
+                let state = hasher.hash_parts(&[message]).unwrap();
+                assert_eq!(state, expected, "{kernel}, s = {s}, {length} bytes alone");
+            }
+        }
+        if (message.len() as u128 + 1) * 8 > hasher.max_message_bits() {
+            let longer = [message, &[0]].concat();
+            assert!(hasher.hash_parts(&[&longer]).is_err(), "{kernel}, s = {s}");
+            assert!(hasher.hash_many(&[&longer], &mut [State::default()]).is_err());
+        }
+    }
+}
+
+#[test]
+fn every_length_for_counters_of_whole_bytes() {
+    for s in (8..=32).step_by(8) {
+        agree(s, &bytes(longest(s)), true);
+    }
+}
+
+#[test]
+fn every_counter_length() {
+    for s in (1..=32).filter(|s| s % 8 != 0) {
+        agree(s, &bytes(longest(s).min(1024)), s % 5 == 0);
+    }
+    // One that ends within a byte, at full length.
+    agree(13, &bytes(longest(13)), false);
+}
+
+#[test]
+fn the_last_counter_is_zero() {
+    // Two bytes of counter: 2^16 blocks of 6 bytes.
+    let message = bytes(6 << 16);
+    let reference = portable([0x4b; 16]);
+    let mut expected = 0x80 << 56;
+    for (counter, share) in (1u32..).zip(message.chunks(6)) {
+        let mut block = [0; 8];
+        block[..2].copy_from_slice(&(counter as u16).to_be_bytes());
+        block[2..].copy_from_slice(share);
+        expected ^= encrypt(&reference, u64::from_be_bytes(block));
+    }
+    for cipher in ciphers() {
+        let kernel = cipher.kernel();
+        let hasher = Hasher::from_cipher(cipher, 16).unwrap();
+        assert_eq!(hasher.hash_parts(&[&message]).unwrap().0, expected.to_be_bytes(), "{kernel}");
+        assert!(hasher.hash_parts(&[&message, &[0]]).is_err());
+    }
+}
+
+#[test]
+fn blocks_in_bulk() {
+    for kernel in Kernel::available() {
+        let cipher = Present80::with_kernel(&[0xa5; 10].into(), kernel).unwrap();
+        let reference = Present80::with_kernel(&[0xa5; 10].into(), Kernel::Portable).unwrap();
+        for count in (0..300).chain([1000, 1023, 1024, 1025]) {
+            let blocks: Vec<State> =
+                bytes(8 * count).chunks(8).map(|block| block.try_into().unwrap()).collect();
+            let mut expected = blocks.clone();
+            for block in &mut expected {
+                reference.encrypt_block(block);
+            }
+            let mut in_place = blocks.clone();
+            cipher.encrypt_blocks(&mut in_place);
+            assert_eq!(in_place, expected, "{kernel}, {count} blocks");
+            let mut apart = vec![State::default(); count];
+            cipher.encrypt_blocks_b2b(&blocks, &mut apart).unwrap();
+            assert_eq!(apart, expected, "{kernel}, {count} blocks elsewhere");
+        }
+    }
+}
+
+/// Bogdanov et al., CHES 2007, appendix A.
+#[test]
+fn published_vectors() {
+    let vectors = [
+        (0x00, 0x00, 0x5579_c138_7b22_8445),
+        (0x00, 0xff, 0xa112_ffc7_2f68_417b),
+        (0xff, 0x00, 0xe72c_46c0_f594_5049),
+        (0xff, 0xff, 0x3333_dcd3_2132_10d2_u64),
+    ];
+    for kernel in Kernel::available() {
+        for (key, plain, expected) in vectors {
+            let cipher = Present80::with_kernel(&[key; 10].into(), kernel).unwrap();
+            for count in [1, 2, 9, 33, 129] {
+                let mut blocks = vec![State::from([plain; 8]); count];
+                cipher.encrypt_blocks(&mut blocks);
+                assert!(blocks.iter().all(|block| block.0 == expected.to_be_bytes()), "{kernel}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_are_known_by_name() {
+    for kernel in Kernel::ALL {
+        assert_eq!(kernel.to_string().parse(), Ok(kernel));
+    }
+    assert_eq!("neon".parse::<Kernel>(), Err(UnknownKernel));
+    assert!(Kernel::Portable.is_available() && Kernel::best().is_available());
+    assert_eq!(Present80::new(&[0; 10].into()).kernel(), Kernel::best());
+}
+
+proptest! {
+    /// However a message is cut, and whatever keys: one tag.
+    #[test]
+    fn parts_streams_and_batches(
+        keys in prop::array::uniform2(prop::array::uniform16(any::<u8>())),
+        message in prop::collection::vec(any::<u8>(), 0..1500),
+        cuts in prop::collection::vec(0usize..1500, 0..6),
+        counter_bytes in 1u32..=4,
+    ) {
+        let s = 8 * counter_bytes;
+        let message = &message[..message.len().min(longest(s))];
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(message.len())).collect();
+        cuts.extend([0, message.len()]);
+        cuts.sort_unstable();
+        let parts: Vec<_> = cuts.windows(2).map(|cut| &message[cut[0]..cut[1]]).collect();
+        let model = |message: &[u8]| {
+            let v = *prefixes(&portable(keys[0]), s, message).last().unwrap();
+            encrypt(&portable(keys[1]), v).to_be_bytes()
+        };
+        let expected = model(message);
+        for kernel in Kernel::available() {
+            let cipher = |key: [u8; 16]| Present128::with_kernel(&key.into(), kernel).unwrap();
+            let hasher = Hasher::from_cipher(cipher(keys[0]), s).unwrap();
+            let mut stream = Stream::new(hasher.clone(), cipher(keys[1]));
+            for part in &parts {
+                stream.update(part).unwrap();
+            }
+            let streamed = stream.finalize();
+            let mac = LightMac::from_parts(hasher, cipher(keys[1]), 64).unwrap();
+            let tag = mac.tag(&parts).unwrap();
+            prop_assert_eq!(tag.as_bytes(), expected, "{} in parts", kernel);
+            prop_assert_eq!(streamed.as_slice(), expected, "{} in a stream", kernel);
+            let mut blocks = vec![State::default(); parts.len()];
+            mac.tag_many(&parts, &mut blocks).unwrap();
+            for (part, block) in parts.iter().zip(blocks) {
+                prop_assert_eq!(block.as_slice(), model(part), "{} in a batch", kernel);
+            }
+        }
+    }
+}
