@@ -3,6 +3,7 @@
 //! The flags of `proxy` and `impair` can also stand in a configuration file,
 //! under the same names; see [`crate::config`].
 
+use crate::lab::LabCommand;
 use crate::mac::MacCommand;
 use crate::offer::OfferArgs;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     /// Message authentication with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),
+    /// Make figures of the papers this is built from again.
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Print a fresh line for a PSK file.
     Psk {
         /// The identity the key belongs to. It is sent in clear.

@@ -5,6 +5,7 @@
 //! - [`impair`]: a bad network on demand;
 //! - [`demo`]: both together, with real messages;
 //! - [`mac`]: LightMAC by itself;
+//! - [`lab`]: the papers' figures;
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`offer`]: what is negotiated with other peers.
 //!
@@ -19,6 +20,7 @@ mod demo;
 mod failure;
 mod impair;
 mod keys;
+mod lab;
 mod logging;
 mod loud;
 mod mac;
@@ -77,6 +79,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             runtime()?.block_on(proxy::command::server(&args))
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
+        Command::Lab(command) => lab::run(&command),
         Command::Mac(command) => return mac::run(&command, quiet),
     };
     done.map(|()| ExitCode::SUCCESS)

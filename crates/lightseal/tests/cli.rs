@@ -20,6 +20,10 @@ fn help_exists_for_every_command() {
         "mac",
         "mac tag",
         "mac verify",
+        "mac bounds",
+        "mac ciphers",
+        "lab",
+        "lab figure",
         "psk",
         "completions",
     ] {

@@ -389,6 +389,28 @@ impl Certainty {
             Self::Unchecked => "coefficients from memory, not checked against the source",
         }
     }
+
+    /// A few words for a legend.
+    pub const fn in_brief(self) -> &'static str {
+        match self {
+            Self::Stated => "as stated",
+            Self::Derived => "derived",
+            Self::LeadingTerm => "leading term",
+            Self::OrderOnly => "order only",
+            Self::Unchecked => "from memory",
+        }
+    }
+
+    /// What to put behind a mode's name: nothing if all is as stated.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Stated => "",
+            Self::Derived => "+",
+            Self::LeadingTerm => "~",
+            Self::OrderOnly => "*",
+            Self::Unchecked => "?",
+        }
+    }
 }
 
 impl fmt::Display for Formula {

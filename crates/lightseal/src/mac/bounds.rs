@@ -122,7 +122,7 @@ fn as_text(question: &Question, sources: bool) -> String {
         for mode in Question::modes() {
             let cells = question.lengths.iter();
             let cells: Vec<_> = cells.map(|l| cell(mode, *l).unwrap_or_default()).collect();
-            let title = format!("{}{}", mode.title, mark(mode.certainty));
+            let title = titled(mode);
             out += &row(&title, &mode.keys.to_string(), &cells);
         }
     };
@@ -148,7 +148,7 @@ fn as_text(question: &Question, sources: bool) -> String {
     }
     out += "\nBounds, for q messages of l blocks of n bits\n";
     for mode in Question::modes() {
-        let title = format!("{}{}", mode.title, mark(mode.certainty));
+        let title = titled(mode);
         let _ = writeln!(out, "{title:TITLE_WIDTH$} {}", mode.formula);
         if sources {
             let _ = writeln!(out, "    {}", mode.source);
@@ -215,7 +215,7 @@ fn notes(question: &Question) -> String {
     for certainty in
         [Certainty::Derived, Certainty::LeadingTerm, Certainty::OrderOnly, Certainty::Unchecked]
     {
-        let _ = writeln!(out, "{} {}", mark(certainty).trim(), certainty.explanation());
+        let _ = writeln!(out, "{} {}", certainty.mark(), certainty.explanation());
     }
     let mut blank = Vec::new();
     for mode in Question::modes() {
@@ -232,15 +232,9 @@ fn notes(question: &Question) -> String {
     out
 }
 
-/// What stands behind a mode's name if its coefficients are not all the source's.
-fn mark(certainty: Certainty) -> &'static str {
-    match certainty {
-        Certainty::Stated => "",
-        Certainty::Derived => " +",
-        Certainty::LeadingTerm => " ~",
-        Certainty::OrderOnly => " *",
-        Certainty::Unchecked => " ?",
-    }
+/// The mode's name, marked if its coefficients are not all the source's.
+fn titled(mode: &Mode) -> String {
+    format!("{} {}", mode.title, mode.certainty.mark()).trim_end().into()
 }
 
 fn row(title: &str, keys: &str, cells: &[String]) -> String {

@@ -3,10 +3,12 @@
 //! - [`tag`]: tags of files, made and verified;
 //! - [`cipher`]: the ciphers it is offered with;
 //! - [`key_file`]: the two keys;
-//! - [`bounds`]: how much one key may process.
+//! - [`bounds`]: how much one key may process;
+//! - [`ciphers`]: lightweight ciphers, and which of them are taken.
 
 mod bounds;
 pub(crate) mod cipher;
+mod ciphers;
 mod key_file;
 pub(crate) mod tag;
 
@@ -23,6 +25,8 @@ pub(crate) enum MacCommand {
     Verify(tag::VerifyArgs),
     /// Print how much one key may process, for LightMAC and its rivals.
     Bounds(bounds::BoundsArgs),
+    /// Print lightweight block ciphers with their sizes, and which are taken here.
+    Ciphers(ciphers::CiphersArgs),
 }
 
 /// Runs the subcommand. `quiet`: say only what is wrong.
@@ -31,5 +35,6 @@ pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure
         MacCommand::Tag(args) => tag::tag(args, quiet),
         MacCommand::Verify(args) => tag::verify(args, quiet),
         MacCommand::Bounds(args) => bounds::run(args).map(|()| ExitCode::SUCCESS),
+        MacCommand::Ciphers(args) => ciphers::run(args).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,32 @@
+//! The laboratory: every figure of the papers this project is built from, made
+//! again by one call each, with its data.
+//!
+//! - [`figure`]: what a figure is, and what making one gives;
+//! - [`figures`]: the registry, one file a figure;
+//! - [`ciphers`]: lightweight block ciphers and their sizes;
+//! - [`write`]: CSV, JSON and SVG files.
+//!
+//! # A new figure
+//!
+//! One file under `figures/` with a `pub(super) const` [`Figure`], and one line in
+//! [`figures::FIGURES`]. Nothing else knows figures by name.
+//!
+//! # Example
+//!
+//! ```
+//! let figure = lab::figures::by_name("lightmac-figure-1").expect("in the registry");
+//! let output = (figure.make)(&lab::Options::default())?;
+//! assert!(output.plot.is_some() && !output.table.rows.is_empty());
+//! assert!(lab::write::svg::render(figure, &output)?.contains("LightMAC"));
+//! # Ok::<(), lab::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod ciphers;
+mod error;
+pub mod figure;
+pub mod figures;
+pub mod write;
+
+pub use error::Error;
+pub use figure::{Figure, Options, Output};

@@ -1,0 +1,180 @@
+//! Scalable vector graphics, for papers and browsers: text stays text.
+
+use crate::Error;
+use crate::figure::{Axis, Cell, Figure, Output, Plot, Scale, Table};
+use kuva::plot::{LegendEntry, LegendShape};
+use kuva::prelude::{Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, TickFormat};
+use std::sync::Arc;
+
+/// Okabe and Ito's colours for every kind of colour vision, without black (kept for
+/// emphasis) and the yellow that is too light for lines.
+const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
+/// So that curves are told apart without colour too. Short enough for a legend, and of a
+/// number that shares no factor with that of the colours, so that pairs repeat late.
+const DASHES: [Option<&str>; 5] =
+    [None, Some("5 2.5"), Some("1.5 2"), Some("7 2 1.5 2"), Some("11 2.5")];
+/// What browsers and drawing programs have; the first is what widths are reckoned with.
+const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+
+/// A made figure as SVG.
+///
+/// # Errors
+///
+/// If it has no plot, or the plot names a column that the table has not.
+pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
+    let failed = |reason: &str| Error::Format { format: "SVG", reason: reason.into() };
+    let plot = output.plot.as_ref().ok_or_else(|| failed("this figure has no plot"))?;
+    let mut curves =
+        curves(&output.table, plot).ok_or_else(|| failed("the plot names no column"))?;
+    curves.sort_by_key(|curve| plot.emphasis == Some(curve.name.as_str()));
+    let drawn =
+        curves.iter().enumerate().map(|(i, curve)| line(plot, curve, i)).collect::<Vec<_>>();
+    let layout = Layout::auto_from_plots(&drawn)
+        .with_title(figure.title)
+        .with_subtitle(plot.subtitle.as_str())
+        .with_x_label(plot.x.label)
+        .with_y_label(plot.y.label)
+        .with_legend_entries(legend(plot, &curves))
+        .with_legend_position(LegendPosition::OutsideRightTop)
+        .with_legend_box(false)
+        .with_font_family(FONTS)
+        .with_width(960.0)
+        .with_height(600.0);
+    let layout = horizontal(vertical(layout, &plot.y), &plot.x);
+    Ok(kuva::render_to_svg(drawn, layout))
+}
+
+/// A name and its points, in the order of the table.
+struct Curve {
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+fn curves(table: &Table, plot: &Plot) -> Option<Vec<Curve>> {
+    let series = table.column(plot.series)?;
+    let (x, y) = (table.column(plot.x.column)?, table.column(plot.y.column)?);
+    let mut curves: Vec<Curve> = Vec::new();
+    for row in &table.rows {
+        let (Cell::Text(name), Some(x), Some(y)) = (&row[series], row[x].as_f64(), row[y].as_f64())
+        else {
+            continue;
+        };
+        let point = (place(&plot.x, x), place(&plot.y, y));
+        match curves.iter_mut().find(|curve| curve.name == *name) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Curve { name: name.clone(), points: vec![point] }),
+        }
+    }
+    Some(curves)
+}
+
+fn line(plot: &Plot, curve: &Curve, index: usize) -> Drawn {
+    let look = look(plot, curve, index);
+    let line = LinePlot::new().with_data(curve.points.iter().copied());
+    let line = line.with_color(look.colour).with_stroke_width(look.width);
+    match look.dashes {
+        Some(dashes) => line.with_line_style(LineStyle::Custom(dashes.into())).into(),
+        None => line.into(),
+    }
+}
+
+/// The emphasised curve first, although it is drawn last, in front of all.
+fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
+    let mut curves: Vec<_> = curves.iter().enumerate().collect();
+    curves.sort_by_key(|(_, curve)| plot.emphasis != Some(curve.name.as_str()));
+    let entry = |(index, curve): (usize, &Curve)| {
+        let look = look(plot, curve, index);
+        LegendEntry {
+            label: curve.name.clone(),
+            color: look.colour.into(),
+            shape: LegendShape::Line,
+            dasharray: look.dashes.map(Into::into),
+        }
+    };
+    curves.into_iter().map(entry).collect()
+}
+
+/// How a curve looks.
+struct Look {
+    colour: &'static str,
+    dashes: Option<&'static str>,
+    width: f64,
+}
+
+fn look(plot: &Plot, curve: &Curve, index: usize) -> Look {
+    if plot.emphasis == Some(curve.name.as_str()) {
+        return Look { colour: "black", dashes: None, width: 3.5 };
+    }
+    let (colour, dashes) = (COLOURS[index % COLOURS.len()], DASHES[index % DASHES.len()]);
+    Look { colour, dashes, width: 2.0 }
+}
+
+/// Where a value stands on its axis, before scaling to the page.
+fn place(axis: &Axis, value: f64) -> f64 {
+    match axis.scale {
+        Scale::Linear => value,
+        Scale::Log2 => value.log2(),
+    }
+}
+
+fn horizontal(layout: Layout, axis: &Axis) -> Layout {
+    let layout =
+        layout.with_x_axis_min(place(axis, axis.from)).with_x_axis_max(place(axis, axis.to));
+    match axis.scale {
+        Scale::Linear => layout,
+        Scale::Log2 => layout.with_x_tick_step(1.0).with_x_tick_format(powers_of_two()),
+    }
+}
+
+fn vertical(layout: Layout, axis: &Axis) -> Layout {
+    let layout =
+        layout.with_y_axis_min(place(axis, axis.from)).with_y_axis_max(place(axis, axis.to));
+    match axis.scale {
+        Scale::Linear => layout,
+        Scale::Log2 => layout.with_y_tick_step(2.0).with_y_tick_format(powers_of_two()),
+    }
+}
+
+fn powers_of_two() -> TickFormat {
+    TickFormat::Custom(Arc::new(|exponent| format!("2{}", raised(exponent.round() as i64))))
+}
+
+/// An integer as a superscript.
+fn raised(number: i64) -> String {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let digit = |c: char| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize]);
+    number.to_string().chars().map(digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, figures};
+
+    #[test]
+    fn text_stays_text_and_every_curve_is_named() {
+        let figure = figures::by_name("lightmac-figure-1").unwrap();
+        let output = (figure.make)(&Options::default()).unwrap();
+        let svg = render(figure, &output).unwrap();
+        let plot = output.plot.as_ref().unwrap();
+        for curve in curves(&output.table, plot).unwrap() {
+            assert!(svg.contains(&format!(">{}<", curve.name)), "{}", curve.name);
+        }
+        for text in [figure.title, plot.x.label, plot.y.label, "2¹³", "2²⁰"] {
+            assert!(svg.contains(&format!(">{text}<")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_no_picture() {
+        let figure = figures::by_name("lightmac-table-1").unwrap();
+        let output = (figure.make)(&Options::default()).unwrap();
+        assert!(render(figure, &output).is_err());
+    }
+
+    #[test]
+    fn superscripts() {
+        assert_eq!(raised(-20), "⁻²⁰");
+        assert_eq!(raised(0), "⁰");
+    }
+}

@@ -1,0 +1,116 @@
+//! `lightseal lab figure`: makes the papers' figures again.
+
+use crate::failure::{Context, Failure};
+use ::lab::figures::{FIGURES, by_name};
+use ::lab::write::{Format, write};
+use ::lab::{Figure, Options};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FigureArgs {
+    /// Names of figures, or "all" [default: list them].
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// List the figures there are.
+    #[arg(long, conflicts_with = "names")]
+    list: bool,
+    /// Write files into this directory, which is made if need be.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// What to write of each.
+    #[arg(long, value_name = "FORMAT,..", value_delimiter = ',', default_value = "csv,json,svg",
+          value_parser = formats())]
+    format: Vec<Format>,
+    /// Points of a curve for each doubling on its horizontal axis.
+    #[arg(long, value_name = "N", default_value_t = Options::default().resolution,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    resolution: u32,
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let endings = PossibleValuesParser::new(Format::ALL.map(Format::ending));
+    endings.try_map(|ending| {
+        let format = Format::ALL.into_iter().find(|format| format.ending() == ending);
+        format.ok_or("no such format")
+    })
+}
+
+/// Makes and writes the figures asked for, or lists them all.
+pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if args.names.is_empty() {
+        return out.write_all(list().as_bytes()).context("standard output");
+    }
+    // All names first: a mistake in the last costs no work.
+    let figures = chosen(&args.names)?;
+    for figure in figures {
+        let output =
+            (figure.make)(&Options { resolution: args.resolution }).context(figure.name)?;
+        let written = write(figure, &output, &args.out, &args.format).context(figure.name)?;
+        let mut line = format!("{}: {} rows", figure.name, output.table.rows.len());
+        for path in &written {
+            let _ = write!(line, ", {}", path.display());
+        }
+        if output.plot.is_none() && args.format.contains(&Format::Svg) {
+            line += " (a table: no SVG)";
+        }
+        writeln!(out, "{line}").context("standard output")?;
+    }
+    Ok(())
+}
+
+/// The figures of these names, each once.
+fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, Failure> {
+    let mut figures: Vec<&Figure> = Vec::new();
+    for name in names {
+        let named: Vec<&Figure> = match by_name(name) {
+            Some(figure) => vec![figure],
+            None if name == "all" => FIGURES.iter().collect(),
+            None => {
+                return Err(Failure::new(format_args!(
+                    "no figure {name}; lightseal lab figure --list names all"
+                )));
+            }
+        };
+        for figure in named {
+            if figures.iter().all(|other| other.name != figure.name) {
+                figures.push(figure);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+fn list() -> String {
+    let width = FIGURES.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
+    FIGURES.iter().fold(String::new(), |mut text, figure| {
+        let Figure { name, title, source, .. } = figure;
+        let _ = writeln!(text, "{name:width$}  {title} ({}, {})", source.item, source.paper);
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_and_repeated_names_mean_each_once() {
+        let names =
+            |names: &[&str]| chosen(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(names(&["all"]).unwrap().len(), FIGURES.len());
+        assert_eq!(names(&["all", "lightmac-table-1"]).unwrap().len(), FIGURES.len());
+        assert_eq!(names(&["lightmac-table-1", "lightmac-table-1"]).unwrap().len(), 1);
+        assert!(names(&["lightmac-table-9"]).is_err());
+    }
+
+    #[test]
+    fn the_list_has_a_line_a_figure() {
+        assert_eq!(list().lines().count(), FIGURES.len());
+        assert!(list().contains("Figure 1"));
+    }
+}
