@@ -14,7 +14,7 @@ pub(crate) const LANES: usize = 8;
 /// backend (VAES-512).
 const WIDE_LANES: usize = 64;
 /// Parts of a message up to this length are put together before they are hashed.
-const GATHERED_BYTES: usize = 512;
+const GATHERED_BYTES: usize = 128;
 /// Up to this length a message needs no queue: measured with AES-NI and VAES-512.
 const SINGLE_BYTES: u128 = 2048;
 

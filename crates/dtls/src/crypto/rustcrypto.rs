@@ -77,8 +77,8 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     tag_len: 16,
     limits: Limits::CTR_LIGHTMAC,
     keying: Keying::Prf {
-        plain: CtrLightMac::<Aes128Enc, 1>::protection,
-        aggregated: CtrLightMac::<Aes128Enc, 4>::aggregated,
+        plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection,
+        aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
 };
