@@ -6,17 +6,13 @@
 
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::present::Avx512;
+use crate::kernel::present::{Avx2, Avx512};
+use crate::kernel::present::{Portable, ROUND_KEYS};
 use cipher::consts::{U8, U10, U16};
-use cipher::{
-    Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InOut,
-    Key, KeyInit, KeySizeUser, ParBlocks, ParBlocksSizeUser,
-};
+use cipher::{BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, KeySizeUser};
 use core::{fmt, str};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Rounds; one more round key whitens the output.
-const ROUNDS: usize = 31;
 /// The lowest bit of every nibble.
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
@@ -32,39 +28,11 @@ fn substitute(x: u64) -> u64 {
     y0 | y1 << 1 | y2 << 2 | y3 << 3
 }
 
-/// Exchanges the bits under `mask` with those `distance` places above.
-fn swap(x: u64, mask: u64, distance: u32) -> u64 {
-    let t = (x >> distance ^ x) & mask;
-    x ^ t ^ t << distance
-}
-
-/// Bit i goes to 16·i mod 63: the six bits of a bit's index rotate by two places,
-/// which four exchanges of index bits do.
-fn permute(x: u64) -> u64 {
-    let x = swap(x, 0x0a0a_0a0a_0a0a_0a0a, 3);
-    let x = swap(x, 0x0000_f0f0_0000_f0f0, 12);
-    let x = swap(x, 0x00cc_00cc_00cc_00cc, 6);
-    swap(x, 0x0000_0000_ff00_ff00, 24)
-}
-
-/// Encrypts `N` blocks side by side: independent chains that a compiler can vectorize.
-fn encrypt_words<const N: usize>(keys: &[u64; ROUNDS + 1], words: &mut [u64; N]) {
-    let (rounds, whitening) = keys.split_at(ROUNDS);
-    for key in rounds {
-        for word in words.iter_mut() {
-            *word = permute(substitute(*word ^ key));
-        }
-    }
-    for word in words.iter_mut() {
-        *word ^= whitening[0];
-    }
-}
-
 /// The key schedule on a register of `bits` bits, of whose leading nibbles
 /// `nibbles` pass the S-box and into which the round counter enters at `place`.
-fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUNDS + 1] {
+fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUND_KEYS] {
     let whole = u128::MAX >> (128 - bits);
-    let mut keys = [0; ROUNDS + 1];
+    let mut keys = [0; ROUND_KEYS];
     for (round, key) in (1u128..).zip(&mut keys) {
         *key = (register >> (bits - 64)) as u64;
         register = (register << 61 | register >> (bits - 61)) & whole;
@@ -82,13 +50,15 @@ fn expand(mut register: u128, bits: u32, nibbles: u32, place: u32) -> [u64; ROUN
 pub enum Kernel {
     /// Circuits on words of 64 bits.
     Portable,
+    /// AVX2: circuits on registers of 256 bits.
+    Avx2,
     /// AVX-512 F, BW, VL and VBMI with GFNI: planes of 32 blocks.
     Avx512,
 }
 
 impl Kernel {
     /// Every kernel, slowest first.
-    pub const ALL: [Self; 2] = [Self::Portable, Self::Avx512];
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The kernels that this processor has instructions for, slowest first.
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
@@ -105,6 +75,8 @@ impl Kernel {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => Avx2::is_available(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512 => Avx512::is_available(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
@@ -115,6 +87,7 @@ impl Kernel {
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            Self::Avx2 => "avx2",
             Self::Avx512 => "avx512-gfni",
         }
     }
@@ -140,7 +113,7 @@ pub struct UnknownKernel;
 
 impl fmt::Display for UnknownKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such kernel: portable or avx512-gfni")
+        f.write_str("no such kernel: portable, avx2 or avx512-gfni")
     }
 }
 
@@ -151,14 +124,12 @@ impl core::error::Error for UnknownKernel {}
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone)]
 enum Expanded {
-    Portable(RoundKeys),
+    Portable(Portable),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
 }
-
-/// Erased on drop.
-#[derive(Clone, ZeroizeOnDrop)]
-struct RoundKeys([u64; ROUNDS + 1]);
 
 macro_rules! present {
     ($name:ident, $key_size:ty, $bits:literal, $nibbles:literal, $place:literal) => {
@@ -173,15 +144,19 @@ macro_rules! present {
             /// processor has not its instructions.
             pub fn with_kernel(key: &Key<Self>, kernel: Kernel) -> Option<Self> {
                 let mut register = key.iter().fold(0, |r: u128, &b| r << 8 | u128::from(b));
-                let keys = RoundKeys(expand(register, $bits, $nibbles, $place));
+                let mut keys = expand(register, $bits, $nibbles, $place);
                 register.zeroize();
-                Some(Self(match kernel {
-                    Kernel::Portable => Expanded::Portable(keys),
+                let expanded = match kernel {
+                    Kernel::Portable => Some(Expanded::Portable(Portable::new(&keys))),
                     #[cfg(target_arch = "x86_64")]
-                    Kernel::Avx512 => Expanded::Avx512(Avx512::new(&keys.0)?),
+                    Kernel::Avx2 => Avx2::new(&keys).map(Expanded::Avx2),
+                    #[cfg(target_arch = "x86_64")]
+                    Kernel::Avx512 => Avx512::new(&keys).map(Expanded::Avx512),
                     #[cfg(not(target_arch = "x86_64"))]
-                    _ => return None,
-                }))
+                    _ => None,
+                };
+                keys.zeroize();
+                expanded.map(Self)
             }
 
             /// The kernel that the cipher runs on.
@@ -189,16 +164,20 @@ macro_rules! present {
                 match self.0 {
                     Expanded::Portable(_) => Kernel::Portable,
                     #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx2(_) => Kernel::Avx2,
+                    #[cfg(target_arch = "x86_64")]
                     Expanded::Avx512(_) => Kernel::Avx512,
                 }
             }
 
             pub(crate) fn native(&self) -> Option<&dyn Native> {
-                match &self.0 {
-                    Expanded::Portable(_) => None,
+                Some(match &self.0 {
+                    Expanded::Portable(kernel) => kernel,
                     #[cfg(target_arch = "x86_64")]
-                    Expanded::Avx512(kernel) => Some(kernel),
-                }
+                    Expanded::Avx2(kernel) => kernel,
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx512(kernel) => kernel,
+                })
             }
         }
 
@@ -219,7 +198,9 @@ macro_rules! present {
         impl BlockCipherEncrypt for $name {
             fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U8>) {
                 match &self.0 {
-                    Expanded::Portable(keys) => f.call(&Backend(&keys.0)),
+                    Expanded::Portable(kernel) => f.call(kernel),
+                    #[cfg(target_arch = "x86_64")]
+                    Expanded::Avx2(kernel) => f.call(kernel),
                     #[cfg(target_arch = "x86_64")]
                     Expanded::Avx512(kernel) => f.call(kernel),
                 }
@@ -242,38 +223,10 @@ macro_rules! present {
 present!(Present80, U10, 80, 1, 15);
 present!(Present128, U16, 128, 2, 62);
 
-struct Backend<'a>(&'a [u64; ROUNDS + 1]);
-
-impl BlockSizeUser for Backend<'_> {
-    type BlockSize = U8;
-}
-
-impl ParBlocksSizeUser for Backend<'_> {
-    type ParBlocksSize = U8;
-}
-
-impl BlockCipherEncBackend for Backend<'_> {
-    fn encrypt_block(&self, mut block: InOut<'_, '_, Block<Self>>) {
-        let mut word = [u64::from_be_bytes((*block.get_in()).into())];
-        encrypt_words(self.0, &mut word);
-        *block.get_out() = word[0].to_be_bytes().into();
-    }
-
-    fn encrypt_par_blocks(&self, mut blocks: InOut<'_, '_, ParBlocks<Self>>) {
-        let mut words = [0; 8];
-        for (word, block) in words.iter_mut().zip(blocks.get_in()) {
-            *word = u64::from_be_bytes((*block).into());
-        }
-        encrypt_words(self.0, &mut words);
-        for (word, block) in words.iter().zip(blocks.get_out()) {
-            *block = word.to_be_bytes().into();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cipher::Block;
 
     #[test]
     fn the_circuit_is_the_s_box() {
@@ -285,14 +238,6 @@ mod tests {
                 assert_eq!(got >> (4 * place) & 0xf, output);
                 assert_eq!(got & outside, 0xcccc_cccc_cccc_cccc & outside);
             }
-        }
-    }
-
-    #[test]
-    fn every_bit_goes_to_its_place() {
-        for i in 0..64u32 {
-            let to = if i == 63 { 63 } else { 16 * i % 63 };
-            assert_eq!(permute(1 << i), 1 << to, "bit {i}");
         }
     }
 

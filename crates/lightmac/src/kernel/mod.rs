@@ -17,8 +17,6 @@ use zeroize::Zeroize;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod aes;
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
 pub(crate) mod present;
 
 /// A cipher that makes LightMAC's inner sums itself. Blocks and states have the

@@ -2,14 +2,14 @@
 
 mod planes;
 
-use super::{BLOCK, add_to, padded};
+use super::{BLOCK, ROUND_KEYS, add_to, padded};
 use crate::kernel::Native;
 use cipher::consts::{U8, U128};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
-use planes::{Keys, ROUND_KEYS, Register, Set};
+use planes::{Keys, Register, Set};
 
 /// Blocks in one call for a batch.
 type Batch = U128;

@@ -9,13 +9,12 @@
 //! place, and in the next round with that of the lane: in between, the names of the
 //! indices rotate, and nothing else moves.
 
+use crate::kernel::present::ROUND_KEYS;
 use core::arch::asm;
 use core::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Rounds; one more round key whitens the output.
 const ROUNDS: usize = ROUND_KEYS - 1;
-pub(super) const ROUND_KEYS: usize = 32;
 
 pub(super) type Register = __m512i;
 /// The bit planes of 32 blocks: four groups of eight, one in each byte of a double word.

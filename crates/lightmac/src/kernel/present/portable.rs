@@ -1,0 +1,59 @@
+//! PRESENT on words of 64 bits: no unsafe code, any processor.
+
+use super::sliced::{self, Machine, Words};
+use super::{Backend, ROUND_KEYS, Sliced};
+use zeroize::ZeroizeOnDrop;
+
+/// Lanes for many blocks: enough for vectors of 128 bits.
+const LANES: usize = 2;
+
+/// Round keys, erased on drop.
+#[derive(Clone, ZeroizeOnDrop)]
+pub(crate) struct Keys {
+    /// As the key schedule makes them.
+    whole: [u64; ROUND_KEYS],
+    few: [u64; ROUND_KEYS],
+}
+
+/// PRESENT on words of 64 bits.
+pub(crate) type Portable = Sliced<Keys>;
+
+impl Portable {
+    pub(crate) fn new(round_keys: &[u64; ROUND_KEYS]) -> Self {
+        Self(Keys { whole: *round_keys, few: sliced::few_keys(round_keys) })
+    }
+}
+
+impl Machine for Keys {
+    type Many = Words<LANES>;
+    type Few = Words<1>;
+    const MOST_FEW: usize = 32;
+
+    #[inline(always)]
+    fn bit(&self, round: usize, bit: usize) -> Words<LANES> {
+        Words([((self.whole[round] << (63 - bit)) as i64 >> 63) as u64; LANES])
+    }
+
+    #[inline(always)]
+    fn plane(&self, round: usize, i: usize) -> Words<1> {
+        Words([(self.few[round] >> (16 * i) & 0xffff) * 0x0001_0001_0001_0001])
+    }
+}
+
+impl Backend for Keys {
+    fn encrypt(&self, blocks: &mut [u64]) {
+        sliced::encrypt(self, blocks);
+    }
+
+    fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
+        sliced::hash(self, counter_bytes, message, state);
+    }
+
+    fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]) {
+        sliced::hash_many(self, counter_bytes, messages, states);
+    }
+
+    fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]) {
+        sliced::add(self, counter_bytes, counter, shares, state);
+    }
+}

@@ -1,0 +1,446 @@
+//! PRESENT on words that hold one bit of many blocks, for words of any width.
+//!
+//! Many blocks: 64 words, one for each bit of a block, so that a permutation layer is a
+//! change of names. Few blocks: four words, one for each bit of a nibble, in which 16 bits
+//! hold a block's nibbles; the permutation then exchanges the word's index with half of the
+//! index within, in turn the lower and the upper half, as `avx512/planes.rs` explains.
+
+use super::{BLOCK, ROUND_KEYS, add_to, padded};
+use core::array;
+
+const ROUNDS: usize = ROUND_KEYS - 1;
+/// Bits of a block, and blocks in a lane.
+const BITS: usize = 64;
+/// Blocks in a lane where blocks are few.
+const FEW: usize = 4;
+
+/// Lanes of 64 bits.
+pub(super) trait Word: Copy {
+    const LANES: usize;
+    fn splat(lane: u64) -> Self;
+    /// From the first `LANES` of `lanes`.
+    fn load(lanes: &[u64]) -> Self;
+    fn store(self, lanes: &mut [u64]);
+    fn and(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    fn up<const BITS: i32>(self) -> Self;
+    fn down<const BITS: i32>(self) -> Self;
+}
+
+/// A processor's words and, for them, the round keys.
+pub(super) trait Machine {
+    type Many: Word;
+    type Few: Word;
+    /// More blocks than that are many.
+    const MOST_FEW: usize;
+    /// Bit `bit` of round key `round`, in every bit.
+    fn bit(&self, round: usize, bit: usize) -> Self::Many;
+    /// Bits 16·`i` and following of entry `round` of [`few_keys`], repeated.
+    fn plane(&self, round: usize, i: usize) -> Self::Few;
+}
+
+/// Round keys for few blocks: from the second on, each as it is added behind an S-box layer,
+/// before the permutation.
+pub(super) fn few_keys(round_keys: &[u64; ROUND_KEYS]) -> [u64; ROUND_KEYS] {
+    array::from_fn(|round| match round {
+        0 => permute(Words([round_keys[0]])).0[0],
+        _ if round % 2 == 1 => round_keys[round],
+        _ => swap_halves(Words([round_keys[round]])).0[0],
+    })
+}
+
+/// The S-box C56B90AD3EF84712 as a circuit: Courtois, Hulme, Mourouzis, "Solving Circuit
+/// Optimisation Problems in Cryptography and Cryptanalysis", 2011.
+#[inline(always)]
+fn substitute<W: Word>([x0, x1, x2, x3]: [W; 4]) -> [W; 4] {
+    let t1 = x1.xor(x2);
+    let t2 = x2.and(t1);
+    let t3 = x3.xor(t2);
+    let y0 = x0.xor(t3);
+    let t2 = t1.and(t3);
+    let t1 = t1.xor(y0);
+    let t2 = t2.xor(x2);
+    let y1 = t1.xor(x0.or(t2));
+    let t2 = t2.xor(x0).xor(W::splat(u64::MAX));
+    let y3 = y1.xor(t2);
+    let y2 = t3.xor(t2.or(t1));
+    [y0, y1, y2, y3]
+}
+
+/// Exchanges the bits of `low` under `mask << BITS` with those of `high` under `mask`.
+#[inline(always)]
+fn exchange<W: Word, const BITS: i32>([low, high]: [W; 2], mask: u64) -> [W; 2] {
+    let t = low.down::<BITS>().xor(high).and(W::splat(mask));
+    [low.xor(t.up::<BITS>()), high.xor(t)]
+}
+
+/// Exchanges the bits under `mask` with those `BITS` places above.
+#[inline(always)]
+fn swap<W: Word, const BITS: i32>(word: W, mask: u64) -> W {
+    let t = word.down::<BITS>().xor(word).and(W::splat(mask));
+    word.xor(t).xor(t.up::<BITS>())
+}
+
+/// The permutation layer within lanes: bit i goes to 16·i mod 63.
+#[inline(always)]
+fn permute<W: Word>(word: W) -> W {
+    let word = swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a);
+    let word = swap::<W, 12>(word, 0x0000_f0f0_0000_f0f0);
+    let word = swap::<W, 6>(word, 0x00cc_00cc_00cc_00cc);
+    swap::<W, 24>(word, 0x0000_0000_ff00_ff00)
+}
+
+/// What undoes [`permute`].
+#[inline(always)]
+fn permute_back<W: Word>(word: W) -> W {
+    let word = swap::<W, 24>(word, 0x0000_0000_ff00_ff00);
+    let word = swap::<W, 6>(word, 0x00cc_00cc_00cc_00cc);
+    let word = swap::<W, 12>(word, 0x0000_f0f0_0000_f0f0);
+    swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a)
+}
+
+/// Exchanges the halves of the index within each 16 bits.
+#[inline(always)]
+fn swap_halves<W: Word>(word: W) -> W {
+    swap::<W, 6>(swap::<W, 3>(word, 0x0a0a_0a0a_0a0a_0a0a), 0x00cc_00cc_00cc_00cc)
+}
+
+/// Exchanges the word's index with the bits of the index within whose values are `ONE` and
+/// `TWO`, which `masks` have at zero.
+#[inline(always)]
+fn exchange_index<W: Word, const ONE: i32, const TWO: i32>(
+    [a, b, c, d]: [W; 4],
+    masks: [u64; 2],
+) -> [W; 4] {
+    let [a, b] = exchange::<W, ONE>([a, b], masks[0]);
+    let [c, d] = exchange::<W, ONE>([c, d], masks[0]);
+    let [a, c] = exchange::<W, TWO>([a, c], masks[1]);
+    let [b, d] = exchange::<W, TWO>([b, d], masks[1]);
+    [a, b, c, d]
+}
+
+#[inline(always)]
+fn exchange_blocks<W: Word>(set: [W; 4]) -> [W; 4] {
+    exchange_index::<W, 16, 32>(set, [0x0000_ffff_0000_ffff, 0x0000_0000_ffff_ffff])
+}
+
+#[inline(always)]
+fn add_key<M: Machine>(machine: &M, round: usize, [a, b, c, d]: [M::Few; 4]) -> [M::Few; 4] {
+    [
+        a.xor(machine.plane(round, 0)),
+        b.xor(machine.plane(round, 1)),
+        c.xor(machine.plane(round, 2)),
+        d.xor(machine.plane(round, 3)),
+    ]
+}
+
+/// Encrypts four words of four blocks a lane.
+#[inline(always)]
+fn encrypt_few<M: Machine>(machine: &M, [a, b, c, d]: [M::Few; 4]) -> [M::Few; 4] {
+    const LOWER: [u64; 2] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333];
+    const UPPER: [u64; 2] = [0x0f0f_0f0f_0f0f_0f0f, 0x00ff_00ff_00ff_00ff];
+    let set = exchange_blocks([permute(a), permute(b), permute(c), permute(d)]);
+    let mut set = add_key(machine, 0, set);
+    let mut round = 1;
+    while round < ROUNDS {
+        set = add_key(machine, round, substitute(set));
+        set = exchange_index::<_, 1, 2>(set, LOWER);
+        set = add_key(machine, round + 1, substitute(set));
+        set = exchange_index::<_, 4, 8>(set, UPPER);
+        round += 2;
+    }
+    set = add_key(machine, ROUNDS, substitute(set));
+    let [a, b, c, d] = exchange_index::<_, 1, 2>(set, LOWER);
+    let [a, b, c, d] =
+        exchange_blocks([swap_halves(a), swap_halves(b), swap_halves(c), swap_halves(d)]);
+    [permute_back(a), permute_back(b), permute_back(c), permute_back(d)]
+}
+
+/// One round from `from` to `to`.
+#[inline(always)]
+fn round<M: Machine>(machine: &M, round: usize, from: &[M::Many; BITS], to: &mut [M::Many; BITS]) {
+    for nibble in 0..BITS / 4 {
+        let at = 4 * nibble;
+        let bits = substitute([
+            from[at].xor(machine.bit(round, at)),
+            from[at + 1].xor(machine.bit(round, at + 1)),
+            from[at + 2].xor(machine.bit(round, at + 2)),
+            from[at + 3].xor(machine.bit(round, at + 3)),
+        ]);
+        to[nibble] = bits[0];
+        to[16 + nibble] = bits[1];
+        to[32 + nibble] = bits[2];
+        to[48 + nibble] = bits[3];
+    }
+}
+
+/// Encrypts 64 blocks a lane, of which word i has bit i.
+#[inline(always)]
+fn encrypt_many<M: Machine>(machine: &M, bits: &mut [M::Many; BITS]) {
+    let mut other = [M::Many::splat(0); BITS];
+    let mut first = 0;
+    while first < ROUNDS - 1 {
+        round(machine, first, bits, &mut other);
+        round(machine, first + 1, &other, bits);
+        first += 2;
+    }
+    round(machine, ROUNDS - 1, bits, &mut other);
+    for bit in 0..BITS {
+        bits[bit] = other[bit].xor(machine.bit(ROUNDS, bit));
+    }
+}
+
+/// Between bit i of each of 64 blocks in a lane and word i of the lane: its own inverse.
+#[inline(always)]
+fn transpose<W: Word>(words: &mut [W; BITS]) {
+    #[inline(always)]
+    fn stage<W: Word, const DISTANCE: i32>(words: &mut [W; BITS], mask: u64) {
+        let distance = DISTANCE as usize;
+        for i in 0..BITS / 2 {
+            // The i-th index without the bit for the distance.
+            let at = i & (distance - 1) | (i & !(distance - 1)) << 1;
+            let [low, high] = exchange::<W, DISTANCE>([words[at], words[at | distance]], mask);
+            (words[at], words[at | distance]) = (low, high);
+        }
+    }
+    stage::<W, 32>(words, 0x0000_0000_ffff_ffff);
+    stage::<W, 16>(words, 0x0000_ffff_0000_ffff);
+    stage::<W, 8>(words, 0x00ff_00ff_00ff_00ff);
+    stage::<W, 4>(words, 0x0f0f_0f0f_0f0f_0f0f);
+    stage::<W, 2>(words, 0x3333_3333_3333_3333);
+    stage::<W, 1>(words, 0x5555_5555_5555_5555);
+}
+
+/// The most blocks that a call for many takes.
+const MOST: usize = 256;
+
+/// Block `i` is lane `i` mod `LANES` of word `i` / `LANES`.
+#[inline(always)]
+fn gather<W: Word>(blocks: &[u64]) -> [W; BITS] {
+    let mut words = [W::splat(0); BITS];
+    for (word, lanes) in words.iter_mut().zip(blocks.chunks_exact(W::LANES)) {
+        *word = W::load(lanes);
+    }
+    words
+}
+
+/// Encrypts blocks as numbers.
+#[inline(always)]
+pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
+    let many = BITS * M::Many::LANES;
+    let few = FEW * M::Few::LANES;
+    while blocks.len() > M::MOST_FEW {
+        let mut padded = [0; MOST];
+        let (now, later) = blocks.split_at_mut(blocks.len().min(many));
+        padded[..now.len()].copy_from_slice(now);
+        let mut words = gather::<M::Many>(&padded[..many]);
+        transpose(&mut words);
+        encrypt_many(machine, &mut words);
+        transpose(&mut words);
+        for (word, lanes) in words.iter().zip(padded.chunks_exact_mut(M::Many::LANES)) {
+            word.store(lanes);
+        }
+        now.copy_from_slice(&padded[..now.len()]);
+        blocks = later;
+    }
+    for now in blocks.chunks_mut(few) {
+        let mut padded = [0; MOST];
+        padded[..now.len()].copy_from_slice(now);
+        let mut words = [M::Few::splat(0); FEW];
+        for (word, lanes) in words.iter_mut().zip(padded.chunks_exact(M::Few::LANES)) {
+            *word = M::Few::load(lanes);
+        }
+        words = encrypt_few(machine, words);
+        for (word, lanes) in words.iter().zip(padded.chunks_exact_mut(M::Few::LANES)) {
+            word.store(lanes);
+        }
+        now.copy_from_slice(&padded[..now.len()]);
+    }
+}
+
+/// Counter blocks of a message's whole shares.
+struct Blocks<'a> {
+    shares: &'a [u8],
+    share: usize,
+    counter: u64,
+}
+
+impl Blocks<'_> {
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.shares.len() / self.share
+    }
+
+    /// As many blocks as `into` has room for; returns how many that were.
+    #[inline(always)]
+    fn fill(&mut self, into: &mut [u64]) -> usize {
+        let count = self.left().min(into.len());
+        let bits = 8 * self.share as u32;
+        for block in &mut into[..count] {
+            // A share is loaded with what follows it, where there is enough.
+            let share = match self.shares.first_chunk() {
+                Some(bytes) => u64::from_be_bytes(*bytes) >> (64 - bits),
+                None => {
+                    let share = &self.shares[..self.share];
+                    share.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+                }
+            };
+            *block = self.counter << bits | share;
+            self.counter = self.counter.wrapping_add(1);
+            self.shares = &self.shares[self.share..];
+        }
+        count
+    }
+}
+
+/// The sum of the encrypted blocks, as a number.
+#[inline(always)]
+fn sum<M: Machine>(machine: &M, blocks: &mut Blocks<'_>, until: usize) -> u64 {
+    let lanes = M::Many::LANES;
+    let mut buffer = [0; MOST];
+    let mut sum = 0;
+    if blocks.left() > until {
+        let mut total = [M::Many::splat(0); BITS];
+        while blocks.left() > until {
+            let count = blocks.fill(&mut buffer[..BITS * lanes]);
+            let mut words = gather::<M::Many>(&buffer[..BITS * lanes]);
+            transpose(&mut words);
+            encrypt_many(machine, &mut words);
+            let mut wanted = [0; MOST];
+            for (lane, wanted) in wanted[..lanes].iter_mut().enumerate() {
+                let rows = count.saturating_sub(lane).div_ceil(lanes);
+                *wanted = u64::MAX.checked_shr((BITS - rows) as u32).unwrap_or(0);
+            }
+            let wanted = M::Many::load(&wanted);
+            for (total, word) in total.iter_mut().zip(&words) {
+                *total = total.xor(word.and(wanted));
+            }
+        }
+        for (i, total) in total.iter().enumerate() {
+            total.store(&mut buffer);
+            let lanes = buffer[..lanes].iter().fold(0, |all, lane| all ^ lane);
+            sum |= u64::from(lanes.count_ones() % 2) << i;
+        }
+    }
+    sum
+}
+
+#[inline(always)]
+pub(super) fn add<M: Machine>(
+    machine: &M,
+    counter_bytes: usize,
+    counter: u64,
+    shares: &[u8],
+    state: &mut [u8],
+) {
+    let mut blocks = Blocks { shares, share: BLOCK - counter_bytes, counter };
+    let mut sum = sum(machine, &mut blocks, M::MOST_FEW);
+    let mut last = [0; MOST];
+    let count = blocks.fill(&mut last);
+    encrypt(machine, &mut last[..count]);
+    sum = last[..count].iter().fold(sum, |sum, block| sum ^ block);
+    add_to(state, sum.swap_bytes());
+}
+
+#[inline(always)]
+pub(super) fn hash<M: Machine>(
+    machine: &M,
+    counter_bytes: usize,
+    message: &[u8],
+    state: &mut [u8],
+) {
+    let share = BLOCK - counter_bytes;
+    let (shares, rest) = message.split_at(message.len() / share * share);
+    state.copy_from_slice(&padded(rest).to_le_bytes());
+    add(machine, counter_bytes, 1, shares, state);
+}
+
+#[inline(always)]
+pub(super) fn hash_many<M: Machine>(
+    machine: &M,
+    counter_bytes: usize,
+    messages: &[&[u8]],
+    states: &mut [u8],
+) {
+    let share = BLOCK - counter_bytes;
+    let many = BITS * M::Many::LANES;
+    let mut waiting = [0; MOST];
+    let mut owners = [0; MOST];
+    let mut count = 0;
+    for (owner, message) in messages.iter().enumerate() {
+        let (shares, rest) = message.split_at(message.len() / share * share);
+        let state = &mut states[owner * BLOCK..][..BLOCK];
+        state.copy_from_slice(&padded(rest).to_le_bytes());
+        let mut blocks = Blocks { shares, share, counter: 1 };
+        add_to(state, sum(machine, &mut blocks, many - 1).swap_bytes());
+        loop {
+            let more = blocks.fill(&mut waiting[count..many]);
+            owners[count..count + more].fill(owner);
+            count += more;
+            if count < many {
+                break;
+            }
+            flush(machine, &mut waiting[..many], &owners, states);
+            count = 0;
+        }
+    }
+    flush(machine, &mut waiting[..count], &owners, states);
+}
+
+/// Adds each encrypted block to its owner's state.
+#[inline(always)]
+fn flush<M: Machine>(machine: &M, blocks: &mut [u64], owners: &[usize], states: &mut [u8]) {
+    encrypt(machine, blocks);
+    for (block, owner) in blocks.iter().zip(owners) {
+        add_to(&mut states[owner * BLOCK..][..BLOCK], block.swap_bytes());
+    }
+}
+
+/// Lanes that the compiler may put into vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Words<const L: usize>(pub(super) [u64; L]);
+
+impl<const L: usize> Word for Words<L> {
+    const LANES: usize = L;
+
+    #[inline(always)]
+    fn splat(lane: u64) -> Self {
+        Self([lane; L])
+    }
+
+    #[inline(always)]
+    fn load(lanes: &[u64]) -> Self {
+        Self(*lanes.first_chunk().expect("as many lanes"))
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: &mut [u64]) {
+        lanes[..L].copy_from_slice(&self.0);
+    }
+
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Self(array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Self(array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(array::from_fn(|i| self.0[i] ^ other.0[i]))
+    }
+
+    #[inline(always)]
+    fn up<const BITS: i32>(self) -> Self {
+        Self(self.0.map(|lane| lane << BITS))
+    }
+
+    #[inline(always)]
+    fn down<const BITS: i32>(self) -> Self {
+        Self(self.0.map(|lane| lane >> BITS))
+    }
+}
