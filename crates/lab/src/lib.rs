@@ -4,7 +4,7 @@
 //! - [`figure`]: what a figure is, and what making one gives;
 //! - [`figures`]: the registry, one file a figure;
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
-//! - [`write`]: CSV, JSON and SVG files.
+//! - [`mod@write`]: CSV, JSON and SVG files.
 //!
 //! # A new figure
 //!

@@ -83,6 +83,15 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("proxy server --cipher-suite TLS_NULL", "possible values: TLS_AES_128_GCM_SHA256"),
         ("proxy server --psk-mode psk", "possible values: psk_dhe_ke, psk_ke"),
         ("proxy server --group x448", "possible values: x25519, p256"),
+        ("mac bounds --block-bits 33", "block of 33 bits"),
+        ("mac bounds --counter-bits 33", "half a block's bits"),
+        ("mac bounds --probability 2", "expected a probability such as 2^-20"),
+        ("mac bounds --length 0", "0 is not in 1.."),
+        ("lab", "no command given"),
+        ("lab figure nosuch", "no figure nosuch"),
+        ("lab figure all --format png", "possible values: csv, json, svg"),
+        ("lab figure all --list", "cannot be used with"),
+        ("lab figure all --out Cargo.toml/x", "Cargo.toml/x"),
     ] {
         fails(&wrong.split_whitespace().collect::<Vec<_>>(), &[expected]);
     }

@@ -2,11 +2,13 @@
 
 mod lightmac_figure_1;
 mod lightmac_table_1;
+mod lightmac_table_2;
 
 use crate::Figure;
 
 /// Every figure, paper by paper.
-pub const FIGURES: &[Figure] = &[lightmac_figure_1::FIGURE, lightmac_table_1::FIGURE];
+pub const FIGURES: &[Figure] =
+    &[lightmac_figure_1::FIGURE, lightmac_table_1::FIGURE, lightmac_table_2::FIGURE];
 
 /// The LightMAC paper, for its figures' sources.
 const LIGHTMAC_PAPER: &str =

@@ -3,16 +3,26 @@
 use crate::Error;
 use crate::figure::{Axis, Cell, Figure, Output, Plot, Scale, Table};
 use kuva::plot::{LegendEntry, LegendShape};
-use kuva::prelude::{Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, TickFormat};
+use kuva::prelude::{
+    Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, Theme, TickFormat,
+};
 use std::sync::Arc;
 
 /// Okabe and Ito's colours for every kind of colour vision, without black (kept for
 /// emphasis) and the yellow that is too light for lines.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
-/// So that curves are told apart without colour too. Short enough for a legend, and of a
-/// number that shares no factor with that of the colours, so that pairs repeat late.
-const DASHES: [Option<&str>; 5] =
-    [None, Some("5 2.5"), Some("1.5 2"), Some("7 2 1.5 2"), Some("11 2.5")];
+/// So that curves are told apart without colour too: the dashes of a curve, and of its short
+/// sample in the legend. Their number shares no factor with that of the colours, so that
+/// pairs repeat late.
+const DASHES: [(Option<&str>, &str); 5] = [
+    (None, "16 2"),
+    (Some("5 2.5"), "5 2.5 5 2.5"),
+    (Some("1.5 2"), "1.5 2 1.5 2 1.5 2 1.5 2"),
+    (Some("7 2 1.5 2"), "7 2 1.5 2 3 2"),
+    (Some("11 2.5"), "10 2.5 3.5 2"),
+];
+/// Light enough to stay behind the curves.
+const GRID: &str = "#e4e4e4";
 /// What browsers and drawing programs have; the first is what widths are reckoned with.
 const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
@@ -38,6 +48,7 @@ pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
         .with_legend_position(LegendPosition::OutsideRightTop)
         .with_legend_box(false)
         .with_font_family(FONTS)
+        .with_theme(Theme { grid_color: GRID.into(), ..Theme::light() })
         .with_width(960.0)
         .with_height(600.0);
     let layout = horizontal(vertical(layout, &plot.y), &plot.x);
@@ -88,7 +99,7 @@ fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
             label: curve.name.clone(),
             color: look.colour.into(),
             shape: LegendShape::Line,
-            dasharray: look.dashes.map(Into::into),
+            dasharray: Some(look.sample.into()),
         }
     };
     curves.into_iter().map(entry).collect()
@@ -98,15 +109,15 @@ fn legend(plot: &Plot, curves: &[Curve]) -> Vec<LegendEntry> {
 struct Look {
     colour: &'static str,
     dashes: Option<&'static str>,
+    sample: &'static str,
     width: f64,
 }
 
 fn look(plot: &Plot, curve: &Curve, index: usize) -> Look {
-    if plot.emphasis == Some(curve.name.as_str()) {
-        return Look { colour: "black", dashes: None, width: 3.5 };
-    }
-    let (colour, dashes) = (COLOURS[index % COLOURS.len()], DASHES[index % DASHES.len()]);
-    Look { colour, dashes, width: 2.0 }
+    let emphasised = plot.emphasis == Some(curve.name.as_str());
+    let (dashes, sample) = DASHES[if emphasised { 0 } else { index % DASHES.len() }];
+    let colour = if emphasised { "black" } else { COLOURS[index % COLOURS.len()] };
+    Look { colour, dashes, sample, width: if emphasised { 3.5 } else { 2.0 } }
 }
 
 /// Where a value stands on its axis, before scaling to the page.

@@ -183,28 +183,31 @@ fn own_figures(question: &Question) -> String {
             count(p.longest_message_blocks())
         ),
     );
-    let messages = |messages: u128| {
-        let bytes_in_all = p.data_bits(messages) as f64 / 8.0;
-        format!(
-            "{} messages: {} of the longest, {} a key",
-            count(messages),
-            bytes(bytes_in_all),
-            bytes(bytes_in_all / 2.0)
-        )
+    let fitting = |messages: u128, condition: &str| {
+        let longest = p.data_bits(messages) as f64 / 8.0;
+        let (all, each) = (bytes(longest), bytes(longest / 2.0));
+        let messages = count(messages);
+        format!("{messages} messages{condition}: {all} of the longest, {each} for each of two keys")
     };
-    line("  by Theorem 1", messages(p.most_messages(margin)));
-    line("  by q²/2ⁿ alone", messages(p.most_messages_roughly(margin)));
-    let most_as_mac = p.most_messages_as_mac(margin, verifications as f64);
-    let tried = format!("  and {} forgeries tried", count(verifications.into()));
-    line("  by Theorem 2", messages(most_as_mac) + &tried);
+    let tried = match verifications {
+        0 => String::new(),
+        _ => format!(" and {} attempts to forge", count(verifications.into())),
+    };
+    let as_mac = p.most_messages_as_mac(margin, verifications as f64);
+    line("  by Theorem 1", fitting(p.most_messages(margin), ""));
+    line("  by q²/2ⁿ alone", fitting(p.most_messages_roughly(margin), ""));
+    line("  by Theorem 2", fitting(as_mac, &tried));
     if let Some(q) = question.messages {
+        let messages = format!("an attack on {} messages", count(q.into()));
         let (prf, mac) = (p.prf(q as f64), p.mac(q as f64, verifications as f64));
-        line(&format!("Attack on {} messages", count(q.into())), String::new());
-        line("  by Theorem 1", probability(prf));
-        line("  by Theorem 2", probability(mac) + &tried);
+        line("  Theorem 1", format!("{messages}: {}", probability(prf)));
+        line("  Theorem 2", format!("{messages}{tried}: {}", probability(mac)));
         let calls = p.cipher_queries(q.into(), verifications.into());
         let (hash, verification) = (count(calls.hash), count(calls.verification));
-        line("  plus the cipher's", format!("PRP({hash}) + PRP({q}) + PRP({verification})"));
+        line(
+            "  to which comes",
+            format!("the cipher's own: PRP({hash}) + PRP({q}) + PRP({verification})"),
+        );
     }
     out
 }
@@ -268,7 +271,8 @@ fn probability(value: f64) -> String {
 fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 9] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
     let (mut value, mut unit) = (bytes, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
+    // From where it would be rounded to 1024.
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
@@ -389,9 +393,12 @@ mod tests {
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).expect(start);
         assert!(
             line("  by Theorem 1")
-                .ends_with("63 messages: 7.88 MiB of the longest, 3.94 MiB a key")
+                .ends_with("63 messages: 7.88 MiB of the longest, 3.94 MiB for each of two keys")
         );
-        assert!(line("  by q²/2ⁿ").ends_with("64 messages: 8 MiB of the longest, 4 MiB a key"));
+        assert!(
+            line("  by q²/2ⁿ")
+                .ends_with("64 messages: 8 MiB of the longest, 4 MiB for each of two keys")
+        );
         let typical: Vec<_> = line("many modes").split_whitespace().collect();
         assert_eq!(typical[3..7], ["1", "64", "32", "16"]);
         let data = text.split("Data a key").nth(1).expect("a second table");
@@ -443,6 +450,7 @@ mod tests {
         assert_eq!(bytes(1536.0), "1.5 KiB");
         assert_eq!(bytes(2.0f64.powi(100)), "2^20 YiB");
         assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(bytes(1024.0 * 1024.0 - 1.0), "1 MiB");
         assert_eq!(probability(power_of_two(-20)), "2^-20");
         assert_eq!(probability(3.0), "1");
     }
