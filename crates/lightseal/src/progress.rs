@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Redraws a second.
 const REDRAWS: u8 = 5;
 
-/// The bytes of a message that is read.
+/// How much of a message is read, or how many steps are done.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
@@ -17,17 +17,26 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// At 0 of `bytes`, if that is known. Never shown when `quiet`.
-    pub(crate) fn new(bytes: Option<u64>, quiet: bool) -> Self {
+    pub(crate) fn bytes(bytes: Option<u64>, quiet: bool) -> Self {
+        let template = match bytes {
+            Some(_) => "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            None => "{bytes}, {bytes_per_sec}",
+        };
+        Self::new(bytes, template, quiet)
+    }
+
+    /// At 0 of `count` steps. Never shown when `quiet`.
+    pub(crate) fn steps(count: usize, quiet: bool) -> Self {
+        Self::new(Some(count as u64), "{bar:30} {msg}, {eta} left", quiet)
+    }
+
+    fn new(length: Option<u64>, template: &str, quiet: bool) -> Self {
         let target = if quiet {
             ProgressDrawTarget::hidden()
         } else {
             ProgressDrawTarget::stderr_with_hz(REDRAWS)
         };
-        let bar = ProgressBar::with_draw_target(bytes, target);
-        let template = match bytes {
-            Some(_) => "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-            None => "{bytes}, {bytes_per_sec}",
-        };
+        let bar = ProgressBar::with_draw_target(length, target);
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -39,6 +48,16 @@ impl Progress {
         if self.started.elapsed() >= PATIENCE {
             self.bar.set_position(bytes);
         }
+    }
+
+    /// What is being done now.
+    pub(crate) fn name(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    /// One step more is done.
+    pub(crate) fn step(&self) {
+        self.bar.inc(1);
     }
 }
 

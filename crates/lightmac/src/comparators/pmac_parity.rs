@@ -7,7 +7,7 @@
 //! here is a tag of PMAC with Parity. The work is the same.
 
 use crate::pipeline::xor;
-use cipher::array::Array;
+use cipher::array::{Array, ArraySize};
 use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncrypt, Key, KeyInit};
 use core::fmt;
@@ -15,7 +15,11 @@ use zeroize::Zeroize;
 
 /// Pairs of blocks in flight: fills the widest kernels.
 const WIDTH: usize = 64;
-/// Its logarithm.
+/// Pairs in flight within a short message.
+const SHORT: usize = 8;
+/// Bytes of the largest block.
+const MAX_BLOCK: usize = 16;
+/// The logarithm of the width.
 const WIDTH_BITS: usize = WIDTH.trailing_zeros() as usize;
 /// Multiples of the mask's unit that are kept: enough for 2^63 pairs.
 const DOUBLINGS: usize = 64;
@@ -64,57 +68,93 @@ impl<C: BlockCipherEncrypt> PmacParity<C> {
 
     /// The tag of `message`.
     pub fn tag(&self, message: &[u8]) -> Block<C> {
-        let bytes = C::BlockSize::USIZE;
-        let mut sum = Block::<C>::default();
-        let mut base = self.masks.first.clone();
-        let [mut firsts, mut seconds, mut parities] =
-            [(); 3].map(|()| [(); WIDTH].map(|()| Block::<C>::default()));
-        let mut groups = (1usize..).zip(message.chunks(2 * WIDTH * bytes));
-        // At least once, for the padding of an empty message.
-        let (mut number, mut group) = groups.next().unwrap_or((1, &[]));
-        loop {
-            let (pairs, rest) = group.split_at(group.len() / (2 * bytes) * 2 * bytes);
-            let count = pairs.len() / (2 * bytes);
-            let staged = firsts.iter_mut().zip(&mut seconds).zip(&mut parities);
-            let lanes = staged.zip(&self.masks.within).zip(pairs.chunks_exact(2 * bytes));
-            for ((((first, second), parity), mask), pair) in lanes {
-                let (one, two) = pair.split_at(bytes);
-                for at in 0..bytes {
-                    let mask = base[at] ^ mask[at];
-                    first[at] = one[at] ^ mask;
-                    second[at] = two[at] ^ mask;
-                    parity[at] = one[at] ^ two[at] ^ mask;
-                }
-            }
-            // A whole block without a partner goes with the first ones.
-            let (single, rest) = rest.split_at(rest.len() / bytes * bytes);
-            let singles = single.len() / bytes;
-            if singles > 0 {
-                let lane = &mut firsts[count];
-                lane.copy_from_slice(single);
-                xor(lane, &base);
-                xor(lane, &self.masks.within[count]);
-            }
-            for (cipher, blocks) in self.ciphers.iter().zip([
-                &mut firsts[..count + singles],
-                &mut seconds[..count],
-                &mut parities[..count],
-            ]) {
-                cipher.encrypt_blocks(blocks);
-                for block in blocks {
-                    xor(&mut sum, block);
-                }
-            }
-            let Some(next) = groups.next() else {
-                xor(&mut sum, rest);
-                sum[rest.len()] ^= 0x80;
-                self.last.encrypt_block(&mut sum);
-                return sum;
-            };
-            self.masks.advance(&mut base, number);
-            (number, group) = next;
+        // Room for few pairs is cleared sooner.
+        if message.len() < 2 * SHORT * C::BlockSize::USIZE {
+            self.tag_staged::<SHORT>(message)
+        } else {
+            self.tag_staged::<WIDTH>(message)
         }
     }
+
+    /// The tag, with `L` pairs at a time: all of them, or [`WIDTH`].
+    #[inline(always)]
+    fn tag_staged<const L: usize>(&self, message: &[u8]) -> Block<C> {
+        let (blocks, rest) = Block::<C>::slice_as_chunks(message);
+        let (pairs, single) = blocks.as_chunks::<2>();
+        let mut sum = Block::<C>::default();
+        let mut base = self.masks.first.clone();
+        let mut room = [[[0; MAX_BLOCK]; L]; 3];
+        let [firsts, seconds, parities] = room
+            .each_mut()
+            .map(|room| &mut Block::<C>::slice_as_chunks_mut(room.as_flattened_mut()).0[..L]);
+        let mut groups = pairs.chunks_exact(L);
+        for (number, group) in (1..).zip(&mut groups) {
+            self.stage(group, &base, firsts, seconds, parities);
+            for (cipher, blocks) in
+                self.ciphers.iter().zip([&mut *firsts, &mut *seconds, &mut *parities])
+            {
+                cipher.encrypt_blocks(blocks);
+                add_all(&mut sum, blocks);
+            }
+            self.masks.advance(&mut base, number);
+        }
+        let group = groups.remainder();
+        let count = group.len();
+        self.stage(group, &base, firsts, seconds, parities);
+        // A whole block without a partner goes with the first ones.
+        for (lane, block) in firsts[count..].iter_mut().zip(single) {
+            *lane = add(block, &add(&base, &self.masks.within[count]));
+        }
+        for (cipher, blocks) in self.ciphers.iter().zip([
+            &mut firsts[..count + single.len()],
+            &mut seconds[..count],
+            &mut parities[..count],
+        ]) {
+            cipher.encrypt_blocks(blocks);
+            add_all(&mut sum, blocks);
+        }
+        xor(&mut sum, rest);
+        sum[rest.len()] ^= 0x80;
+        self.last.encrypt_block(&mut sum);
+        sum
+    }
+
+    /// Writes the inputs of the three ciphers for at most [`WIDTH`] pairs.
+    #[inline(always)]
+    fn stage(
+        &self,
+        pairs: &[[Block<C>; 2]],
+        base: &Block<C>,
+        firsts: &mut [Block<C>],
+        seconds: &mut [Block<C>],
+        parities: &mut [Block<C>],
+    ) {
+        let lanes = firsts.iter_mut().zip(seconds).zip(parities);
+        for ((((first, second), parity), mask), [one, two]) in
+            lanes.zip(&self.masks.within).zip(pairs)
+        {
+            let mask = add(base, mask);
+            *first = add(one, &mask);
+            *second = add(two, &mask);
+            *parity = add(one, second);
+        }
+    }
+}
+
+/// The sum of two blocks, in words: of fixed size, so that they stay in registers.
+#[inline(always)]
+fn add<N: ArraySize>(a: &Array<u8, N>, b: &Array<u8, N>) -> Array<u8, N> {
+    let mut sum = Array::<u8, N>::default();
+    let (words, a, b) = (sum.as_chunks_mut::<8>().0, a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    for ((word, a), b) in words.iter_mut().zip(a).zip(b) {
+        *word = (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b)).to_ne_bytes();
+    }
+    sum
+}
+
+#[inline(always)]
+fn add_all<N: ArraySize>(sum: &mut Array<u8, N>, blocks: &[Array<u8, N>]) {
+    *sum = blocks.iter().fold(sum.clone(), |sum, block| add(&sum, block));
 }
 
 impl<C: BlockCipherEncrypt> fmt::Debug for PmacParity<C> {

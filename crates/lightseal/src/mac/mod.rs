@@ -4,8 +4,10 @@
 //! - [`cipher`]: the ciphers it is offered with;
 //! - [`key_file`]: the two keys;
 //! - [`bounds`]: how much one key may process;
-//! - [`ciphers`]: lightweight ciphers, and which of them are taken.
+//! - [`ciphers`]: lightweight ciphers, and which of them are taken;
+//! - [`bench`]: what LightMAC and its rivals cost on this machine.
 
+mod bench;
 mod bounds;
 pub(crate) mod cipher;
 mod ciphers;
@@ -27,6 +29,8 @@ pub(crate) enum MacCommand {
     Bounds(bounds::BoundsArgs),
     /// Print lightweight block ciphers with their sizes, and which are taken here.
     Ciphers(ciphers::CiphersArgs),
+    /// Measure LightMAC and its rivals: core cycles a byte and time a message.
+    Bench(bench::BenchArgs),
 }
 
 /// Runs the subcommand. `quiet`: say only what is wrong.
@@ -34,6 +38,7 @@ pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure
     match command {
         MacCommand::Tag(args) => tag::tag(args, quiet),
         MacCommand::Verify(args) => tag::verify(args, quiet),
+        MacCommand::Bench(args) => bench::run(args, quiet).map(|()| ExitCode::SUCCESS),
         MacCommand::Bounds(args) => bounds::run(args).map(|()| ExitCode::SUCCESS),
         MacCommand::Ciphers(args) => ciphers::run(args).map(|()| ExitCode::SUCCESS),
     }

@@ -200,7 +200,7 @@ impl MacArgs {
         if let Some(size) = size {
             self.check_length(size).context(&name)?;
         }
-        let progress = Progress::new(size, quiet);
+        let progress = Progress::bytes(size, quiet);
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut taken = 0;
         loop {
