@@ -59,6 +59,13 @@
 //! Because it is a pseudorandom function, tags of *distinct* messages may be
 //! aggregated by XOR.
 //!
+//! # Vectors
+//!
+//! `vectors/lightmac_aes.json` and `vectors/lightmac_speck.json` of this crate's source, in
+//! the shape of Project Wycheproof's files: AES-128, -192 and -256, and Speck32/64 for a
+//! block of 32 bits; tags that are right, and tags that must be refused, each with the
+//! reason. `vectors/lightmac.py`, which shares nothing with this crate, makes them.
+//!
 //! # Example
 //!
 //! ```

@@ -9,7 +9,9 @@ mod tracer;
 
 use cipher::{Block, BlockCipherEncrypt, KeyInit, KeySizeUser};
 use digest::Mac;
-use lightmac::{Hasher, LightMac, LightMacStream, Present80, Present128, Stream, Tag};
+use lightmac::{
+    Aes128, Aes256, Hasher, LightMac, LightMacStream, Present80, Present128, Stream, Tag,
+};
 use std::hint::black_box;
 use tracer::{What, compare};
 
@@ -42,9 +44,8 @@ fn alike<T, R>(
 }
 
 /// A cipher as a test names and makes it.
-#[derive(Clone, Copy)]
 struct Maker<F> {
-    name: &'static str,
+    name: String,
     key_bytes: usize,
     new: F,
 }
@@ -55,14 +56,14 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
         secrets(2 * self.key_bytes + bytes)
     }
 
-    fn parts<'a>(&self, secret: &'a [u8], counter_bits: u32) -> (Hasher<C>, C, &'a [u8]) {
+    fn parts<'s>(&self, secret: &'s [u8], counter_bits: u32) -> (Hasher<C>, C, &'s [u8]) {
         let (k1, rest) = secret.split_at(self.key_bytes);
         let (k2, rest) = rest.split_at(self.key_bytes);
         let hasher = Hasher::from_cipher((self.new)(k1), counter_bits).expect("valid counter");
         (hasher, (self.new)(k2), rest)
     }
 
-    fn mac<'a>(&self, secret: &'a [u8], counter_bits: u32) -> (LightMac<C>, &'a [u8]) {
+    fn mac<'s>(&self, secret: &'s [u8], counter_bits: u32) -> (LightMac<C>, &'s [u8]) {
         let (hasher, last, rest) = self.parts(secret, counter_bits);
         let bits = C::block_size() as u32 * 8;
         (LightMac::from_parts(hasher, last, bits).expect("valid tag length"), rest)
@@ -161,40 +162,59 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
     }
 }
 
+/// Our own cipher on one of its kernels.
 macro_rules! maker {
-    ($name:literal, $cipher:ty) => {
+    ($cipher:ident, $kernel:expr) => {{
+        let kernel = $kernel;
         Maker {
-            name: $name,
+            name: format!("{} {kernel}", stringify!($cipher)),
             key_bytes: <$cipher>::key_size(),
-            new: |key: &[u8]| <$cipher>::new_from_slice(key).expect("the cipher's key size"),
+            new: move |key: &[u8]| {
+                let key = key.try_into().expect("the cipher's key size");
+                <$cipher>::with_kernel(key, kernel).expect("it is available")
+            },
         }
-    };
+    }};
 }
 
 #[test]
-fn aes() {
-    let small = maker!("AES-128", aes::Aes128);
-    small.all();
-    for (counter_bits, bytes) in [(16, 255), (16, 2100), (8, 1000), (40, 300), (13, 150)] {
-        small.tag(counter_bits, bytes);
+fn aes_on_every_kernel() {
+    for kernel in lightmac::aes::Kernel::available() {
+        let small = maker!(Aes128, kernel);
+        small.all();
+        for (counter_bits, bytes) in [(16, 255), (16, 2100), (8, 1000), (40, 300), (13, 40)] {
+            small.tag(counter_bits, bytes);
+        }
+        small.tag_many(16, &[60; 9]);
+        small.stream(24, 100);
+        maker!(Aes256, kernel).keyed();
     }
-    small.tag_many(16, &[60; 9]);
-    maker!("AES-256", aes::Aes256).keyed();
 }
 
 #[test]
-fn present() {
-    maker!("PRESENT-80", Present80).keyed();
-    let large = maker!("PRESENT-128", Present128);
-    large.all();
-    large.tag(8, 70);
-    large.tag_many(16, &[7; 9]);
+fn present_on_every_kernel() {
+    for kernel in lightmac::present::Kernel::available() {
+        maker!(Present80, kernel).keyed();
+        let large = maker!(Present128, kernel);
+        large.all();
+        large.tag(8, 70);
+        large.tag_many(16, &[7; 9]);
+    }
+}
+
+/// Any other cipher has no kernel.
+#[test]
+fn aes_of_another_crate() {
+    let new = |key: &[u8]| aes::Aes128::new_from_slice(key).expect("16 bytes");
+    let maker = Maker { name: "the crate aes".into(), key_bytes: 16, new };
+    maker.all();
+    maker.tag(13, 40);
 }
 
 /// Behind RustCrypto's traits, which check a truncated tag as well.
 #[test]
 fn mac_traits() {
-    type Light = LightMacStream<aes::Aes128, 16>;
+    type Light = LightMacStream<Aes128, 16>;
     let prepare = |secret: &[u8]| {
         let (key, rest) = secret.split_at(32);
         Some((Light::new_from_slice(key).expect("32 bytes"), rest.to_vec()))

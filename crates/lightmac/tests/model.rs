@@ -1,5 +1,7 @@
 //! Every path against a slow model that works on bit strings, as the paper writes it.
 
+mod reference;
+
 use aes::Aes128;
 use cipher::array::ArraySize;
 use cipher::consts::{U4, U7};
@@ -14,6 +16,7 @@ use lightmac::{
     Present80, Present128, Tag,
 };
 use proptest::prelude::*;
+use reference::{bits_of, bytes_of, model};
 
 /// No cipher: a fixed stir of any block size, to reach sizes no crate offers.
 #[derive(Clone)]
@@ -45,36 +48,6 @@ impl<N: ArraySize> BlockCipherEncrypt for Stir<N> {
     fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = N>) {
         f.call(self);
     }
-}
-
-fn bits_of(bytes: &[u8]) -> Vec<bool> {
-    bytes.iter().flat_map(|b| (0..8).map(move |i| b << i & 0x80 != 0)).collect()
-}
-
-fn bytes_of(bits: &[bool]) -> Vec<u8> {
-    bits.chunks(8)
-        .map(|c| c.iter().enumerate().fold(0, |byte, (i, &bit)| byte | u8::from(bit) << (7 - i)))
-        .collect()
-}
-
-/// V as the paper defines it, one bit at a time.
-fn model<C: BlockCipherEncrypt>(cipher: &C, s: usize, message: &[bool]) -> Vec<u8> {
-    let n = C::block_size() * 8;
-    let mut v = vec![0; n / 8];
-    let mut add = |bytes: &[u8]| v.iter_mut().zip(bytes).for_each(|(v, b)| *v ^= b);
-    let (mut rest, mut counter) = (message, 1u128);
-    while rest.len() >= n - s {
-        let lead = (0..s).rev().map(|bit| counter >> bit & 1 == 1);
-        let block: Vec<bool> = lead.chain(rest[..n - s].iter().copied()).collect();
-        let mut block = Block::<C>::try_from(bytes_of(&block).as_slice()).expect("n bits");
-        cipher.encrypt_block(&mut block);
-        add(&block);
-        (rest, counter) = (&rest[n - s..], counter + 1);
-    }
-    let mut last = [rest, &[true]].concat();
-    last.resize(n, false);
-    add(&bytes_of(&last));
-    v
 }
 
 /// One message, in parts, in a batch, agrees with the model for every counter length.

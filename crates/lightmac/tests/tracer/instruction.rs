@@ -21,6 +21,8 @@ pub(super) struct Place {
     pub(super) divides: bool,
     /// Whether it uses as many addresses as a vector has lanes.
     pub(super) gathers: bool,
+    /// Whether it copies or fills, as often as RCX says.
+    pub(super) repeats: bool,
 }
 
 impl Place {
@@ -42,7 +44,18 @@ impl Place {
                 .extend_from_slice(InstructionInfoFactory::new().info(&instruction).used_memory());
         }
         let divides = matches!(mnemonic, Mnemonic::Div | Mnemonic::Idiv);
-        Self { instruction, memory, divides, gathers: instruction.is_vsib() }
+        // Those that compare strings end early and are stepped through.
+        let repeats = instruction.has_rep_prefix()
+            && matches!(
+                mnemonic,
+                Mnemonic::Movsb | Mnemonic::Movsq | Mnemonic::Stosb | Mnemonic::Stosq
+            );
+        Self { instruction, memory, divides, gathers: instruction.is_vsib(), repeats }
+    }
+
+    /// The address of the instruction behind it.
+    pub(super) fn next(&self) -> u64 {
+        self.instruction.next_ip()
     }
 
     /// The addresses it is about to use; `None` for one that cannot be told.
@@ -120,6 +133,8 @@ fn memory_that_is_not_named_and_gathers_are_seen() {
     assert_eq!(decode(&[0x48, 0x8d, 0x03]).memory.len(), 0);
     assert_eq!(decode(&[0xa4]).memory.len(), 2);
     assert!(decode(&[0xc4, 0xe2, 0x6d, 0x90, 0x04, 0x88]).gathers);
-    // div qword ptr [rax]
+    // div qword ptr [rax]; rep movsb; repe cmpsb
     assert!(decode(&[0x48, 0xf7, 0x30]).divides);
+    assert!(decode(&[0xf3, 0xa4]).repeats);
+    assert!(!decode(&[0xf3, 0xa6]).repeats);
 }

@@ -18,10 +18,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation that has not ended by then never will.
 const MOST_INSTRUCTIONS: u64 = 5_000_000;
+/// `int3`.
+const BREAKPOINT: u8 = 0xcc;
 /// Ends a process that may not be traced.
 const REFUSED: Signal = Signal::SIGUSR1;
 
@@ -161,7 +164,7 @@ impl Child {
             ),
             other => panic!("the traced process did not begin: {other:?}"),
         }
-        let memory = File::open(format!("/proc/{pid}/mem"));
+        let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
         Self {
             pid,
             memory: memory.expect("a traced process can be read"),
@@ -179,6 +182,20 @@ impl Child {
             other => panic!("the traced operation ended early: {other:?}"),
         }
         self.registers = ptrace::getregs(self.pid).expect("it is stopped");
+    }
+
+    /// Runs to the instruction at `place`, which it must reach.
+    fn run_to(&mut self, place: u64) {
+        let mut code = [0];
+        let held = "code can be read and written";
+        self.memory.read_exact_at(&mut code, place).expect(held);
+        self.memory.write_all_at(&[BREAKPOINT], place).expect(held);
+        ptrace::cont(self.pid, None).expect("it is stopped");
+        self.wait();
+        assert_eq!(self.registers.rip, place + 1, "stopped by the breakpoint");
+        self.memory.write_all_at(&code, place).expect(held);
+        self.registers.rip = place;
+        ptrace::setregs(self.pid, self.registers).expect("it is stopped");
     }
 }
 
@@ -199,8 +216,11 @@ impl Comparison {
             self.step();
         }
         while self.children[0].registers.rip != last {
-            self.look()?;
-            self.step();
+            match self.look()? {
+                // A step would be one byte of a copy.
+                Some(next) => self.children.iter_mut().for_each(|child| child.run_to(next)),
+                None => self.step(),
+            }
             assert!(self.so_far.instructions < MOST_INSTRUCTIONS, "the operation does not end");
         }
         Ok(self.so_far)
@@ -211,9 +231,10 @@ impl Comparison {
         self.children.iter_mut().for_each(Child::wait);
     }
 
-    /// Compares the processes before their next instruction.
-    fn look(&mut self) -> Result<(), Leak> {
-        let Some((model, others)) = self.children.split_first() else { return Ok(()) };
+    /// Compares the processes before their next instruction; where it is one that
+    /// repeats itself, returns the place of the one after it.
+    fn look(&mut self) -> Result<Option<u64>, Leak> {
+        let Some((model, others)) = self.children.split_first() else { return Ok(None) };
         let at = model.registers.rip;
         let place = self.places.entry(at).or_insert_with(|| Place::read(at, &model.memory));
         let leak = |what| Leak { after: self.so_far.instructions, what, at: place.to_string() };
@@ -229,6 +250,10 @@ impl Comparison {
             if !used.all(|(ours, theirs)| same(ours, theirs)) {
                 return Err(leak(What::Address));
             }
+            // How often it repeats itself decides which addresses follow.
+            if place.repeats && model.registers.rcx != other.registers.rcx {
+                return Err(leak(What::Address));
+            }
             if place.divides
                 && place.operands(&model.registers, &model.memory)
                     != place.operands(&other.registers, &other.memory)
@@ -238,6 +263,6 @@ impl Comparison {
         }
         self.so_far.instructions += 1;
         self.so_far.addresses += place.memory.len() as u64;
-        Ok(())
+        Ok(place.repeats.then(|| place.next()))
     }
 }
