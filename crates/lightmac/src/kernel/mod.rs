@@ -34,6 +34,38 @@ pub(crate) trait Native {
     /// Adds the encryptions of `shares`, whole blocks' message bytes without their
     /// counters, to `state`; the first one's counter is `counter`.
     fn add(&self, counter_bytes: usize, counter: u64, shares: &[u8], state: &mut [u8]);
+
+    /// Adds the encryptions of one block a pair, with its mask, to `state`: for PMAC/P.
+    ///
+    /// The mask of pair i is `base` and block i of `masks`, which has as many as there are
+    /// whole pairs of blocks in `pairs`, at least. `false` without a kernel for this.
+    fn add_halves(
+        &self,
+        half: Half,
+        base: &[u8],
+        masks: &[u8],
+        pairs: &[u8],
+        state: &mut [u8],
+    ) -> bool {
+        let _ = (half, base, masks, pairs, state);
+        false
+    }
+
+    /// Chains whole blocks into `state`, state ← E(state ⊕ block): for EMAC. `false` without
+    /// a kernel for this.
+    fn chain(&self, blocks: &[u8], state: &mut [u8]) -> bool {
+        let _ = (blocks, state);
+        false
+    }
+}
+
+/// Which block of a pair is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    First,
+    Second,
+    /// The sum of both.
+    Sum,
 }
 
 /// The kernel of `cipher`, where it has one. Decided when the code is compiled, but

@@ -1,7 +1,10 @@
 //! AES-NI: a block a register.
 
-use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, number, padded};
-use crate::kernel::Native;
+use super::{
+    BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SHARE_PLACES, SUM, WIDTH, kernel, number,
+    padded,
+};
+use crate::kernel::{Half, Native};
 use cipher::consts::{U8, U16};
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
@@ -167,4 +170,20 @@ unsafe fn load(from: *const u8) -> Register {
 unsafe fn store(blocks: Register, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { _mm_storeu_si128(to.cast(), blocks) }
+}
+
+/// One block of each of [`BLOCKS`] pairs, or their sum.
+///
+/// # Safety
+/// `from` is readable for as many pairs.
+#[target_feature(enable = "aes,sse4.1")]
+#[inline]
+unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
+    // SAFETY: the caller's promise.
+    let [first, second] = unsafe { [load(from), load(from.add(BLOCK))] };
+    match HALF {
+        FIRST => first,
+        SECOND => second,
+        _ => xor(first, second),
+    }
 }

@@ -1,8 +1,10 @@
 //! VAES on 256-bit registers: two blocks each. Needs no AVX-512.
 
 use super::ni::{last_share, word};
-use super::{BLOCK, COUNTER_PLACES, RoundKeys, SHARE_PLACES, WIDTH, kernel, padded};
-use crate::kernel::Native;
+use super::{
+    BLOCK, COUNTER_PLACES, FIRST, RoundKeys, SECOND, SHARE_PLACES, SUM, WIDTH, kernel, padded,
+};
+use crate::kernel::{Half, Native};
 use cipher::consts::U16;
 use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
@@ -151,4 +153,20 @@ unsafe fn load(from: *const u8) -> Register {
 unsafe fn store(blocks: Register, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { _mm256_storeu_si256(to.cast(), blocks) }
+}
+
+/// # Safety
+/// `from` is readable for [`BLOCKS`] pairs.
+#[target_feature(enable = "aes,avx2,vaes")]
+#[inline]
+unsafe fn load_halves<const HALF: usize>(from: *const u8) -> Register {
+    // SAFETY: the caller's promise.
+    let [low, high] = unsafe { [load(from), load(from.add(2 * BLOCK))] };
+    let first = _mm256_permute2x128_si256::<0x20>(low, high);
+    let second = _mm256_permute2x128_si256::<0x31>(low, high);
+    match HALF {
+        FIRST => first,
+        SECOND => second,
+        _ => xor(first, second),
+    }
 }
