@@ -88,7 +88,7 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("mac bounds --block-bits 33", "block of 33 bits"),
         ("mac bounds --counter-bits 33", "half a block's bits"),
         ("mac bounds --probability 2", "expected a probability such as 2^-20"),
-        ("mac bounds --length 0", "0 is not in 1.."),
+        ("mac bounds --length 0", "expected blocks as 16"),
         ("lab", "no command given"),
         ("lab figure nosuch", "no figure nosuch"),
         ("lab figure all --format png", "possible values: csv, json, svg"),

@@ -189,6 +189,23 @@ mod tests {
         }
     }
 
+    /// Section 1.1: the figure shows LightMAC to start with a factor of 2^4 over many of
+    /// the modes, which grows to roughly 2^10 with the number of queries.
+    #[test]
+    fn the_papers_own_reading_of_the_figure_holds() {
+        let parameters = Parameters::new(BLOCK_BITS, COUNTER_BITS, BLOCK_BITS).unwrap();
+        let longest = |name: &str, messages| {
+            let mode = Mode::by_name(name).unwrap();
+            mode.longest_message(parameters, PROBABILITY, messages) as f64
+        };
+        let lead =
+            |name, messages| (longest("lightmac", messages) / longest(name, messages)).log2();
+        for many in ["emac", "omac", "xcbc", "tmac", "pmac"] {
+            assert!((4.0..6.0).contains(&lead(many, 1)), "{many}: 2^{}", lead(many, 1));
+            assert!((9.0..=12.0).contains(&lead(many, 10)), "{many}: 2^{}", lead(many, 10));
+        }
+    }
+
     #[test]
     fn equal_bounds_share_a_curve() {
         assert_eq!(curve(Mode::by_name("xcbc").unwrap()), "XCBC, TMAC *");

@@ -52,7 +52,26 @@ pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
         .with_width(960.0)
         .with_height(600.0);
     let layout = horizontal(vertical(layout, &plot.y), &plot.x);
-    Ok(kuva::render_to_svg(drawn, layout))
+    Ok(renumbered(&kuva::render_to_svg(drawn, layout)))
+}
+
+/// The picture with the identifiers of its clipping paths counted from 0: kuva counts
+/// through a whole process, and a figure must not depend on those made before it.
+fn renumbered(svg: &str) -> String {
+    const PREFIX: &str = "kuva-clip-";
+    let mut parts = svg.split(PREFIX);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    let mut seen = Vec::new();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(digits);
+        let index = seen.iter().position(|known| *known == number).unwrap_or_else(|| {
+            seen.push(number);
+            seen.len() - 1
+        });
+        out += &format!("clip-{index}{rest}");
+    }
+    out
 }
 
 /// A name and its points, in the order of the table.
@@ -174,6 +193,15 @@ mod tests {
         for text in [figure.title, plot.x.label, plot.y.label, "2¹³", "2²⁰"] {
             assert!(svg.contains(&format!(">{text}<")), "{text}");
         }
+    }
+
+    #[test]
+    fn a_figure_is_the_same_every_time() {
+        let figure = figures::by_name("lightmac-figure-1").unwrap();
+        let make = || render(figure, &(figure.make)(&Options::default()).unwrap()).unwrap();
+        assert!(make() == make(), "two runs differ");
+        let twice = r##"id="kuva-clip-7" url(#kuva-clip-7) id="kuva-clip-12""##;
+        assert_eq!(renumbered(twice), r##"id="clip-0" url(#clip-0) id="clip-1""##);
     }
 
     #[test]

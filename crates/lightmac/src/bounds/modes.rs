@@ -153,7 +153,7 @@ pub const MODES: &[Mode] = &[
         keys: 1,
         formula: Formula::Sum(&[term(4.0, 2, 1, 1)]),
         certainty: Certainty::LeadingTerm,
-        source: "Nandi: Improved Security Analysis for OMAC as a Pseudorandom Function, J. Math. Cryptology 2009",
+        source: "Nandi: Improved Security Analysis for OMAC as a Pseudorandom Function, J. Math. Cryptology 2009 (ePrint 2007/292: roughly 4·q·σ/2^n)",
         remark: "Chattopadhyay, Jha and Nandi (ASIACRYPT 2022) later proved O(q²/2^n + q·l²/2^n)",
         range: Range::Everywhere,
     },

@@ -141,6 +141,11 @@ impl Parameters {
         largest(self.distinct(), |q| self.mac(q as f64, verifications) <= probability)
     }
 
+    /// Against how many messages [`Self::long_output`] keeps to `probability`.
+    pub fn most_messages_of_long_output(self, probability: f64, outputs: u32) -> u128 {
+        largest(self.distinct(), |q| self.long_output(q as f64, outputs) <= probability)
+    }
+
     /// Bits in `messages` messages of the greatest length, or `u128::MAX` where that
     /// is less.
     pub fn data_bits(self, messages: u128) -> u128 {
@@ -216,6 +221,10 @@ mod tests {
         let q = power_of_two(40);
         assert_eq!(parameters.long_output(q, 1), parameters.prf(q));
         assert_eq!(parameters.long_output(q, 3), 2.0 * parameters.prf(q));
+        // Twice the advantage for a message: half the messages for a margin of q².
+        let most = |outputs| parameters.most_messages_of_long_output(power_of_two(-21), outputs);
+        assert_eq!(most(1), parameters.most_messages(power_of_two(-21)));
+        assert_eq!(most(7), parameters.most_messages(power_of_two(-23)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `lightseal mac bounds`: how much one key may process.
 
 use crate::failure::{Context, Failure};
+use crate::units::{Bytes, Quantity};
 use clap::Args;
 use lightmac::bounds::{Certainty, MODES, Mode, Parameters, TYPICAL, power_of_two};
 use serde_json::{Value, json};
@@ -22,16 +23,20 @@ pub(crate) struct BoundsArgs {
     /// An attack may succeed with at most this probability: 2^-20, 1e-6 or 0.01%.
     #[arg(long, value_name = "P", default_value = "2^-20")]
     probability: Margin,
-    /// Lengths of messages to compare, in blocks [default: some up to LightMAC's longest].
-    #[arg(long, value_name = "BLOCKS,..", value_delimiter = ',',
-          value_parser = clap::value_parser!(u64).range(1..))]
-    length: Vec<u64>,
+    /// Lengths of messages to compare: 16 for blocks, 1KiB or 100B for bytes [default: some
+    /// up to LightMAC's longest].
+    #[arg(long, value_name = "LENGTH,..", value_delimiter = ',')]
+    length: Vec<Length>,
     /// Print also with which probability an attack on so many messages succeeds.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
     /// Let an attack try so many forgeries (LightMAC's Theorem 2).
     #[arg(long, value_name = "V")]
     verifications: Option<u64>,
+    /// Blocks of tag that each message gets from one pass (LightMAC with long outputs).
+    #[arg(long, value_name = "R", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    outputs: u32,
     /// Print also where each bound is proved.
     #[arg(long)]
     sources: bool,
@@ -62,6 +67,39 @@ impl FromStr for Margin {
     }
 }
 
+/// How long messages are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    Blocks(u64),
+    Bytes(u64),
+}
+
+impl FromStr for Length {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let length = match text.trim().parse() {
+            Ok(blocks) => Some(Self::Blocks(blocks)),
+            // A fraction without a unit would be bytes to most, and is a mistake here.
+            Err(_) if text.ends_with(|c: char| c.is_ascii_digit()) => None,
+            Err(_) => text.parse().ok().map(|Quantity(Bytes(bytes))| Self::Bytes(bytes)),
+        };
+        length
+            .filter(|length| !matches!(length, Self::Blocks(0) | Self::Bytes(0)))
+            .ok_or("expected blocks as 16, or bytes as 100B or 1KiB, more than 0")
+    }
+}
+
+impl Length {
+    /// In blocks of `block_bits` bits, the last one perhaps not full.
+    fn blocks(self, block_bits: u32) -> u128 {
+        match self {
+            Self::Blocks(blocks) => blocks.into(),
+            Self::Bytes(bytes) => (u128::from(bytes) * 8).div_ceil(block_bits.into()),
+        }
+    }
+}
+
 /// What was asked, with defaults filled in.
 struct Question {
     parameters: Parameters,
@@ -69,6 +107,7 @@ struct Question {
     lengths: Vec<u128>,
     messages: Option<u64>,
     verifications: u64,
+    outputs: u32,
 }
 
 impl Question {
@@ -77,7 +116,7 @@ impl Question {
         let (s, t) = (args.counter_bits.unwrap_or(n / 2), args.tag_bits.unwrap_or(n));
         let parameters = Parameters::new(n, s, t)
             .context(format_args!("block of {n} bits, counter of {s}, tag of {t}"))?;
-        let mut lengths: Vec<u128> = args.length.iter().map(|blocks| (*blocks).into()).collect();
+        let mut lengths: Vec<u128> = args.length.iter().map(|length| length.blocks(n)).collect();
         if lengths.is_empty() {
             let longest = parameters.longest_message_blocks();
             lengths = [1, 4, 16, 256, 4096].into_iter().filter(|l| *l < longest).collect();
@@ -89,6 +128,7 @@ impl Question {
             lengths,
             messages: args.messages,
             verifications: args.verifications.unwrap_or(0),
+            outputs: args.outputs,
         })
     }
 
@@ -197,11 +237,19 @@ fn own_figures(question: &Question) -> String {
     line("  by Theorem 1", fitting(p.most_messages(margin), ""));
     line("  by q²/2ⁿ alone", fitting(p.most_messages_roughly(margin), ""));
     line("  by Theorem 2", fitting(as_mac, &tried));
+    if question.outputs > 1 {
+        let long = p.most_messages_of_long_output(margin, question.outputs);
+        line(&format!("  with {} outputs each", question.outputs), fitting(long, ""));
+    }
     if let Some(q) = question.messages {
         let messages = format!("an attack on {} messages", count(q.into()));
         let (prf, mac) = (p.prf(q as f64), p.mac(q as f64, verifications as f64));
         line("  Theorem 1", format!("{messages}: {}", probability(prf)));
         line("  Theorem 2", format!("{messages}{tried}: {}", probability(mac)));
+        if question.outputs > 1 {
+            let long = probability(p.long_output(q as f64, question.outputs));
+            line(&format!("  {} outputs each", question.outputs), format!("{messages}: {long}"));
+        }
         let calls = p.cipher_queries(q.into(), verifications.into());
         let (hash, verification) = (count(calls.hash), count(calls.verification));
         line(
@@ -302,17 +350,20 @@ fn as_json(question: &Question) -> Value {
         "tag_bits": p.tag_bits(),
         "probability": probability,
         "verifications": verifications,
+        "outputs": question.outputs,
         "lightmac": {
             "longest_message_bits": number(p.longest_message_bits()),
             "longest_message_blocks": number(p.longest_message_blocks()),
             "theorem_1": of(p.most_messages(probability)),
             "birthday_term": of(p.most_messages_roughly(probability)),
+            "long_output": of(p.most_messages_of_long_output(probability, question.outputs)),
             "theorem_2": of(p.most_messages_as_mac(probability, verifications as f64)),
             "attack": question.messages.map(|messages| {
                 let calls = p.cipher_queries(messages.into(), verifications.into());
                 json!({
                     "messages": messages,
                     "theorem_1": p.prf(messages as f64),
+                    "long_output": p.long_output(messages as f64, question.outputs),
                     "theorem_2": p.mac(messages as f64, verifications as f64),
                     "cipher_queries": {
                         "hash": number(calls.hash),
@@ -440,6 +491,25 @@ mod tests {
         for wrong in ["0", "-1", "2^1", "2^-2000", "nan", "inf", "2^x", "", "%"] {
             assert!(wrong.parse::<Margin>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn lengths_are_blocks_or_bytes() {
+        assert_eq!("16".parse(), Ok(Length::Blocks(16)));
+        assert_eq!("1KiB".parse(), Ok(Length::Bytes(1024)));
+        assert_eq!("17B".parse::<Length>().map(|length| length.blocks(128)), Ok(2));
+        assert_eq!("16B".parse::<Length>().map(|length| length.blocks(128)), Ok(1));
+        for wrong in ["0", "0B", "-1", "1.5", "many", ""] {
+            assert!(wrong.parse::<Length>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn long_outputs_have_lines_of_their_own() {
+        let text = |line: &str| as_text(&question(line).expect("right"), false);
+        assert!(!text("").contains("outputs each"));
+        let long = text("--outputs 3 --messages 1000");
+        assert_eq!(long.matches("3 outputs each").count(), 2, "{long}");
     }
 
     #[test]
