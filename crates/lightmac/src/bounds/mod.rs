@@ -14,9 +14,9 @@
 //!
 //! Advantages are `f64`. They span 2^-380 to 1, which integers of a fixed size do
 //! not hold; every 2^-n is exact, and the few products and sums after it are off by
-//! less than 2^-48 of their value. The largest number of messages comes from a
+//! less than 2^-46 of their value. The largest number of messages comes from a
 //! search over integers, so it is exact wherever two neighbouring numbers differ by
-//! more than that, below 2^47 messages. There is no logarithm and no power function,
+//! more than that, below 2^45 messages. There is no logarithm and no power function,
 //! so nothing beyond `core` is needed.
 //!
 //! # Example
