@@ -9,7 +9,7 @@ use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
-use planes::{Keys, Register, Set};
+use planes::{Keys, Register, Set, Wide};
 
 /// Blocks in one call for a batch.
 type Batch = U128;
@@ -19,6 +19,8 @@ const GROUP: usize = 8;
 const GROUPS: usize = 4;
 /// Sets in flight.
 const SETS: usize = 4;
+/// Up to so many groups, fewer sets are faster than wide ones.
+const MOST_NARROW: usize = 3 * GROUPS;
 
 cpufeatures::new!(avx512, "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi", "gfni");
 
@@ -103,19 +105,52 @@ fn hash(keys: &Keys, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
 fn add(keys: &Keys, counter_bytes: usize, first: u64, shares: &[u8], state: &mut [u8]) {
     let layout = Layout::new(counter_bytes);
     let mut groups = Groups::new(shares, &layout, first);
-    let mut total = Total::new();
-    loop {
+    let sum = sum_wide(keys, &layout, &mut groups, MOST_NARROW + 1);
+    let mut last = [Group::EMPTY; GROUPS * SETS];
+    let count = groups.fill(&mut last);
+    let sum = sum
+        ^ match count.div_ceil(GROUPS) {
+            0 => 0,
+            1 => sum_narrow(encrypt_groups::<1>(keys, &layout, &last)),
+            2 => sum_narrow(encrypt_groups::<2>(keys, &layout, &last)),
+            _ => sum_narrow(encrypt_groups::<3>(keys, &layout, &last)),
+        };
+    add_to(state, sum);
+}
+
+/// The sum of the blocks of `groups`, of which fewer than `least` are left.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn sum_wide(keys: &Keys, layout: &Layout, groups: &mut Groups<'_>, least: usize) -> u64 {
+    if groups.left() < least as u64 {
+        return 0;
+    }
+    let mut total = [[_mm512_setzero_si512(); 4]; 4];
+    while groups.left() >= least as u64 {
+        if let Some((from, counter)) = groups.next_whole() {
+            // SAFETY: the groups are whole.
+            let sets = unsafe { load_whole(layout, from, counter) };
+            planes::add_four(&mut total, planes::encrypt_four(keys, &sets), _mm512_set1_epi8(-1));
+            continue;
+        }
         let mut some = [Group::EMPTY; GROUPS * SETS];
-        let count = groups.fill(&mut some);
-        match count.div_ceil(GROUPS) {
-            0 => break,
-            1 => total.add(encrypt_groups::<1>(keys, &layout, &some)),
-            2 => total.add(encrypt_groups::<2>(keys, &layout, &some)),
-            3 => total.add(encrypt_groups::<3>(keys, &layout, &some)),
-            _ => total.add(encrypt_groups::<4>(keys, &layout, &some)),
+        groups.fill(&mut some);
+        let planes = encrypt_four(keys, layout, &some);
+        planes::add_four(&mut total, planes, wanted(&some));
+    }
+    planes::sums_four(total).into_iter().fold(0, |sum, group| sum ^ group)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn sum_narrow<const N: usize>(sets: [Set; N]) -> u64 {
+    let mut total = sets[0];
+    for set in &sets[1..] {
+        for (total, plane) in total.iter_mut().zip(set) {
+            *total = _mm512_xor_si512(*total, *plane);
         }
     }
-    add_to(state, total.sum());
+    planes::sums(total).into_iter().fold(0, |sum, group| sum ^ group)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
@@ -128,15 +163,8 @@ fn hash_many(keys: &Keys, counter_bytes: usize, messages: &[&[u8]], states: &mut
         let (shares, rest) = message.split_at(message.len() / layout.share * layout.share);
         states[owner * BLOCK..][..BLOCK].copy_from_slice(&padded(rest).to_le_bytes());
         let mut groups = Groups::new(shares, &layout, 1);
-        if groups.left() >= waiting.len() as u64 {
-            let mut total = Total::new();
-            while groups.left() >= waiting.len() as u64 {
-                let mut some = [Group::EMPTY; GROUPS * SETS];
-                groups.fill(&mut some);
-                total.add(encrypt_groups::<SETS>(keys, &layout, &some));
-            }
-            add_to(&mut states[owner * BLOCK..][..BLOCK], total.sum());
-        }
+        let sum = sum_wide(keys, &layout, &mut groups, waiting.len());
+        add_to(&mut states[owner * BLOCK..][..BLOCK], sum);
         loop {
             let more = groups.fill(&mut waiting[count..]);
             owners[count..count + more].fill(owner);
@@ -161,49 +189,32 @@ fn flush(
     owners: &[usize],
     states: &mut [u8],
 ) {
-    match owners.len().div_ceil(GROUPS) {
+    let mut sums = [0; GROUPS * SETS];
+    match owners.len() {
         0 => {}
-        1 => distribute(encrypt_groups::<1>(keys, layout, groups), owners, states),
-        2 => distribute(encrypt_groups::<2>(keys, layout, groups), owners, states),
-        3 => distribute(encrypt_groups::<3>(keys, layout, groups), owners, states),
-        _ => distribute(encrypt_groups::<4>(keys, layout, groups), owners, states),
+        1..=4 => narrow_sums(encrypt_groups::<1>(keys, layout, groups), &mut sums),
+        5..=8 => narrow_sums(encrypt_groups::<2>(keys, layout, groups), &mut sums),
+        9..=MOST_NARROW => narrow_sums(encrypt_groups::<3>(keys, layout, groups), &mut sums),
+        _ => {
+            let mut planes = encrypt_four(keys, layout, groups);
+            let wanted = wanted(groups);
+            for plane in planes.as_flattened_mut() {
+                *plane = _mm512_and_si512(*plane, wanted);
+            }
+            let by_lane = planes::sums_four(planes);
+            sums = core::array::from_fn(|at| by_lane[at % GROUPS * SETS + at / GROUPS]);
+        }
+    }
+    for (sum, owner) in sums.into_iter().zip(owners) {
+        add_to(&mut states[owner * BLOCK..][..BLOCK], sum);
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
-fn distribute<const N: usize>(sets: [Set; N], owners: &[usize], states: &mut [u8]) {
-    for (set, owners) in sets.into_iter().zip(owners.chunks(GROUPS)) {
-        for (sum, owner) in planes::sums(set).into_iter().zip(owners) {
-            add_to(&mut states[owner * BLOCK..][..BLOCK], sum);
-        }
-    }
-}
-
-/// The sum of planes over many sets.
-struct Total(Set);
-
-impl Total {
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
-    #[inline]
-    fn new() -> Self {
-        Self([_mm512_setzero_si512(); 4])
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
-    #[inline]
-    fn add<const N: usize>(&mut self, sets: [Set; N]) {
-        for set in sets {
-            for (total, plane) in self.0.iter_mut().zip(set) {
-                *total = _mm512_xor_si512(*total, plane);
-            }
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
-    #[inline]
-    fn sum(self) -> u64 {
-        planes::sums(self.0).into_iter().fold(0, |sum, group| sum ^ group)
+fn narrow_sums<const N: usize>(sets: [Set; N], sums: &mut [u64; GROUPS * SETS]) {
+    for (set, sums) in sets.into_iter().zip(sums.chunks_exact_mut(GROUPS)) {
+        sums.copy_from_slice(&planes::sums(set));
     }
 }
 
@@ -253,6 +264,16 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// Eight blocks of shares and the counter behind them, for [`planes::split`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+    #[inline]
+    fn place(&self, bytes: Register) -> Register {
+        let bytes = _mm512_permutexvar_epi8(self.places, bytes);
+        _mm512_or_si512(bytes, self.counters)
+    }
+}
+
 /// Eight blocks, of which some are wanted, that have counters from a multiple of eight.
 #[derive(Clone, Copy)]
 struct Group {
@@ -274,9 +295,7 @@ impl Group {
     fn load(&self, layout: &Layout) -> Register {
         let counter = _mm512_set1_epi64(self.counter as i64);
         // SAFETY: `bytes` selects bytes of the message, and a masked load touches no others.
-        let bytes = unsafe { _mm512_mask_loadu_epi8(counter, self.bytes, self.from.cast()) };
-        let bytes = _mm512_permutexvar_epi8(layout.places, bytes);
-        _mm512_or_si512(bytes, layout.counters)
+        layout.place(unsafe { _mm512_mask_loadu_epi8(counter, self.bytes, self.from.cast()) })
     }
 }
 
@@ -303,6 +322,20 @@ impl<'a> Groups<'a> {
     #[inline]
     fn left(&self) -> u64 {
         (self.end - self.next.min(self.end)).div_ceil(GROUP as u64)
+    }
+
+    /// Where the next groups' shares begin and their first counter, if all blocks of as many
+    /// groups as are in flight are there.
+    #[inline]
+    fn next_whole(&mut self) -> Option<(*const u8, u64)> {
+        const BLOCKS: u64 = (GROUPS * SETS * GROUP) as u64;
+        let counter = self.next;
+        if counter < self.first || counter + BLOCKS > self.end {
+            return None;
+        }
+        self.next += BLOCKS;
+        let at = (counter - self.first) as usize * self.share;
+        Some((self.shares[at..].as_ptr(), counter))
     }
 
     /// As many groups as `into` has room for; returns how many that were.
@@ -334,17 +367,68 @@ fn encrypt_groups<const N: usize>(
     layout: &Layout,
     groups: &[Group; GROUPS * SETS],
 ) -> [Set; N] {
-    let mut sets = [[_mm512_setzero_si512(); 4]; N];
+    let mut sets = load(layout, groups);
+    planes::encrypt(keys, &mut sets);
     let groups: &[[Group; GROUPS]] = groups.as_chunks().0;
     for (set, groups) in sets.iter_mut().zip(groups) {
-        *set = planes::split([0, 1, 2, 3].map(|i| groups[i].load(layout)));
-    }
-    encrypt_sets(keys, &mut sets);
-    for (set, groups) in sets.iter_mut().zip(groups) {
-        let wanted = u32::from_le_bytes([0, 1, 2, 3].map(|i| groups[i].blocks));
+        let wanted = groups.map(|group| u32::from(group.blocks) * 0x0101_0101);
+        let wanted = planes::lanes(wanted);
         for plane in set {
-            *plane = _mm512_and_si512(*plane, _mm512_set1_epi32(wanted as i32));
+            *plane = _mm512_and_si512(*plane, wanted);
         }
+    }
+    sets
+}
+
+/// The planes of groups that are whole.
+///
+/// # Safety
+/// As many shares as are in flight are readable at `from`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+unsafe fn load_whole(layout: &Layout, from: *const u8, counter: u64) -> [Set; SETS] {
+    let bytes = (1 << (GROUP * layout.share)) - 1;
+    let mut counter = _mm512_set1_epi64(counter as i64);
+    let mut at = 0;
+    let mut sets = [[counter; GROUPS]; SETS];
+    for set in &mut sets {
+        for group in set.iter_mut() {
+            // SAFETY: a masked load touches only the group's shares.
+            let shares = unsafe { _mm512_mask_loadu_epi8(counter, bytes, from.add(at).cast()) };
+            *group = layout.place(shares);
+            counter = _mm512_add_epi64(counter, _mm512_set1_epi64(GROUP as i64));
+            at += GROUP * layout.share;
+        }
+        *set = planes::split(*set);
+    }
+    sets
+}
+
+/// The planes of encrypted groups, of all their blocks.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn encrypt_four(keys: &Keys, layout: &Layout, groups: &[Group; GROUPS * SETS]) -> Wide {
+    planes::encrypt_four(keys, &load(layout, groups))
+}
+
+/// The blocks in wide planes that are wanted.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn wanted(groups: &[Group; GROUPS * SETS]) -> Register {
+    let lane = |lane: usize| {
+        let of_set = |set: usize| groups[set * GROUPS + lane].blocks;
+        u32::from_le_bytes([of_set(0), of_set(1), of_set(2), of_set(3)])
+    };
+    planes::lanes([lane(0), lane(1), lane(2), lane(3)])
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn load<const N: usize>(layout: &Layout, groups: &[Group; GROUPS * SETS]) -> [Set; N] {
+    let mut sets = [[_mm512_setzero_si512(); 4]; N];
+    let groups: &[[Group; GROUPS]] = groups.as_chunks().0;
+    for (set, [a, b, c, d]) in sets.iter_mut().zip(groups) {
+        *set = planes::split([a.load(layout), b.load(layout), c.load(layout), d.load(layout)]);
     }
     sets
 }
@@ -352,8 +436,9 @@ fn encrypt_groups<const N: usize>(
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn encrypt_sets<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
-    match sets.as_mut_slice().try_into() {
-        Ok(four) => planes::encrypt_four(keys, four),
+    let four: Result<&mut [Set; SETS], _> = sets.as_mut_slice().try_into();
+    match four {
+        Ok(four) => *four = planes::narrow(planes::encrypt_four(keys, four)),
         Err(_) => planes::encrypt(keys, sets),
     }
 }

@@ -3,76 +3,89 @@
 //! Bit b of a block has three indices of two bits each, b = 16k + 4m + i: bit i of nibble
 //! 4k + m. The permutation layer sends it to bit m of nibble 4i + k: it is a rotation of
 //! the three indices. In a [`Set`] of 32 blocks i chooses the register, so that the S-box
-//! is a circuit on four registers; k and m choose one of 16 double words, one as the
-//! 128-bit lane and the other as the place within the lane; a double word holds a bit of
-//! each block. Then the layer is one exchange of the register's index with that of the
-//! place, and in the next round with that of the lane: in between, the names of the
-//! indices rotate, and nothing else moves.
+//! is a circuit on four registers; m chooses the double word within a lane, k the byte
+//! within the double word, and lane and bit the block. Then the layer is what interleaving
+//! the registers' bytes does: the register's index becomes the byte's, the byte's that of
+//! the double word, and that the register's.
 
 use crate::kernel::present::ROUND_KEYS;
 use core::arch::asm;
 use core::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-const ROUNDS: usize = ROUND_KEYS - 1;
-
 pub(super) type Register = __m512i;
 /// The bit planes of 32 blocks: four groups of eight, one in each byte of a double word.
 pub(super) type Set = [Register; 4];
 
-/// Round keys as planes, erased on drop.
+/// Round keys as planes, erased on drop: the first, and the others as they are added behind
+/// an S-box layer, before the permutation.
 #[derive(Clone, ZeroizeOnDrop)]
 pub(super) struct Keys {
-    first: Planes,
-    /// The others, each as it is added behind an S-box layer: before the permutation.
-    later: [Planes; ROUNDS],
+    narrow: [NarrowKey; ROUND_KEYS],
+    wide: [WideKey; ROUND_KEYS],
 }
 
-/// `planes[i][double word]`, all ones or zeros.
-#[derive(Clone, Default, Zeroize)]
+/// For [`encrypt`]: `planes[i]` has byte k of double word m in byte 4m + k.
+#[derive(Clone, Zeroize)]
 #[repr(C, align(64))]
-struct Planes([[u32; 16]; 4]);
+struct NarrowKey([[u8; 16]; 4]);
 
-impl Planes {
+/// For [`encrypt_four`]: `planes[i]` has double word k of register m in number 4m + k, in odd
+/// rounds double word m of register k in number 4k + m.
+#[derive(Clone, Zeroize)]
+#[repr(C, align(64))]
+struct WideKey([[[u32; 4]; 4]; 4]);
+
+impl NarrowKey {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
     #[inline]
-    fn get(&self, i: usize) -> Register {
-        // SAFETY: a plane is a register long and aligned.
-        unsafe { _mm512_load_si512(self.0[i].as_ptr().cast()) }
+    fn get(&self) -> Set {
+        let plane = |i: usize| {
+            let plane: &[u8; 16] = &self.0[i];
+            // SAFETY: the array is as long as the register, and aligned.
+            _mm512_broadcast_i32x4(unsafe { _mm_load_si128(plane.as_ptr().cast()) })
+        };
+        [plane(0), plane(1), plane(2), plane(3)]
     }
+}
 
-    /// One lane of a plane, in every lane.
+impl WideKey {
+    /// The planes of register `other`.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
     #[inline]
-    fn lane(&self, i: usize, lane: usize) -> Register {
-        let lane: &[u32; 4] = self.0[i].as_chunks().0.get(lane).expect("four lanes");
-        // SAFETY: a lane is 16 bytes long and aligned.
-        _mm512_broadcast_i32x4(unsafe { _mm_load_si128(lane.as_ptr().cast()) })
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
-    #[inline]
-    fn set(&mut self, i: usize, ones: u16) {
-        let plane = _mm512_maskz_set1_epi32(ones, -1);
-        // SAFETY: a plane is a register long and aligned.
-        unsafe { _mm512_store_si512(self.0[i].as_mut_ptr().cast(), plane) }
+    fn get(&self, other: usize) -> Set {
+        let plane = |i: usize| {
+            let plane: &[u32; 4] = &self.0[i][other];
+            // SAFETY: the array is as long as the register, and aligned.
+            _mm512_broadcast_i32x4(unsafe { _mm_load_si128(plane.as_ptr().cast()) })
+        };
+        [plane(0), plane(1), plane(2), plane(3)]
     }
 }
 
 impl Keys {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
     pub(super) fn arrange(round_keys: &[u64; ROUND_KEYS]) -> Self {
-        let mut keys =
-            Self { first: Planes::default(), later: [const { Planes([[0; 16]; 4]) }; ROUNDS] };
-        for i in 0..4 {
-            // Bit 4k + m of plane i is bit i of nibble 4k + m.
-            keys.first.set(i, nibbles_bit(round_keys[0], i));
-        }
-        for (round, (planes, key)) in keys.later.iter_mut().zip(&round_keys[1..]).enumerate() {
+        let mut keys = Self {
+            narrow: [const { NarrowKey([[0; 16]; 4]) }; ROUND_KEYS],
+            wide: [const { WideKey([[[0; 4]; 4]; 4]) }; ROUND_KEYS],
+        };
+        for (round, key) in round_keys.iter().enumerate() {
             for i in 0..4 {
-                // Bit i of nibble 4k + m becomes bit 16i + 4k + m.
-                let plane = (key >> (16 * i)) as u16;
-                planes.set(i, if round % 2 == 0 { plane } else { lanes_by_m(plane) });
+                // Bit i of nibble 4k + m is, before the permutation that makes it so,
+                // bit 16i + 4k + m.
+                let plane =
+                    if round == 0 { nibbles_bit(*key, i) } else { (key >> (16 * i)) as u16 };
+                let by_m = halves_exchanged(plane);
+                // The first key's state is the first round's, the second's too.
+                let odd = round > 0 && round % 2 == 0;
+                let narrow = _mm_maskz_set1_epi8(by_m, -1);
+                let wide = _mm512_maskz_set1_epi32(if odd { plane } else { by_m }, -1);
+                // SAFETY: the arrays are as long as the registers.
+                unsafe {
+                    _mm_storeu_si128(keys.narrow[round].0[i].as_mut_ptr().cast(), narrow);
+                    _mm512_storeu_si512(keys.wide[round].0[i].as_mut_ptr().cast(), wide);
+                }
             }
         }
         keys
@@ -85,7 +98,7 @@ fn nibbles_bit(key: u64, i: usize) -> u16 {
 }
 
 /// From bit 4k + m to bit 4m + k.
-fn lanes_by_m(plane: u16) -> u16 {
+fn halves_exchanged(plane: u16) -> u16 {
     let t = (plane >> 3 ^ plane) & 0x0a0a;
     let plane = plane ^ t ^ t << 3;
     let t = (plane >> 6 ^ plane) & 0x00cc;
@@ -156,121 +169,139 @@ fn exchange_places([a, b, c, d]: Set) -> Set {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn exchange_lanes([a, b, c, d]: Set) -> Set {
-    let low = _mm512_shuffle_i32x4::<0xee>(a, b);
-    let high = _mm512_shuffle_i32x4::<0x44>(c, d);
+    let (even, odd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+    let (neve, ddo) = (_mm512_shuffle_i32x4::<0x88>(c, d), _mm512_shuffle_i32x4::<0xdd>(c, d));
     [
-        masked!("vshufi32x4", 0x80, a, 0xfff0_u16, b, high),
-        masked!("vshufi32x4", 0xd1, b, 0xff0f_u16, a, high),
-        masked!("vshufi32x4", 0x88, c, 0xf0ff_u16, low, d),
-        masked!("vshufi32x4", 0x3d, d, 0x0fff_u16, low, c),
+        _mm512_shuffle_i32x4::<0x88>(even, neve),
+        _mm512_shuffle_i32x4::<0x88>(odd, ddo),
+        _mm512_shuffle_i32x4::<0xdd>(even, neve),
+        _mm512_shuffle_i32x4::<0xdd>(odd, ddo),
     ]
 }
 
-/// All rounds of `N` sets. Lanes have index k before and m after.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn add([a, b, c, d]: Set, key: Set) -> Set {
+    [
+        _mm512_xor_si512(a, key[0]),
+        _mm512_xor_si512(b, key[1]),
+        _mm512_xor_si512(c, key[2]),
+        _mm512_xor_si512(d, key[3]),
+    ]
+}
+
+/// All rounds of `N` sets.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 pub(super) fn encrypt<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
-    let first = [0, 1, 2, 3].map(|i| keys.first.get(i));
+    let (first, later) = keys.narrow.split_first().expect("32 keys");
     for set in sets.iter_mut() {
-        for (plane, key) in set.iter_mut().zip(first) {
-            *plane = _mm512_xor_si512(*plane, key);
-        }
+        *set = add(*set, first.get());
     }
-    let (pairs, last) = keys.later.as_chunks();
-    for [even, odd] in pairs {
+    for key in later {
         for set in sets.iter_mut() {
-            *set = exchange_places(substitute(*set, [0, 1, 2, 3].map(|i| even.get(i))));
+            *set = interleave(substitute(*set, key.get()));
         }
-        for set in sets.iter_mut() {
-            *set = exchange_lanes(substitute(*set, [0, 1, 2, 3].map(|i| odd.get(i))));
-        }
-    }
-    for set in sets.iter_mut() {
-        *set = exchange_places(substitute(*set, [0, 1, 2, 3].map(|i| last[0].get(i))));
     }
 }
+
+macro_rules! four {
+    ($change:ident, $sets:expr) => {{
+        let [a, b, c, d] = $sets;
+        [$change(a), $change(b), $change(c), $change(d)]
+    }};
+}
+
+/// Four sets with one more index in the register's: `planes[k][i]`, m in the double word, the
+/// set in the byte.
+pub(super) type Wide = [Set; 4];
 
 /// All rounds of four sets.
 ///
 /// Sixteen registers have room for one more index, k or m in turn, so that every second
-/// permutation is a change of names alone. The lane tells the sets apart.
+/// permutation is a change of names alone.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
-pub(super) fn encrypt_four(keys: &Keys, sets: &mut [Set; 4]) {
-    // planes[i][k], place m.
-    let mut planes = lanes_to_sets(*sets);
-    for (i, planes) in planes.iter_mut().enumerate() {
-        for (k, plane) in planes.iter_mut().enumerate() {
-            *plane = _mm512_xor_si512(*plane, keys.first.lane(i, k));
-        }
+pub(super) fn encrypt_four(keys: &Keys, sets: &[Set; 4]) -> Wide {
+    // planes[m][i], double word k.
+    let mut planes = turned(four!(interleave, turned(*sets)));
+    let (first, later) = keys.wide.split_first().expect("32 keys");
+    for (i, set) in planes.iter_mut().enumerate() {
+        *set = add(*set, first.get(i));
     }
-    let (rounds, last) = keys.later.as_chunks();
-    for [one, two, three, four] in rounds {
-        // planes[i][k], place m; after it, planes[i][m], place k.
-        outer_round(&mut planes, one, true);
-        // After it, planes[k][i], place m: nothing moves.
-        outer_round(&mut planes, two, false);
-        // After it, planes[m][i], place k.
-        inner_round(&mut planes, three, true);
-        // After it, planes[i][k], place m, again.
-        inner_round(&mut planes, four, false);
+    let (pairs, last) = later.as_chunks();
+    for [even, odd] in pairs {
+        // planes[k][i], double word m: nothing moves.
+        planes = turned(substitute_four(planes, even));
+        planes = four!(exchange_places, substitute_four(planes, odd));
     }
-    let [one, two, three] = last else { unreachable!("31 rounds") };
-    outer_round(&mut planes, one, true);
-    outer_round(&mut planes, two, false);
-    inner_round(&mut planes, three, true);
-    // Now planes[m][i], place k, lane set.
-    for i in 0..4 {
-        let lanes = exchange_lanes([0, 1, 2, 3].map(|m| planes[m][i]));
-        for (set, plane) in sets.iter_mut().zip(lanes) {
-            set[i] = plane;
+    turned(substitute_four(planes, &last[0]))
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn narrow(planes: Wide) -> [Set; 4] {
+    let planes = four!(interleave, turned(planes));
+    turned(four!(exchange_places, planes))
+}
+
+/// The sum of the blocks of each group: that of lane g of set s is number 4g + s.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn sums_four(planes: Wide) -> [u64; 16] {
+    // Double word m, byte = set; then registers m, double word = set, byte k.
+    let [a, b, c, d] = interleave(four!(nibbles, planes));
+    let even = _mm512_or_si512(a, _mm512_slli_epi16::<4>(b));
+    let odd = _mm512_or_si512(c, _mm512_slli_epi16::<4>(d));
+    let (low, high) = (_mm512_unpacklo_epi8(even, odd), _mm512_unpackhi_epi8(even, odd));
+    let mut halves = [[0u64; 8]; 2];
+    // SAFETY: the arrays are as long as the registers.
+    unsafe {
+        _mm512_storeu_si512(halves[0].as_mut_ptr().cast(), low);
+        _mm512_storeu_si512(halves[1].as_mut_ptr().cast(), high);
+    }
+    core::array::from_fn(|at| halves[at % 4 / 2][at / 4 * 2 + at % 2].swap_bytes())
+}
+
+/// Adds the planes under `wanted` to `total`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn add_four(total: &mut Wide, planes: Wide, wanted: Register) {
+    for (total, planes) in total.iter_mut().zip(planes) {
+        for (total, plane) in total.iter_mut().zip(planes) {
+            *total = _mm512_ternarylogic_epi32::<0x78>(*total, plane, wanted);
         }
     }
 }
 
-/// From sets[set][i], lane k to planes[i][k], lane set.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
-fn lanes_to_sets(sets: [Set; 4]) -> [Set; 4] {
-    [0, 1, 2, 3].map(|i| exchange_lanes([0, 1, 2, 3].map(|set| sets[set][i])))
+fn substitute_four([a, b, c, d]: [Set; 4], key: &WideKey) -> [Set; 4] {
+    [
+        substitute(a, key.get(0)),
+        substitute(b, key.get(1)),
+        substitute(c, key.get(2)),
+        substitute(d, key.get(3)),
+    ]
 }
 
-/// A round in which the outer index is i.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+/// Exchanges the outer with the inner index: names only.
 #[inline]
-fn outer_round(planes: &mut [Set; 4], key: &Planes, moves: bool) {
-    for inner in 0..4 {
-        let key = [0, 1, 2, 3].map(|i| key.lane(i, inner));
-        let mut set = substitute([0, 1, 2, 3].map(|i| planes[i][inner]), key);
-        if moves {
-            set = exchange_places(set);
-        }
-        for (planes, plane) in planes.iter_mut().zip(set) {
-            planes[inner] = plane;
-        }
-    }
+fn turned([a, b, c, d]: [Set; 4]) -> [Set; 4] {
+    [
+        [a[0], b[0], c[0], d[0]],
+        [a[1], b[1], c[1], d[1]],
+        [a[2], b[2], c[2], d[2]],
+        [a[3], b[3], c[3], d[3]],
+    ]
 }
 
-/// A round in which the inner index is i.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
-#[inline]
-fn inner_round(planes: &mut [Set; 4], key: &Planes, moves: bool) {
-    for (outer, set) in planes.iter_mut().enumerate() {
-        let key = [0, 1, 2, 3].map(|i| key.lane(i, outer));
-        *set = substitute(*set, key);
-        if moves {
-            *set = exchange_places(*set);
-        }
-    }
-}
-
-/// Eight blocks' bytes, as [`split`] wants them, to planes: double word 4k + i, byte m,
-/// bit = block.
+/// From quadword q = 2k + ⌊m/2⌋, byte 4·(m mod 2) + i to lane i, double word m, byte k.
 const TO_PLANES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
     while at < 64 {
-        let (k, i, m) = (at / 16, at / 4 % 4, at % 4);
+        let (i, m, k) = (at / 16, at / 4 % 4, at % 4);
         places[at] = (8 * (2 * k + m / 2) + 4 * (m % 2) + i) as u8;
         at += 1;
     }
@@ -288,15 +319,15 @@ const TO_BYTES: [u8; 64] = {
     places
 };
 
-/// From double word k, byte i in lane m, of one group, to what [`join`] wants: quadword
-/// q = 2k + ⌊m/2⌋, byte 7 − t is bit plane t = 4·(m mod 2) + i of byte 7 − q.
+/// From lane i, double word m, byte k to quadword q = 2k + ⌊m/2⌋, where byte 7 − t is bit
+/// t = 4·(m mod 2) + i of each block's byte 7 − q.
 const FROM_PLANES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
     while at < 64 {
         let (q, t) = (at / 8, 7 - at % 8);
         let (k, m, i) = (q / 2, 2 * (q % 2) + t / 4, t % 4);
-        places[at] = (16 * m + 4 * k + i) as u8;
+        places[at] = (16 * i + 4 * m + k) as u8;
         at += 1;
     }
     places
@@ -329,8 +360,7 @@ fn transpose(rows: Register) -> Register {
     _mm512_gf2p8affine_epi64_epi8::<0>(units, rows)
 }
 
-/// Exchanges the register's index with the byte within a double word, that with the place
-/// and that with the register.
+/// The register's index becomes the byte's, that the double word's and that the register's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn interleave([a, b, c, d]: Set) -> Set {
@@ -349,7 +379,7 @@ fn interleave([a, b, c, d]: Set) -> Set {
 #[inline]
 pub(super) fn split(groups: Set) -> Set {
     let places = constant(&TO_PLANES);
-    interleave(groups.map(|group| _mm512_permutexvar_epi8(places, transpose(group))))
+    exchange_lanes(groups.map(|group| _mm512_permutexvar_epi8(places, transpose(group))))
 }
 
 /// Eight blocks to their place for [`split`].
@@ -364,42 +394,57 @@ pub(super) fn bytes(blocks: Register) -> Register {
 #[inline]
 pub(super) fn join(set: Set) -> Set {
     let (planes, bytes) = (constant(&FROM_PLANES), constant(&FROM_BYTES));
-    exchange_places(interleave(set)).map(|group| {
+    exchange_lanes(set).map(|group| {
         let rows = _mm512_permutexvar_epi8(planes, group);
         _mm512_permutexvar_epi8(bytes, transpose(rows))
     })
 }
 
-/// The sum of the blocks of each group, four blocks.
+/// The parity of each byte of four planes, as bits of a nibble.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
-pub(super) fn sums(set: Set) -> [u64; 4] {
-    // Each byte's parity, as bit i.
+fn nibbles(set: Set) -> Register {
     let [a, b, c, d] = [
         _mm512_gf2p8affine_epi64_epi8::<0>(set[0], _mm512_set1_epi64(0xff << 56)),
         _mm512_gf2p8affine_epi64_epi8::<0>(set[1], _mm512_set1_epi64(0xff << 48)),
         _mm512_gf2p8affine_epi64_epi8::<0>(set[2], _mm512_set1_epi64(0xff << 40)),
         _mm512_gf2p8affine_epi64_epi8::<0>(set[3], _mm512_set1_epi64(0xff << 32)),
     ];
-    let nibbles = _mm512_xor_si512(_mm512_ternarylogic_epi32::<0x96>(a, b, c), d);
-    let nibbles = _mm512_permutexvar_epi8(constant(&FROM_NIBBLES), nibbles);
-    let bytes = _mm512_maddubs_epi16(nibbles, _mm512_set1_epi16(0x1001));
-    let bytes = _mm512_cvtepi16_epi8(bytes);
-    let mut sums = [0; 4];
-    // SAFETY: the array is as long as the register.
-    unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), bytes) };
-    sums
+    _mm512_xor_si512(_mm512_ternarylogic_epi32::<0x96>(a, b, c), d)
 }
 
-/// From lane m, double word k, byte g to lane g, byte 14 − 4k − 2·⌊m/2⌋ + m mod 2.
+/// The sum of the blocks of each group, four blocks.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn sums(set: Set) -> [u64; 4] {
+    let nibbles = nibbles(set);
+    let nibbles = _mm512_shuffle_epi8(nibbles, constant(&FROM_NIBBLES));
+    let bytes = _mm512_maddubs_epi16(nibbles, _mm512_set1_epi16(0x1001));
+    let bytes = _mm512_packus_epi16(bytes, bytes);
+    let mut sums = [0; 8];
+    // SAFETY: the array is as long as the register.
+    unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), bytes) };
+    [sums[0], sums[2], sums[4], sums[6]]
+}
+
+/// From byte k of double word m to byte 14 − 4k − 2·⌊m/2⌋ + m mod 2 of each lane.
 const FROM_NIBBLES: [u8; 64] = {
     let mut places = [0; 64];
     let mut at = 0;
     while at < 64 {
-        let (g, q, h) = (at / 16, 7 - at / 2 % 8, at % 2);
+        let (q, h) = (7 - at / 2 % 8, at % 2);
         let (k, m) = (q / 2, 2 * (q % 2) + h);
-        places[at] = (16 * m + 4 * k + g) as u8;
+        places[at] = (4 * m + k) as u8;
         at += 1;
     }
     places
 };
+
+/// Each number in all double words of a lane.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn lanes([a, b, c, d]: [u32; 4]) -> Register {
+    let numbers = _mm_set_epi32(d as i32, c as i32, b as i32, a as i32);
+    let places = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    _mm512_permutexvar_epi32(places, _mm512_castsi128_si512(numbers))
+}
