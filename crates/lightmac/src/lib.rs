@@ -1,6 +1,6 @@
 //! LightMAC, a message authentication code whose security does not decay with
 //! message length (Luykx, Preneel, Tischhauser, Yasuda, FSE 2016), over any
-//! RustCrypto block cipher of 4 to 16 bytes a block; and PRESENT as such a cipher.
+//! RustCrypto block cipher of 4 to 16 bytes a block; with AES and PRESENT made for it.
 //!
 //! - [`mac`]: [`LightMac`], one-shot and in batches; [`LongLightMac`], several
 //!   output blocks from one pass over the message;
@@ -9,10 +9,11 @@
 //! - [`limits`]: what a counter length allows, and the errors;
 //! - [`bounds`]: what is proved of LightMAC and of the modes it is compared with;
 //! - [`comparators`]: EMAC and PMAC/P, what the paper measures LightMAC against;
-//! - [`present`]: [`Present80`] and [`Present128`], in constant time.
+//! - [`aes`]: [`Aes128`] and [`Aes256`]; [`present`]: [`Present80`] and [`Present128`]; in
+//!   constant time, on the fastest kernel that the processor has.
 //!
-//! No heap, no std, no unsafe code. It is a MAC, not a cipher mode: nothing is
-//! encrypted here.
+//! No heap and no std; unsafe code in the kernels alone. It is a MAC, not a cipher mode:
+//! nothing is encrypted here.
 //!
 //! # Algorithm
 //!
@@ -69,8 +70,7 @@
 //! # Example
 //!
 //! ```
-//! use aes::Aes128;
-//! use lightmac::LightMac;
+//! use lightmac::{Aes128, LightMac};
 //!
 //! let mac = LightMac::<Aes128>::new(&[1; 16].into(), &[2; 16].into(), 16, 128)?;
 //! let tag = mac.tag(&[b"a record header", b"and its content"])?;

@@ -89,7 +89,7 @@ fn dependencies() -> Result<(), String> {
 fn no_std() -> Result<(), String> {
     let mut faults = Vec::new();
     for name in layers::no_std_crates()? {
-        faults.extend(source::missing_attributes(&name)?);
+        faults.extend(source::faults_below_hosts(&name)?);
         let tree = capture(cargo(&[
             "tree",
             "--quiet",

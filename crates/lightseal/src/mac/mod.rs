@@ -5,7 +5,7 @@
 //! - [`key_file`]: the two keys;
 //! - [`bounds`]: how much one key may process;
 //! - [`ciphers`]: lightweight ciphers, and which of them are taken;
-//! - [`bench`]: what LightMAC and its rivals cost on this machine.
+//! - [`mod@bench`]: what LightMAC and its rivals cost on this machine.
 
 mod bench;
 mod bounds;
