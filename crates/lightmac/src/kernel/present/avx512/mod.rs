@@ -1,5 +1,6 @@
 //! AVX-512 with GFNI: 32 blocks in four registers, up to 128 in flight.
 
+mod nibbles;
 mod planes;
 
 use super::{BLOCK, ROUND_KEYS, add_to, padded};
@@ -9,7 +10,7 @@ use cipher::inout::{InOut, InOutBuf};
 use cipher::typenum::Unsigned;
 use cipher::{Block, BlockCipherEncBackend, BlockSizeUser, ParBlocks, ParBlocksSizeUser};
 use core::arch::x86_64::*;
-use planes::{Keys, Register, Set, Wide};
+use planes::{Register, Set, Wide};
 
 /// Blocks in one call for a batch.
 type Batch = U128;
@@ -28,6 +29,13 @@ cpufeatures::new!(avx512, "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi
 #[derive(Clone)]
 pub(crate) struct Avx512(Keys);
 
+/// Round keys for each way to lay blocks out.
+#[derive(Clone)]
+struct Keys {
+    planes: planes::Keys,
+    nibbles: nibbles::Keys,
+}
+
 impl Avx512 {
     /// Whether the processor has the instructions.
     pub(crate) fn is_available() -> bool {
@@ -37,7 +45,12 @@ impl Avx512 {
     /// With `round_keys`; `None` without the instructions.
     pub(crate) fn new(round_keys: &[u64; ROUND_KEYS]) -> Option<Self> {
         // SAFETY: the processor has the instructions.
-        avx512::get().then(|| Self(unsafe { Keys::arrange(round_keys) }))
+        avx512::get().then(|| unsafe {
+            Self(Keys {
+                planes: planes::Keys::arrange(round_keys),
+                nibbles: nibbles::Keys::arrange(round_keys),
+            })
+        })
     }
 }
 
@@ -72,7 +85,7 @@ impl BlockCipherEncBackend for Avx512 {
         let (from, to) = block.into_raw();
         // SAFETY: `self` exists, so the processor has the instructions; one block is readable
         // and writable.
-        unsafe { encrypt(&self.0, from.cast(), to.cast(), 1) }
+        unsafe { encrypt_few::<1>(&self.0, from.cast(), to.cast(), 1) }
     }
 
     #[inline]
@@ -109,10 +122,12 @@ fn add(keys: &Keys, counter_bytes: usize, first: u64, shares: &[u8], state: &mut
     let mut last = [Group::EMPTY; GROUPS * SETS];
     let count = groups.fill(&mut last);
     let sum = sum
-        ^ match count.div_ceil(GROUPS) {
+        ^ match count {
             0 => 0,
-            1 => sum_narrow(encrypt_groups::<1>(keys, &layout, &last)),
-            2 => sum_narrow(encrypt_groups::<2>(keys, &layout, &last)),
+            1 => sum_few::<4>(keys, &layout, &last),
+            2 => sum_few::<8>(keys, &layout, &last),
+            3..=4 => sum_narrow(encrypt_groups::<1>(keys, &layout, &last)),
+            5..=8 => sum_narrow(encrypt_groups::<2>(keys, &layout, &last)),
             _ => sum_narrow(encrypt_groups::<3>(keys, &layout, &last)),
         };
     add_to(state, sum);
@@ -130,7 +145,11 @@ fn sum_wide(keys: &Keys, layout: &Layout, groups: &mut Groups<'_>, least: usize)
         if let Some((from, counter)) = groups.next_whole() {
             // SAFETY: the groups are whole.
             let sets = unsafe { load_whole(layout, from, counter) };
-            planes::add_four(&mut total, planes::encrypt_four(keys, &sets), _mm512_set1_epi8(-1));
+            planes::add_four(
+                &mut total,
+                planes::encrypt_four(&keys.planes, &sets),
+                _mm512_set1_epi8(-1),
+            );
             continue;
         }
         let mut some = [Group::EMPTY; GROUPS * SETS];
@@ -368,7 +387,7 @@ fn encrypt_groups<const N: usize>(
     groups: &[Group; GROUPS * SETS],
 ) -> [Set; N] {
     let mut sets = load(layout, groups);
-    planes::encrypt(keys, &mut sets);
+    planes::encrypt(&keys.planes, &mut sets);
     let groups: &[[Group; GROUPS]] = groups.as_chunks().0;
     for (set, groups) in sets.iter_mut().zip(groups) {
         let wanted = groups.map(|group| u32::from(group.blocks) * 0x0101_0101);
@@ -408,7 +427,7 @@ unsafe fn load_whole(layout: &Layout, from: *const u8, counter: u64) -> [Set; SE
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn encrypt_four(keys: &Keys, layout: &Layout, groups: &[Group; GROUPS * SETS]) -> Wide {
-    planes::encrypt_four(keys, &load(layout, groups))
+    planes::encrypt_four(&keys.planes, &load(layout, groups))
 }
 
 /// The blocks in wide planes that are wanted.
@@ -438,8 +457,8 @@ fn load<const N: usize>(layout: &Layout, groups: &[Group; GROUPS * SETS]) -> [Se
 fn encrypt_sets<const N: usize>(keys: &Keys, sets: &mut [Set; N]) {
     let four: Result<&mut [Set; SETS], _> = sets.as_mut_slice().try_into();
     match four {
-        Ok(four) => *four = planes::narrow(planes::encrypt_four(keys, four)),
-        Err(_) => planes::encrypt(keys, sets),
+        Ok(four) => *four = planes::narrow(planes::encrypt_four(&keys.planes, four)),
+        Err(_) => planes::encrypt(&keys.planes, sets),
     }
 }
 
@@ -457,6 +476,8 @@ unsafe fn encrypt(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
         unsafe {
             let (from, to) = (from.add(at * BLOCK), to.add(at * BLOCK));
             match left.div_ceil(GROUPS * GROUP) {
+                1 if left <= 2 => encrypt_few::<1>(keys, from, to, left),
+                1 if left <= GROUP => encrypt_few::<4>(keys, from, to, left),
                 1 => encrypt_some::<1>(keys, from, to, left),
                 2 => encrypt_some::<2>(keys, from, to, left),
                 3 => encrypt_some::<3>(keys, from, to, left),
@@ -500,4 +521,49 @@ unsafe fn encrypt_some<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8
             }
         }
     }
+}
+
+/// The first `count` blocks, at most `2 · N` of eight.
+///
+/// # Safety
+/// As [`encrypt`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+unsafe fn encrypt_few<const N: usize>(keys: &Keys, from: *const u8, to: *mut u8, count: usize) {
+    let wanted = (0xff_u16 >> (GROUP - count.min(GROUP))) as u8;
+    // SAFETY: a masked load touches only the blocks that are there.
+    let blocks = unsafe { _mm512_maskz_loadu_epi64(wanted, from.cast()) };
+    let mut pairs = [blocks; N];
+    for (i, pair) in pairs.iter_mut().enumerate() {
+        *pair = nibbles::pair(blocks, i);
+    }
+    let mut to = to;
+    let mut wanted = wanted;
+    for pair in nibbles::encrypt(&keys.nibbles, pairs) {
+        // SAFETY: a masked store touches only the blocks that are there.
+        unsafe { _mm_mask_storeu_epi64(to.cast(), wanted & 3, nibbles::join(pair)) };
+        to = to.wrapping_add(2 * BLOCK);
+        wanted >>= 2;
+    }
+}
+
+/// The sum of the wanted blocks of `N` / 4 groups.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+fn sum_few<const N: usize>(keys: &Keys, layout: &Layout, groups: &[Group]) -> u64 {
+    let mut pairs = [_mm512_setzero_si512(); N];
+    for (pairs, group) in pairs.chunks_exact_mut(GROUP / 2).zip(groups) {
+        let blocks = planes::bytes(group.load(layout));
+        for (i, pair) in pairs.iter_mut().enumerate() {
+            *pair = nibbles::pair(blocks, i);
+        }
+    }
+    let mut total = _mm512_setzero_si512();
+    for (i, pair) in nibbles::encrypt(&keys.nibbles, pairs).into_iter().enumerate() {
+        let wanted = groups[i / 4].blocks >> (2 * (i % 4));
+        let both = ((wanted & 1) * 0x0f) | ((wanted >> 1 & 1) * 0xf0);
+        total = _mm512_mask_xor_epi64(total, both, total, pair);
+    }
+    let blocks = nibbles::join(total);
+    (_mm_cvtsi128_si64(blocks) ^ _mm_extract_epi64::<1>(blocks)) as u64
 }

@@ -346,7 +346,7 @@ const FROM_BYTES: [u8; 64] = {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
-fn constant(bytes: &[u8; 64]) -> Register {
+pub(super) fn constant(bytes: &[u8; 64]) -> Register {
     // SAFETY: the array is as long as the register.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
@@ -355,9 +355,15 @@ fn constant(bytes: &[u8; 64]) -> Register {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
 #[inline]
 fn transpose(rows: Register) -> Register {
-    // The matrix's product with the unit vectors.
-    let units = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    _mm512_gf2p8affine_epi64_epi8::<0>(units, rows)
+    transposed(rows, 0x8040_2010_0804_0201)
+}
+
+/// The products of the bit matrices that the quadwords are with the bytes of `vectors`:
+/// columns, for unit vectors. Rows come in reverse order.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,gfni")]
+#[inline]
+pub(super) fn transposed(rows: Register, vectors: u64) -> Register {
+    _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(vectors as i64), rows)
 }
 
 /// The register's index becomes the byte's, that the double word's and that the register's.
