@@ -6,6 +6,7 @@
 //! - [`meeting`]: one of ours and one of theirs in virtual time;
 //! - [`race`]: two implementations timed in turns, [`ours_race`] and [`pair`]
 //!   being each against itself;
+//! - [`macs`]: LightMAC and the MACs of others, one message at a time;
 //! - [`process`]: programs that run beside a test;
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
 //! - [`coap`]: libcoap's client and server, and a tap that counts;
@@ -16,6 +17,7 @@
 
 pub mod coap;
 pub mod driven;
+pub mod macs;
 pub mod meeting;
 pub mod ours;
 pub mod ours_race;

@@ -9,6 +9,8 @@ const PACKAGES: &[(&str, Probe)] = &[
     ("automake", Probe::Program("automake")),
     ("libtool", Probe::Program("libtoolize")),
     ("libclang-dev", Probe::Package),
+    ("libssl-dev", Probe::Package),
+    ("pkg-config", Probe::Program("pkg-config")),
     ("libcoap3-bin", Probe::Program("coap-client-notls")),
 ];
 

@@ -7,6 +7,7 @@ mod bad_starts;
 mod coap;
 mod command;
 mod hostile;
+mod macs;
 mod peers;
 
 use crate::claim::{Claim, Unmeasured};
@@ -16,7 +17,9 @@ use serde_json::Value;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
-    [coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, peers::CLAIMS].into_iter().flatten()
+    [coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, macs::CLAIMS, peers::CLAIMS]
+        .into_iter()
+        .flatten()
 }
 
 /// Builds and runs `program` of `package` and parses the JSON it prints.
