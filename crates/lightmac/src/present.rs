@@ -1,8 +1,9 @@
 //! PRESENT, a 64-bit block cipher with keys of 80 or 128 bits (Bogdanov et al.,
 //! CHES 2007; ISO/IEC 29192-2), encryption only, as the MAC needs it.
 //!
-//! Constant time: the S-box is a Boolean circuit and the permutation a few masked
-//! swaps, so no table is looked up at a secret place.
+//! Constant time on every [`Kernel`]: the S-box is a Boolean circuit or a shuffle within a
+//! register, the permutation shuffles and masked swaps, so no table in memory is looked up
+//! at a secret place.
 
 use crate::kernel::Native;
 #[cfg(target_arch = "x86_64")]

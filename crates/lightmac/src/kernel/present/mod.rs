@@ -81,15 +81,28 @@ impl<K: Backend> BlockCipherEncBackend for Sliced<K> {
 
     #[inline]
     fn encrypt_tail_blocks(&self, mut blocks: InOutBuf<'_, '_, Block<Self>>) {
-        let mut numbers = [0; 256];
-        let numbers = &mut numbers[..blocks.len()];
-        for (number, block) in numbers.iter_mut().zip(blocks.get_in()) {
-            *number = u64::from_be_bytes((*block).into());
+        // A few blocks are not worth a large buffer.
+        if blocks.len() <= 16 {
+            encrypt_buffered::<K, 16>(&self.0, &mut blocks);
+        } else {
+            encrypt_buffered::<K, 256>(&self.0, &mut blocks);
         }
-        self.0.encrypt(numbers);
-        for (number, block) in numbers.iter().zip(blocks.get_out()) {
-            *block = number.to_be_bytes().into();
-        }
+    }
+}
+
+#[inline]
+fn encrypt_buffered<K: Backend, const N: usize>(
+    keys: &K,
+    blocks: &mut InOutBuf<'_, '_, Block<Sliced<K>>>,
+) {
+    let mut numbers = [0; N];
+    let numbers = &mut numbers[..blocks.len()];
+    for (number, block) in numbers.iter_mut().zip(blocks.get_in()) {
+        *number = u64::from_be_bytes((*block).into());
+    }
+    keys.encrypt(numbers);
+    for (number, block) in numbers.iter().zip(blocks.get_out()) {
+        *block = number.to_be_bytes().into();
     }
 }
 

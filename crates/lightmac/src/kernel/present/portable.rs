@@ -26,8 +26,8 @@ impl Portable {
 
 impl Machine for Keys {
     type Many = Words<LANES>;
-    type Few = Words<1>;
-    const MOST_FEW: usize = 32;
+    const FEW: usize = 4;
+    const MOST_FEW: usize = 40;
 
     #[inline(always)]
     fn bit(&self, round: usize, bit: usize) -> Words<LANES> {
@@ -35,8 +35,10 @@ impl Machine for Keys {
     }
 
     #[inline(always)]
-    fn plane(&self, round: usize, i: usize) -> Words<1> {
-        Words([(self.few[round] >> (16 * i) & 0xffff) * 0x0001_0001_0001_0001])
+    fn encrypt_few(&self, blocks: &mut [u64]) {
+        let blocks: &mut [u64; 4] = blocks.try_into().expect("four blocks");
+        *blocks = sliced::encrypt_few(&self.few, blocks.map(|block| Words([block])))
+            .map(|word| word.0[0]);
     }
 }
 

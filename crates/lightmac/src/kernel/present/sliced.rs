@@ -11,8 +11,6 @@ use core::array;
 const ROUNDS: usize = ROUND_KEYS - 1;
 /// Bits of a block, and blocks in a lane.
 const BITS: usize = 64;
-/// Blocks in a lane where blocks are few.
-const FEW: usize = 4;
 
 /// Lanes of 64 bits.
 pub(super) trait Word: Copy {
@@ -31,13 +29,14 @@ pub(super) trait Word: Copy {
 /// A processor's words and, for them, the round keys.
 pub(super) trait Machine {
     type Many: Word;
-    type Few: Word;
+    /// Blocks in one call of [`encrypt_few`](Self::encrypt_few).
+    const FEW: usize;
     /// More blocks than that are many.
     const MOST_FEW: usize;
     /// Bit `bit` of round key `round`, in every bit.
     fn bit(&self, round: usize, bit: usize) -> Self::Many;
-    /// Bits 16·`i` and following of entry `round` of [`few_keys`], repeated.
-    fn plane(&self, round: usize, i: usize) -> Self::Few;
+    /// Encrypts [`FEW`](Self::FEW) blocks as numbers.
+    fn encrypt_few(&self, blocks: &mut [u64]);
 }
 
 /// Round keys for few blocks: from the second on, each as it is added behind an S-box layer,
@@ -53,7 +52,7 @@ pub(super) fn few_keys(round_keys: &[u64; ROUND_KEYS]) -> [u64; ROUND_KEYS] {
 /// The S-box C56B90AD3EF84712 as a circuit: Courtois, Hulme, Mourouzis, "Solving Circuit
 /// Optimisation Problems in Cryptography and Cryptanalysis", 2011.
 #[inline(always)]
-fn substitute<W: Word>([x0, x1, x2, x3]: [W; 4]) -> [W; 4] {
+pub(super) fn substitute<W: Word>([x0, x1, x2, x3]: [W; 4]) -> [W; 4] {
     let t1 = x1.xor(x2);
     let t2 = x2.and(t1);
     let t3 = x3.xor(t2);
@@ -126,31 +125,27 @@ fn exchange_blocks<W: Word>(set: [W; 4]) -> [W; 4] {
 }
 
 #[inline(always)]
-fn add_key<M: Machine>(machine: &M, round: usize, [a, b, c, d]: [M::Few; 4]) -> [M::Few; 4] {
-    [
-        a.xor(machine.plane(round, 0)),
-        b.xor(machine.plane(round, 1)),
-        c.xor(machine.plane(round, 2)),
-        d.xor(machine.plane(round, 3)),
-    ]
+fn add_key<W: Word>(key: u64, [a, b, c, d]: [W; 4]) -> [W; 4] {
+    let plane = |i: u32| W::splat((key >> (16 * i) & 0xffff) * 0x0001_0001_0001_0001);
+    [a.xor(plane(0)), b.xor(plane(1)), c.xor(plane(2)), d.xor(plane(3))]
 }
 
-/// Encrypts four words of four blocks a lane.
+/// Encrypts four words of four blocks a lane, with what [`few_keys`] makes.
 #[inline(always)]
-fn encrypt_few<M: Machine>(machine: &M, [a, b, c, d]: [M::Few; 4]) -> [M::Few; 4] {
+pub(super) fn encrypt_few<W: Word>(keys: &[u64; ROUND_KEYS], [a, b, c, d]: [W; 4]) -> [W; 4] {
     const LOWER: [u64; 2] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333];
     const UPPER: [u64; 2] = [0x0f0f_0f0f_0f0f_0f0f, 0x00ff_00ff_00ff_00ff];
     let set = exchange_blocks([permute(a), permute(b), permute(c), permute(d)]);
-    let mut set = add_key(machine, 0, set);
+    let mut set = add_key(keys[0], set);
     let mut round = 1;
     while round < ROUNDS {
-        set = add_key(machine, round, substitute(set));
+        set = add_key(keys[round], substitute(set));
         set = exchange_index::<_, 1, 2>(set, LOWER);
-        set = add_key(machine, round + 1, substitute(set));
+        set = add_key(keys[round + 1], substitute(set));
         set = exchange_index::<_, 4, 8>(set, UPPER);
         round += 2;
     }
-    set = add_key(machine, ROUNDS, substitute(set));
+    set = add_key(keys[ROUNDS], substitute(set));
     let [a, b, c, d] = exchange_index::<_, 1, 2>(set, LOWER);
     let [a, b, c, d] =
         exchange_blocks([swap_halves(a), swap_halves(b), swap_halves(c), swap_halves(d)]);
@@ -212,6 +207,8 @@ fn transpose<W: Word>(words: &mut [W; BITS]) {
     stage::<W, 1>(words, 0x5555_5555_5555_5555);
 }
 
+/// The most blocks that a call for few takes.
+const MOST_AT_ONCE: usize = 16;
 /// The most blocks that a call for many takes.
 const MOST: usize = 256;
 
@@ -229,7 +226,6 @@ fn gather<W: Word>(blocks: &[u64]) -> [W; BITS] {
 #[inline(always)]
 pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
     let many = BITS * M::Many::LANES;
-    let few = FEW * M::Few::LANES;
     while blocks.len() > M::MOST_FEW {
         let mut padded = [0; MOST];
         let (now, later) = blocks.split_at_mut(blocks.len().min(many));
@@ -244,18 +240,15 @@ pub(super) fn encrypt<M: Machine>(machine: &M, mut blocks: &mut [u64]) {
         now.copy_from_slice(&padded[..now.len()]);
         blocks = later;
     }
-    for now in blocks.chunks_mut(few) {
-        let mut padded = [0; MOST];
-        padded[..now.len()].copy_from_slice(now);
-        let mut words = [M::Few::splat(0); FEW];
-        for (word, lanes) in words.iter_mut().zip(padded.chunks_exact(M::Few::LANES)) {
-            *word = M::Few::load(lanes);
+    for now in blocks.chunks_mut(M::FEW) {
+        if now.len() == M::FEW {
+            machine.encrypt_few(now);
+        } else {
+            let mut padded = [0; MOST_AT_ONCE];
+            padded[..now.len()].copy_from_slice(now);
+            machine.encrypt_few(&mut padded[..M::FEW]);
+            now.copy_from_slice(&padded[..now.len()]);
         }
-        words = encrypt_few(machine, words);
-        for (word, lanes) in words.iter().zip(padded.chunks_exact_mut(M::Few::LANES)) {
-            word.store(lanes);
-        }
-        now.copy_from_slice(&padded[..now.len()]);
     }
 }
 

@@ -1,5 +1,7 @@
 //! AVX2: words of 256 bits.
 
+mod planes;
+
 use super::sliced::{self, Machine, Word};
 use super::{Backend, ROUND_KEYS, Sliced};
 use core::arch::x86_64::*;
@@ -12,8 +14,7 @@ cpufeatures::new!(avx2, "avx2", "popcnt");
 pub(crate) struct Keys {
     /// Each bit of each round key, in 32 bits.
     bits: [[u32; 64]; ROUND_KEYS],
-    /// What [`sliced::few_keys`] makes, 16 bits in 64.
-    planes: [[u64; 4]; ROUND_KEYS],
+    planes: planes::Keys,
 }
 
 /// PRESENT by AVX2.
@@ -30,15 +31,11 @@ impl Avx2 {
         if !avx2::get() {
             return None;
         }
-        let mut keys = Keys { bits: [[0; 64]; ROUND_KEYS], planes: [[0; 4]; ROUND_KEYS] };
+        let mut keys =
+            Keys { bits: [[0; 64]; ROUND_KEYS], planes: planes::Keys::arrange(round_keys) };
         for (bits, key) in keys.bits.iter_mut().zip(round_keys) {
             for (i, bit) in bits.iter_mut().enumerate() {
                 *bit = ((key >> i & 1) as u32).wrapping_neg();
-            }
-        }
-        for (planes, key) in keys.planes.iter_mut().zip(sliced::few_keys(round_keys)) {
-            for (i, plane) in planes.iter_mut().enumerate() {
-                *plane = (key >> (16 * i) & 0xffff) * 0x0001_0001_0001_0001;
             }
         }
         Some(Self(keys))
@@ -105,8 +102,8 @@ impl Word for Word256 {
 
 impl Machine for Keys {
     type Many = Word256;
-    type Few = Word256;
-    const MOST_FEW: usize = 96;
+    const FEW: usize = planes::BLOCKS;
+    const MOST_FEW: usize = 128;
 
     #[inline(always)]
     fn bit(&self, round: usize, bit: usize) -> Word256 {
@@ -115,8 +112,10 @@ impl Machine for Keys {
     }
 
     #[inline(always)]
-    fn plane(&self, round: usize, i: usize) -> Word256 {
-        Word256::splat(self.planes[round][i])
+    fn encrypt_few(&self, blocks: &mut [u64]) {
+        let blocks = blocks.try_into().expect("as many blocks as a set has");
+        // SAFETY: `self` exists, so the processor has AVX2.
+        unsafe { planes::encrypt(&self.planes, blocks) }
     }
 }
 
