@@ -1,7 +1,7 @@
 //! Programs and libraries that cargo cannot fetch.
 
 use crate::Failure;
-use crate::process::{cargo, command, run, succeeds};
+use crate::process::{capture, cargo, command, run, succeeds};
 
 /// Debian packages that `interop` needs, and what tells that each is there.
 const PACKAGES: &[(&str, Probe)] = &[
@@ -13,6 +13,12 @@ const PACKAGES: &[(&str, Probe)] = &[
     ("pkg-config", Probe::Program("pkg-config")),
     ("libcoap3-bin", Probe::Program("coap-client-notls")),
 ];
+
+/// What programs for another processor run on.
+const EMULATOR: &[(&str, Probe)] = &[("qemu-user", Probe::Program("qemu-aarch64"))];
+
+/// Another processor's Linux. Its programs are linked without a C compiler for it.
+pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// The licence checker, pinned so that two machines judge alike.
 const CARGO_DENY: &str = "0.20.2";
@@ -45,16 +51,30 @@ fn on_path(program: &str) -> bool {
 ///
 /// Root on a Debian system gets them installed; anybody else is told.
 pub(crate) fn require_packages() -> Result<(), Failure> {
-    let missing = missing_packages();
+    install(PACKAGES).map_err(Failure::NotPossibleHere)
+}
+
+/// Makes sure that programs for [`EMULATED_TARGET`] can be built and run.
+pub(crate) fn require_emulation() -> Result<(), String> {
+    install(EMULATOR)?;
+    let installed = ["target", "list", "--installed"];
+    let has = capture(command("rustup", &installed))
+        .is_ok_and(|targets| targets.lines().any(|target| target == EMULATED_TARGET));
+    if has {
+        return Ok(());
+    }
+    println!("installing the Rust target {EMULATED_TARGET}");
+    run(command("rustup", &["target", "add", EMULATED_TARGET]))
+        .map_err(|error| format!("needs the Rust target {EMULATED_TARGET} ({error})"))
+}
+
+/// Installs what is missing of `packages`, or says what is.
+fn install(packages: &[(&'static str, Probe)]) -> Result<(), String> {
+    let missing = missing(packages);
     if missing.is_empty() {
         return Ok(());
     }
-    let tell = || {
-        Failure::NotPossibleHere(format!(
-            "needs system packages: apt-get install {}",
-            missing.join(" ")
-        ))
-    };
+    let tell = || format!("needs system packages: apt-get install {}", missing.join(" "));
     if !(on_path("apt-get") && is_root()) {
         return Err(tell());
     }
@@ -66,16 +86,16 @@ pub(crate) fn require_packages() -> Result<(), Failure> {
         apt.env("DEBIAN_FRONTEND", "noninteractive").stdout(std::process::Stdio::null());
         run(apt).map_err(|_| tell())?;
     }
-    if missing_packages().is_empty() { Ok(()) } else { Err(tell()) }
+    if self::missing(packages).is_empty() { Ok(()) } else { Err(tell()) }
 }
 
-fn missing_packages() -> Vec<&'static str> {
-    let absent = PACKAGES.iter().filter(|(package, probe)| !probe.is_there(package));
+fn missing(packages: &[(&'static str, Probe)]) -> Vec<&'static str> {
+    let absent = packages.iter().filter(|(package, probe)| !probe.is_there(package));
     absent.map(|(package, _)| *package).collect()
 }
 
 fn is_root() -> bool {
-    crate::process::capture(command("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
+    capture(command("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
 }
 
 /// Makes sure that `cargo deny` can be run.

@@ -5,15 +5,29 @@ use crate::{Failure, system};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// What is run, in this order. Each step ends in cargo's own `test result`
-/// lines, which are counted; a fuzz smoke run is a test with a fixed seed and
-/// is listed here like any other.
-const STEPS: &[(&str, &[&str])] = &[
-    ("the workspace", &["test", "--workspace", "--no-fail-fast"]),
+/// One run of cargo that ends in its own `test result` lines, which are counted.
+struct Step {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+    /// Makes sure that it can run here; where it cannot, the error says why, and the
+    /// step is skipped.
+    require: fn() -> Result<(), String>,
+}
+
+/// What is run, in this order. A fuzz smoke run is a test with a fixed seed and is
+/// listed here like any other.
+const STEPS: &[Step] = &[
+    Step {
+        name: "the workspace",
+        arguments: &["test", "--workspace", "--no-fail-fast"],
+        environment: &[],
+        require: nothing,
+    },
     // What is compiled in only to be broken.
-    (
-        "the forgery of aggregated GCM tags",
-        &[
+    Step {
+        name: "the forgery of aggregated GCM tags",
+        arguments: &[
             "test",
             "--package",
             "dtls",
@@ -26,16 +40,75 @@ const STEPS: &[(&str, &[&str])] = &[
             "--test",
             "forgery",
         ],
-    ),
+        environment: &[],
+        require: nothing,
+    },
+    // What no x86 processor of today runs by itself: AES without instructions for it. In
+    // release, so that constant time is also checked of the code that ships. Other flags
+    // get a folder of their own, or each run would compile everything again.
+    Step {
+        name: "LightMAC over AES in software, in release",
+        arguments: &[
+            "test",
+            "--package",
+            "lightmac",
+            "--release",
+            "--test",
+            "aes_kernels",
+            "--test",
+            "constant_time",
+            "--test",
+            "vectors",
+            "--target-dir",
+            "target/aes-in-software",
+        ],
+        environment: &[("RUSTFLAGS", "--cfg aes_backend=\"soft\"")],
+        require: nothing,
+    },
+    // musl, because with it Rust brings all that a program is linked from.
+    Step {
+        name: "LightMAC on aarch64, emulated",
+        arguments: &[
+            "test",
+            "--package",
+            "lightmac",
+            "--lib",
+            "--tests",
+            "--target",
+            system::EMULATED_TARGET,
+        ],
+        environment: &[
+            ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
+            // Every instruction that the emulator knows, AES among them.
+            ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER", "qemu-aarch64 -cpu max"),
+            // Cases are about ten times slower here, and were tried above.
+            ("PROPTEST_CASES", "24"),
+            ("CARGO_PROFILE_DEV_DEBUG", "0"),
+            ("CARGO_PROFILE_TEST_DEBUG", "0"),
+        ],
+        require: system::require_emulation,
+    },
 ];
+
+/// For a step that runs wherever cargo does.
+fn nothing() -> Result<(), String> {
+    Ok(())
+}
 
 pub(crate) fn run() -> Result<(), Failure> {
     system::require_packages()?;
     let mut total = Count::default();
     let mut broken = Vec::new();
-    for (name, arguments) in STEPS {
+    for Step { name, arguments, environment, require } in STEPS {
+        if let Err(reason) = require() {
+            println!("not testing {name}: {reason}");
+            total.skipped.push(format!("{name}: {reason}"));
+            continue;
+        }
         println!("testing {name}: cargo {}", arguments.join(" "));
-        let (count, success) = counted(cargo(arguments)).map_err(Failure::Failed)?;
+        let mut command = cargo(arguments);
+        command.envs(environment.iter().copied());
+        let (count, success) = counted(command).map_err(Failure::Failed)?;
         // Cargo also fails when a test does not compile, which no line counts.
         if !success && count.failed == 0 {
             broken.push(*name);

@@ -182,11 +182,19 @@ fn aes_on_every_kernel() {
     for kernel in lightmac::aes::Kernel::available() {
         let small = maker!(Aes128, kernel);
         small.all();
-        for (counter_bits, bytes) in [(16, 255), (16, 2100), (8, 1000), (40, 300), (13, 40)] {
+        for (counter_bits, bytes) in [(16, 100), (8, 120), (40, 60), (13, 40)] {
             small.tag(counter_bits, bytes);
         }
-        small.tag_many(16, &[60; 9]);
-        small.stream(24, 100);
+        small.tag_many(16, &[16; 9]);
+        small.stream(24, 60);
+        // Long messages enter other loops. Without instructions for AES they take tens of
+        // thousands of steps, through the loops of the batch above.
+        if kernel != lightmac::aes::Kernel::Portable {
+            for (counter_bits, bytes) in [(16, 255), (16, 2100), (8, 1000), (40, 300)] {
+                small.tag(counter_bits, bytes);
+            }
+            small.tag_many(16, &[60; 9]);
+        }
         maker!(Aes256, kernel).keyed();
     }
 }
