@@ -151,12 +151,11 @@ impl<C: BlockCipherEncrypt + 'static, F: Fn(&[u8]) -> C> Maker<F> {
     /// Every operation, on short messages.
     fn all(&self) {
         self.keyed();
-        for bytes in [0, 5, 29] {
+        for bytes in [0, 29] {
             self.tag(16, bytes);
         }
         self.tag(8, 15);
         self.tag(13, 7);
-        self.stream(8, 17);
         self.stream(13, 7);
         self.tag_many(16, &[3, 0, 16, 14]);
     }
@@ -182,7 +181,7 @@ fn aes_on_every_kernel() {
     for kernel in lightmac::aes::Kernel::available() {
         let small = maker!(Aes128, kernel);
         small.all();
-        for (counter_bits, bytes) in [(16, 100), (8, 120), (40, 60), (13, 40)] {
+        for (counter_bits, bytes) in [(16, 100), (8, 120), (40, 60), (13, 20)] {
             small.tag(counter_bits, bytes);
         }
         small.tag_many(16, &[16; 9]);
@@ -202,7 +201,7 @@ fn aes_on_every_kernel() {
 #[test]
 fn present_on_every_kernel() {
     for kernel in lightmac::present::Kernel::available() {
-        maker!(Present80, kernel).keyed();
+        maker!(Present80, kernel).key_schedule();
         let large = maker!(Present128, kernel);
         large.all();
         large.tag(8, 70);
@@ -216,7 +215,6 @@ fn aes_of_another_crate() {
     let new = |key: &[u8]| aes::Aes128::new_from_slice(key).expect("16 bytes");
     let maker = Maker { name: "the crate aes".into(), key_bytes: 16, new };
     maker.all();
-    maker.tag(13, 40);
 }
 
 /// Behind RustCrypto's traits, which check a truncated tag as well.
