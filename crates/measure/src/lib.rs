@@ -1,6 +1,6 @@
 //! Implementations timed in turns, so that what disturbs one disturbs all.
 //!
-//! - [`race`]: contenders, each run for a short turn after the other;
+//! - [`mod@race`]: contenders, each run for a short turn after the other;
 //! - [`spread`]: the middle of many measurements;
 //! - [`clock`]: the processor's time, and a contender that takes a known number of
 //!   core cycles.
