@@ -28,8 +28,11 @@ kernel! {
 
 /// Whether the processor has the instructions.
 pub(super) fn detected() -> bool {
+    // SAFETY: every processor of 64 bits has the instruction. Newer compilers know it.
+    #[allow(unused_unsafe)]
+    let leaf = || unsafe { __cpuid_count(7, 0) };
     // The crate `cpufeatures` asks for AVX-512's state too, which 256 bits do not need.
-    avx2::get() && __cpuid_count(7, 0).ecx & 1 << 9 != 0
+    avx2::get() && leaf().ecx & 1 << 9 != 0
 }
 
 /// Where counters and shares go within a block, for a counter length.
