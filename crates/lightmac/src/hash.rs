@@ -83,7 +83,7 @@ impl<C: BlockCipherEncrypt + 'static> Hasher<C> {
         Ok(state)
     }
 
-    /// Adds V of a message to `state`, where a result in registers would be copied in
+    /// Puts V of a message into `state`, zero before, where a result in registers would be copied in
     /// pieces: a cipher that loads the block whole would have to wait for them.
     #[inline]
     pub(crate) fn add_parts(

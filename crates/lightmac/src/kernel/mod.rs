@@ -23,12 +23,12 @@ pub(crate) mod present;
 /// cipher's size, and s is `8 · counter_bytes`, at most half of it; callers have
 /// checked the message's length.
 pub(crate) trait Native {
-    /// Adds V of `message` to `state`.
+    /// Puts V of `message` into `state`, which is zero before.
     fn hash(&self, counter_bytes: usize, message: &[u8], state: &mut [u8]) {
         self.hash_many(counter_bytes, &[message], state);
     }
 
-    /// Adds V of each of `messages` to its state, a block of `states`.
+    /// Puts V of each of `messages` into its state, a block of `states`, which is zero before.
     fn hash_many(&self, counter_bytes: usize, messages: &[&[u8]], states: &mut [u8]);
 
     /// Adds the encryptions of `shares`, whole blocks' message bytes without their
@@ -138,5 +138,56 @@ impl<N: ArraySize> Shares<N> {
 impl<N: ArraySize> Zeroize for Shares<N> {
     fn zeroize(&mut self) {
         self.held.as_mut_slice().zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{aes, present};
+    use cipher::{Block, BlockCipherEncrypt, KeyInit};
+    use core::array;
+
+    /// The last blocks of the longest message, whose counters end with 2^s, encoded as 0:
+    /// messages of that length are out of reach.
+    fn the_last_blocks<C: BlockCipherEncrypt + 'static>(reference: &C, cipher: &C, name: &str) {
+        let Some(native) = native(cipher) else { return };
+        let bytes: [u8; 4096] = array::from_fn(|i| ((i * 151) >> 3) as u8);
+        for counter_bytes in 1..=C::block_size() / 2 {
+            let share = C::block_size() - counter_bytes;
+            let end = 1u64.checked_shl(8 * counter_bytes as u32).unwrap_or(0);
+            for count in (0..40).chain([127, 128, 129, 136, 200, 255, 256]) {
+                let first = end.wrapping_sub(count).wrapping_add(1);
+                let shares = &bytes[..count as usize * share];
+                let mut expected = Block::<C>::default();
+                expected.fill(0xa5);
+                let mut state = expected.clone();
+                for (i, share) in (0..).zip(shares.chunks(share)) {
+                    let counter = first.wrapping_add(i).to_be_bytes();
+                    let mut block = Block::<C>::default();
+                    block[..counter_bytes].copy_from_slice(&counter[8 - counter_bytes..]);
+                    block[counter_bytes..].copy_from_slice(share);
+                    reference.encrypt_block(&mut block);
+                    xor(&mut expected, &block);
+                }
+                native.add(counter_bytes, first, shares, &mut state);
+                assert!(state == expected, "{name}, {counter_bytes} bytes, {count} blocks");
+            }
+        }
+    }
+
+    #[test]
+    fn counters_reach_their_last() {
+        let key = [0x3c; 16].into();
+        let reference = Aes128::with_kernel(&key, aes::Kernel::Portable).unwrap();
+        for kernel in aes::Kernel::available() {
+            let cipher = Aes128::with_kernel(&key, kernel).unwrap();
+            the_last_blocks(&reference, &cipher, kernel.name());
+        }
+        let reference = Present128::new(&key);
+        for kernel in present::Kernel::available() {
+            let cipher = Present128::with_kernel(&key, kernel).unwrap();
+            the_last_blocks(&reference, &cipher, kernel.name());
+        }
     }
 }
