@@ -33,7 +33,7 @@ impl Format {
 }
 
 /// Writes a made figure into a directory, which comes into being if need be, as
-/// NAME.ENDING. A figure without a plot makes no SVG.
+/// NAME.ENDING, each once. A figure without a plot makes no SVG.
 ///
 /// Returns the files written.
 ///
@@ -49,7 +49,10 @@ pub fn write(
     let failed = |path: &Path, error| Error::Io { path: path.into(), error };
     std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
     let mut written = Vec::new();
-    for format in formats {
+    for (i, format) in formats.iter().enumerate() {
+        if formats[..i].contains(format) {
+            continue;
+        }
         let text = match format {
             Format::Csv => csv::render(&output.table)?,
             Format::Json => json::render(figure, output)?,
@@ -61,4 +64,21 @@ pub fn write(
         written.push(path);
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, figures};
+
+    #[test]
+    fn a_format_named_twice_is_written_once() {
+        let figure = figures::by_name("lightmac-table-1").unwrap();
+        let output = (figure.make)(&Options::default()).unwrap();
+        let directory = std::env::temp_dir().join(format!("lab-write-{}", std::process::id()));
+        let formats = [Format::Csv, Format::Svg, Format::Csv];
+        let written = write(figure, &output, &directory, &formats);
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(written.unwrap(), [directory.join("lightmac-table-1.csv")]);
+    }
 }

@@ -251,10 +251,11 @@ fn own_figures(question: &Question) -> String {
             line(&format!("  {} outputs each", question.outputs), format!("{messages}: {long}"));
         }
         let calls = p.cipher_queries(q.into(), verifications.into());
-        let (hash, verification) = (count(calls.hash), count(calls.verification));
+        let [hash, last, verification] =
+            [calls.hash, calls.finalisation, calls.verification].map(count);
         line(
             "  to which comes",
-            format!("the cipher's own: PRP({hash}) + PRP({q}) + PRP({verification})"),
+            format!("the cipher's own: PRP({hash}) + PRP({last}) + PRP({verification})"),
         );
     }
     out
