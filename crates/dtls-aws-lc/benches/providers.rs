@@ -16,10 +16,14 @@ const SIZES: [usize; 4] = [16, 64, 256, 1200];
 /// A unified header with a 16-bit number and a length.
 const HEADER: [u8; 5] = [0x2f, 0, 1, 0, 17];
 
+/// Epoch and sequence number, type, version, length.
+const HEADER_12: [u8; 13] = [0, 1, 0, 0, 0, 0, 0, 5, 23, 0xfe, 0xfd, 0, 16];
+
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     for provider in [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER] {
         records(provider, &filter);
+        records_12(provider, &filter);
         exchanges(provider, &filter);
     }
 }
@@ -76,6 +80,28 @@ fn records(provider: &Provider, filter: &str) {
                 black_box(keys.block(&opened.state, 0));
             });
         }
+    }
+}
+
+fn records_12(provider: &Provider, filter: &str) {
+    for suite in provider.suites_12 {
+        let name = format!("{} {}", provider.name, suite.name);
+        let make = || (suite.aead)(&[3; 32][..suite.key_len], &[4; 12][..suite.fixed_iv_len]);
+        let keys = make();
+        let mut number = 1 << 48;
+        for size in SIZES {
+            let mut content = vec![7; size];
+            let mut tag = vec![0; suite.tag_len];
+            measure(filter, &format!("{name} {size}"), || {
+                number += 1;
+                let record = Record { number, header: &HEADER_12 };
+                keys.seal(record, black_box(&mut content), &mut tag);
+                keys.open(record, black_box(&mut content), &tag).expect("just sealed");
+            });
+        }
+        measure(filter, &format!("{name} keys of a direction"), || {
+            black_box(make());
+        });
     }
 }
 

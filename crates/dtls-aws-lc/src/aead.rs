@@ -3,21 +3,10 @@
 use aes::Aes128Enc;
 use aws_lc_rs::aead::quic::HeaderProtectionKey;
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
-use dtls::crypto::suites::mask::BlockMask;
+use dtls::crypto::suites::mask::{BlockMask, Mask, Masked};
 use dtls::crypto::suites::nonce::Iv;
-use dtls::crypto::{Block, Protection, Record, TrafficSecret, Unauthentic};
+use dtls::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
 use zeroize::Zeroizing;
-
-/// What makes the record number mask.
-trait Mask: Send + Sync {
-    fn mask(&self, sample: &Block) -> [u8; 2];
-}
-
-impl Mask for BlockMask<Aes128Enc> {
-    fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask(sample)
-    }
-}
 
 struct ChaChaMask(HeaderProtectionKey);
 
@@ -30,41 +19,52 @@ impl Mask for ChaChaMask {
 }
 
 /// One direction of one epoch.
-struct Keys<M> {
+struct Keys {
     aead: LessSafeKey,
     iv: Iv,
-    mask: M,
+}
+
+impl Keys {
+    fn derived<const LEN: usize>(
+        algorithm: &'static aead::Algorithm,
+        secret: &TrafficSecret,
+    ) -> Self {
+        let mut key = Zeroizing::new([0; LEN]);
+        secret.expand("key", &[], &mut *key);
+        Self::new(algorithm, &*key, Iv::new(secret, &[]))
+    }
+
+    fn new(algorithm: &'static aead::Algorithm, key: &[u8], iv: Iv) -> Self {
+        let key = UnboundKey::new(algorithm, key);
+        Self { aead: LessSafeKey::new(key.expect("the key has its algorithm's length")), iv }
+    }
 }
 
 pub(crate) fn aes_128_gcm(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let aead = key::<16>(&aead::AES_128_GCM, secret);
-    Box::new(Keys {
-        aead,
-        iv: Iv::new(secret, &[]),
-        mask: BlockMask::<Aes128Enc>::new(secret, &[]),
-    })
+    let aead = Keys::derived::<16>(&aead::AES_128_GCM, secret);
+    Box::new(Masked { aead, mask: BlockMask::<Aes128Enc>::new(secret, &[]) })
 }
 
 pub(crate) fn chacha20_poly1305(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let aead = key::<32>(&aead::CHACHA20_POLY1305, secret);
+    let aead = Keys::derived::<32>(&aead::CHACHA20_POLY1305, secret);
     let mut sn = Zeroizing::new([0; 32]);
     secret.expand("sn", &[], &mut *sn);
     let mask = HeaderProtectionKey::new(&aead::quic::CHACHA20, &*sn);
     let mask = ChaChaMask(mask.expect("the key has its algorithm's length"));
-    Box::new(Keys { aead, iv: Iv::new(secret, &[]), mask })
+    Box::new(Masked { aead, mask })
 }
 
-fn key<const LEN: usize>(
-    algorithm: &'static aead::Algorithm,
-    secret: &TrafficSecret,
-) -> LessSafeKey {
-    let mut key = Zeroizing::new([0; LEN]);
-    secret.expand("key", &[], &mut *key);
-    let key = UnboundKey::new(algorithm, &*key);
-    LessSafeKey::new(key.expect("the key has its algorithm's length"))
+/// GCM in 1.2, from a key block.
+pub(crate) fn aes_128_gcm_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+    Box::new(Keys::new(&aead::AES_128_GCM, key, Iv::from_key_block(fixed_iv)))
 }
 
-impl<M: Mask> Protection for Keys<M> {
+/// ChaCha20-Poly1305 in 1.2, from a key block.
+pub(crate) fn chacha20_poly1305_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+    Box::new(Keys::new(&aead::CHACHA20_POLY1305, key, Iv::from_key_block(fixed_iv)))
+}
+
+impl Aead for Keys {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         let nonce = Nonce::assume_unique_for_key(self.iv.nonce(record.number));
         let full = self
@@ -80,9 +80,5 @@ impl<M: Mask> Protection for Keys<M> {
             .open_in_place_separate_tag(nonce, Aad::from(record.header), tag, content)
             .map(|_| ())
             .map_err(|_| Unauthentic)
-    }
-
-    fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask.mask(sample)
     }
 }

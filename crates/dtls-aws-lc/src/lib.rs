@@ -16,7 +16,9 @@
 mod aead;
 mod exchange;
 
-use dtls::crypto::{CipherSuite, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto};
+use dtls::crypto::{
+    CipherSuite, CipherSuite12, CipherSuiteId, Keying, KnownAnswer, Limits, Provider, rustcrypto,
+};
 
 pub use exchange::{P256, X25519};
 
@@ -29,6 +31,14 @@ pub static PROVIDER: Provider = Provider {
         &rustcrypto::AES_128_CCM,
         &rustcrypto::AES_128_CCM_8,
         &rustcrypto::AES_128_CTR_LIGHTMAC,
+    ],
+    suites_12: &[
+        &ECDHE_PSK_WITH_AES_128_GCM,
+        &PSK_WITH_AES_128_GCM,
+        &PSK_WITH_CHACHA20_POLY1305,
+        &rustcrypto::PSK_WITH_AES_128_CCM,
+        &rustcrypto::ECDHE_PSK_WITH_AES_128_CCM_8,
+        &rustcrypto::PSK_WITH_AES_128_CCM_8,
     ],
     groups: &[&X25519, &P256],
 };
@@ -52,3 +62,15 @@ pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
     keying: Keying::Aead(aead::chacha20_poly1305),
     known_answer: KnownAnswer::CHACHA20_POLY1305,
 };
+
+/// AES-128-GCM in 1.2, with a key exchange.
+pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 =
+    CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::ECDHE_PSK_WITH_AES_128_GCM };
+
+/// AES-128-GCM in 1.2.
+pub static PSK_WITH_AES_128_GCM: CipherSuite12 =
+    CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::PSK_WITH_AES_128_GCM };
+
+/// ChaCha20-Poly1305 in 1.2.
+pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 =
+    CipherSuite12 { aead: aead::chacha20_poly1305_12, ..rustcrypto::PSK_WITH_CHACHA20_POLY1305 };

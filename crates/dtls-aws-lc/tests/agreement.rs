@@ -1,6 +1,8 @@
 //! Both providers compute the same bytes and refuse the same ones.
 
-use dtls::crypto::{CipherSuite, Group, NamedGroup, Record, TrafficSecret, rustcrypto};
+use dtls::crypto::{
+    CipherSuite, CipherSuite12, Group, NamedGroup, Record, TrafficSecret, rustcrypto,
+};
 use proptest::prelude::*;
 use vocabulary::Random;
 
@@ -8,6 +10,22 @@ const SUITES: [[&CipherSuite; 2]; 2] = [
     [&rustcrypto::AES_128_GCM, &dtls_aws_lc::AES_128_GCM],
     [&rustcrypto::CHACHA20_POLY1305, &dtls_aws_lc::CHACHA20_POLY1305],
 ];
+
+const SUITES_12: [[&CipherSuite12; 2]; 3] = [
+    [&rustcrypto::ECDHE_PSK_WITH_AES_128_GCM, &dtls_aws_lc::ECDHE_PSK_WITH_AES_128_GCM],
+    [&rustcrypto::PSK_WITH_AES_128_GCM, &dtls_aws_lc::PSK_WITH_AES_128_GCM],
+    [&rustcrypto::PSK_WITH_CHACHA20_POLY1305, &dtls_aws_lc::PSK_WITH_CHACHA20_POLY1305],
+];
+
+#[test]
+fn both_have_the_same_suites() {
+    let [portable, fast] = [&rustcrypto::PROVIDER, &dtls_aws_lc::PROVIDER].map(|provider| {
+        let ids: Vec<_> = provider.suites.iter().map(|suite| suite.id).collect();
+        let ids_12: Vec<_> = provider.suites_12.iter().map(|suite| suite.id).collect();
+        (ids, ids_12)
+    });
+    assert_eq!(portable, fast);
+}
 
 #[test]
 fn known_answers_hold() {
@@ -89,6 +107,31 @@ proptest! {
             prop_assert!(fast.open(record, &mut a, &tag_b).is_ok());
             prop_assert_eq!(a, content.clone());
             prop_assert_eq!(portable.mask(&sample), fast.mask(&sample));
+        }
+    }
+
+    #[test]
+    fn records_of_1_2_are_the_same(
+        key in any::<[u8; 32]>(),
+        iv in any::<[u8; 12]>(),
+        number in any::<u64>(),
+        header in prop::collection::vec(any::<u8>(), 13..300),
+        content in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let record = Record { number, header: &header };
+        for pair in SUITES_12 {
+            let [portable, fast] = pair.map(|suite| {
+                (suite.aead)(&key[..suite.key_len], &iv[..suite.fixed_iv_len])
+            });
+            let (mut a, mut b) = (content.clone(), content.clone());
+            let (mut tag_a, mut tag_b) = ([0; 16], [0; 16]);
+            portable.seal(record, &mut a, &mut tag_a);
+            fast.seal(record, &mut b, &mut tag_b);
+            prop_assert_eq!((&a, tag_a), (&b, tag_b));
+            prop_assert!(fast.open(record, &mut a, &tag_b).is_ok());
+            prop_assert!(portable.open(record, &mut b, &tag_a).is_ok());
+            prop_assert_eq!((&a, &b), (&content, &content));
+            prop_assert!(fast.open(record, &mut a, &tag_b[..15]).is_err());
         }
     }
 

@@ -55,8 +55,11 @@ pub const MAX_CONTENT: usize = 1 << 14;
 pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
 
 registry! {
-    /// A cipher suite (RFC 8446, appendix B.4). All of ours use SHA-256.
+    /// A cipher suite: of 1.3 (RFC 8446, appendix B.4), or of 1.2 where the name says
+    /// PSK. All of ours use SHA-256.
     CipherSuiteId: u16 {
+        /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487, section 2).
+        PSK_WITH_AES_128_GCM_SHA256 = 0x00a8,
         /// TLS_AES_128_GCM_SHA256.
         AES_128_GCM_SHA256 = 0x1301,
         /// TLS_CHACHA20_POLY1305_SHA256.
@@ -65,6 +68,16 @@ registry! {
         AES_128_CCM_SHA256 = 0x1304,
         /// TLS_AES_128_CCM_8_SHA256.
         AES_128_CCM_8_SHA256 = 0x1305,
+        /// TLS_PSK_WITH_AES_128_CCM (RFC 6655, section 4).
+        PSK_WITH_AES_128_CCM = 0xc0a4,
+        /// TLS_PSK_WITH_AES_128_CCM_8 (RFC 6655, section 4).
+        PSK_WITH_AES_128_CCM_8 = 0xc0a8,
+        /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
+        PSK_WITH_CHACHA20_POLY1305_SHA256 = 0xccab,
+        /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256 (RFC 8442, section 3).
+        ECDHE_PSK_WITH_AES_128_GCM_SHA256 = 0xd001,
+        /// TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 (RFC 8442, section 3).
+        ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 = 0xd003,
         /// AES-128-CTR with LightMAC, from TLS's private-use range.
         AES_128_CTR_LIGHTMAC_SHA256 = 0xff01,
     }

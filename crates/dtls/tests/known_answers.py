@@ -139,6 +139,63 @@ def schedule():
             print(name, value.hex())
 
 
+def prf12(secret, label, seed, length):
+    seed, a, out = label + seed, label + seed, b""
+    while len(out) < length:
+        a = hmac.new(secret, a, hashlib.sha256).digest()
+        out += hmac.new(secret, a + seed, hashlib.sha256).digest()
+    return out[:length]
+
+
+def suites12():
+    number = struct.pack(">HHI", 1, 0, 5)
+    plain = b"0123456789"
+    header = number + bytes.fromhex("17fefd") + struct.pack(">H", len(plain))
+    key, iv = bytes(range(32)), bytes(range(0x20, 0x2c))
+    for name, key_len, nonce, aead in (
+        ("AES_128_GCM", 16, iv[:4] + number, AESGCM),
+        ("CHACHA20_POLY1305", 32, xor(iv, bytes(4) + number), ChaCha20Poly1305),
+        ("AES_128_CCM", 16, iv[:4] + number, lambda key: AESCCM(key, 16)),
+        ("AES_128_CCM_8", 16, iv[:4] + number, lambda key: AESCCM(key, 8)),
+    ):
+        print("1.2", name, aead(key[:key_len]).encrypt(nonce, plain, header).hex())
+
+
+def schedule12():
+    client, server, session = (bytes([i] * 32) for i in (1, 2, 3))
+
+    def vector(data):
+        return struct.pack(">H", len(data)) + data
+
+    def outputs(premaster):
+        yield prf12(premaster, b"master secret", client + server, 48)
+        master = prf12(premaster, b"extended master secret", session, 48)
+        yield master
+        yield prf12(master, b"client finished", session, 12)
+        yield prf12(master, b"server finished", session, 12)
+        for seed in (b"", vector(b""), vector(b"context")):
+            yield prf12(master, b"EXPORTER-x", client + server + seed, 70)
+        for aead, key_len, iv_len in ((AESGCM, 16, 4), (ChaCha20Poly1305, 32, 12)):
+            block = prf12(master, b"key expansion", server + client, 2 * (key_len + iv_len))
+            keys, ivs = block[: 2 * key_len], block[2 * key_len :]
+            for i in (0, 1):
+                key, iv = keys[i * key_len :][:key_len], ivs[i * iv_len :][:iv_len]
+                yield aead(key).encrypt(iv.ljust(12, b"\0"), b"x", b"")
+
+    for name, other in (("psk", bytes(6)), ("ecdhe_psk", bytes([9] * 32))):
+        for value in outputs(vector(other) + vector(b"secret")):
+            print("1.2", name, value.hex())
+    # Around the length from which HMAC hashes its key.
+    for length in (0, 30, 31, 100):
+        master = next(outputs(vector(bytes(length)) + vector(bytes([7] * length))))
+        print("1.2 psk of", length, master.hex())
+    for length in (26, 27):
+        master = next(outputs(vector(bytes([9] * 32)) + vector(bytes([7] * length))))
+        print("1.2 ecdhe_psk of", length, master.hex())
+
+
 suites()
 groups()
 schedule()
+suites12()
+schedule12()

@@ -10,7 +10,7 @@
 
 use super::suites::gcm::Gcm;
 use super::suites::known_answer::{AggregatedAnswer, KnownAnswer};
-use super::suites::mask::{BlockMask, keyed};
+use super::suites::mask::{BlockMask, Mask, keyed};
 use super::suites::nonce::Iv;
 use super::suites::outputs::{Outputs, open_content_first};
 use super::{

@@ -1,5 +1,8 @@
 //! How long a key may be used (RFC 9147, section 4.5.3 and appendix B), enforced.
 //!
+//! 1.2 states no limits. Its ciphers are the same, so it gets those of 1.3, but
+//! for the one that would do more harm than good without a KeyUpdate.
+//!
 //! A sender counts what it seals, a receiver what it evaluates and what fails.
 //! Neither sees the other's count, so a bound on the sum of both is split:
 //! each end keeps to its part, and the sum holds whatever the other does.
@@ -72,6 +75,11 @@ impl Limits {
     /// AES-CCM with an 8-byte tag: 2^7 forgeries succeed with 2^-57; a
     /// KeyUpdate is due at 2^6.
     pub const CCM_8: Self = Self { failed: 1 << 7, ..Self::CCM };
+
+    /// AES-CCM with an 8-byte tag in 1.2, which has no KeyUpdate: at 2^7 failures
+    /// anybody who can send 128 datagrams would end an association. A forgery
+    /// succeeds with 2^20 / 2^64 = 2^-44 (NIST SP 800-38C, appendix B.2).
+    pub const CCM_8_12: Self = Self { failed: 1 << 20, ..Self::CCM };
 
     /// AES-CTR with LightMAC: 2^34 counter blocks; 2^34 evaluations of the MAC
     /// for both ends together.
@@ -210,6 +218,7 @@ mod tests {
             &Limits::CHACHA20_POLY1305,
             &Limits::CCM,
             &Limits::CCM_8,
+            &Limits::CCM_8_12,
             &Limits::CTR_LIGHTMAC,
         ] {
             let edges = [

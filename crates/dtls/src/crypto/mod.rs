@@ -4,7 +4,7 @@
 //!   what is not listed is not linked;
 //! - [`protection`]: records sealed and opened in place;
 //! - [`limits`]: how long a key may be used;
-//! - [`schedule`]: the key schedule, one type a stage;
+//! - [`schedule`]: the key schedule of 1.3, one type a stage; [`schedule12`]: that of 1.2;
 //! - [`transcript`]: the hash it is bound to;
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
 //! - [`suites`]: the constructions, generic over the block cipher where they are ours;
@@ -22,6 +22,7 @@ pub mod provider;
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
 pub mod schedule;
+pub mod schedule12;
 pub mod suites;
 pub mod transcript;
 
@@ -29,12 +30,13 @@ pub use crate::codepoints::{CipherSuiteId, NamedGroup};
 pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
 pub use limits::{KeyState, Limits, Usage};
 pub use protection::{
-    Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
+    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
-pub use provider::{CipherSuite, Keying, Provider, SelfTestFailed};
+pub use provider::{CipherSuite, CipherSuite12, Exchange12, Keying, Provider, SelfTestFailed};
 pub use schedule::{
     BinderKey, EarlySecret, ExportTooLong, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,
 };
-pub use suites::known_answer::KnownAnswer;
+pub use schedule12::{Keys12, MasterSecret12, PremasterSecret};
+pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 pub use transcript::Transcript;

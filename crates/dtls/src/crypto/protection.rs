@@ -18,18 +18,22 @@ impl core::error::Error for Unauthentic {}
 /// What a record's protection depends on besides its key and content.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The record number in its epoch, below 2^48.
+    /// In 1.3 the record number in its epoch, below 2^48; in 1.2 epoch and
+    /// sequence number as they stand in the header, epoch · 2^48 + sequence number.
     pub number: u64,
-    /// The header as sent, but with the record number in clear: the
-    /// additional data (RFC 9147, section 4.2.3). At most 260 bytes: that is
-    /// one with a connection ID of 255.
+    /// The additional data. In 1.3 the header as sent, but with the record
+    /// number in clear (RFC 9147, section 4.2.3); in 1.2 what RFC 5246, section
+    /// 6.2.3.3, or with a connection ID RFC 9146, section 5, makes of it. Up to
+    /// 278 bytes: the latter with a connection ID of 255.
     pub header: &'a [u8],
 }
 
-/// One direction of one epoch, in the standard record layout.
-pub trait Protection: Send + Sync {
-    /// Encrypts `content` (payload ‖ type ‖ padding, at most 2^14 + 256 bytes)
-    /// in place and writes its tag; `tag` is as long as the suite's `tag_len`.
+/// One direction of one epoch, with one tag a record: all there is to it in
+/// 1.2, and the standard record layout of 1.3.
+pub trait Aead: Send + Sync {
+    /// Encrypts `content` (at most 2^14 + 256 bytes: payload, in 1.3 and with
+    /// a connection ID in 1.2 also type and padding) in place and writes its
+    /// tag; `tag` is as long as the suite's `tag_len`.
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]);
 
     /// Checks `tag` in constant time and decrypts `content` in place. After an
@@ -38,7 +42,10 @@ pub trait Protection: Send + Sync {
     /// # Errors
     /// The tag, of any length, is not that of these bytes.
     fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic>;
+}
 
+/// One direction of one epoch of 1.3 in the standard record layout.
+pub trait Protection: Aead {
     /// The mask for the record number (RFC 9147, section 4.2.3), made with a
     /// key of its own. One-byte numbers use its first byte.
     fn mask(&self, sample: &Block) -> [u8; 2];

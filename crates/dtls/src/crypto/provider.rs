@@ -1,11 +1,11 @@
 //! What a host chooses: which suites and groups there are, and who computes them.
 
-use super::suites::known_answer::KnownAnswer;
-use super::{CipherSuiteId, Group, Limits, PrfProtection, Protection, TrafficSecret};
+use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
+use super::{Aead, CipherSuiteId, Group, Limits, PrfProtection, Protection, TrafficSecret};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A cipher suite. All of them use SHA-256.
+/// A cipher suite of 1.3. All of them use SHA-256.
 #[derive(Debug)]
 pub struct CipherSuite {
     /// Its code point.
@@ -49,21 +49,71 @@ impl Keying {
     }
 }
 
+/// A cipher suite of 1.2. All of them use SHA-256.
+#[derive(Clone, Copy, Debug)]
+pub struct CipherSuite12 {
+    /// Its code point.
+    pub id: CipherSuiteId,
+    /// Its name in the registry.
+    pub name: &'static str,
+    /// Where the premaster secret comes from.
+    pub exchange: Exchange12,
+    /// Length of a record's tag in bytes: 16 or 8.
+    pub tag_len: usize,
+    /// Length of a key in bytes, at most 32.
+    pub key_len: usize,
+    /// Length of a key block's IVs in bytes: 4, with 8 more of the nonce in
+    /// each record (RFC 5288, section 3; RFC 6655, section 3), or all 12 (RFC
+    /// 7905, section 2).
+    pub fixed_iv_len: usize,
+    /// How long one of its keys may be used.
+    pub limits: Limits,
+    /// What makes a key and an IV of the lengths above into record protection.
+    /// Where a record carries a part of the nonce, that part is epoch and
+    /// sequence number, in records received too.
+    pub aead: fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>,
+    /// What the self-test must compute.
+    pub known_answer: KnownAnswer12,
+}
+
+/// Where the premaster secret of 1.2 comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange12 {
+    /// A pre-shared key alone (RFC 4279): no forward secrecy.
+    Psk,
+    /// A pre-shared key and an ephemeral key exchange (RFC 5489).
+    EcdhePsk,
+}
+
+impl CipherSuite12 {
+    /// How many bytes of the nonce a record carries: 8 or 0.
+    pub const fn explicit_nonce_len(&self) -> usize {
+        12 - self.fixed_iv_len
+    }
+}
+
 /// The cryptography of one host.
 #[derive(Clone, Copy)]
 pub struct Provider {
     /// Who computes it.
     pub name: &'static str,
-    /// Cipher suites, in order of preference.
+    /// Cipher suites of 1.3, in order of preference.
     pub suites: &'static [&'static CipherSuite],
+    /// Cipher suites of 1.2, in order of preference.
+    pub suites_12: &'static [&'static CipherSuite12],
     /// Key exchange groups, in order of preference.
     pub groups: &'static [&'static dyn Group],
 }
 
 impl Provider {
-    /// The suite with this code point, if there is one.
+    /// The suite of 1.3 with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)
+    }
+
+    /// The suite of 1.2 with this code point, if there is one.
+    pub fn suite_12(&self, id: CipherSuiteId) -> Option<&'static CipherSuite12> {
+        self.suites_12.iter().copied().find(|suite| suite.id == id)
     }
 
     /// The group with this code point, if there is one.
@@ -77,6 +127,11 @@ impl Provider {
     /// Names the first suite or group that computes something else. It must not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
         for suite in self.suites {
+            if !suite.known_answer.holds(suite) {
+                return Err(SelfTestFailed(suite.name));
+            }
+        }
+        for suite in self.suites_12 {
             if !suite.known_answer.holds(suite) {
                 return Err(SelfTestFailed(suite.name));
             }

@@ -6,9 +6,9 @@ use super::groups::x25519::X25519;
 use super::suites::ccm::{AggregatedCcm, Ccm};
 use super::suites::chacha::ChaCha;
 use super::suites::gcm::Gcm;
-use super::suites::known_answer::KnownAnswer;
+use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::suites::lightmac::CtrLightMac;
-use super::{CipherSuite, CipherSuiteId, Keying, Limits, Provider};
+use super::{CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider};
 use aes::Aes128Enc;
 
 /// Every suite and group of this crate.
@@ -23,6 +23,14 @@ pub static PROVIDER: Provider = Provider {
         &AES_128_CCM,
         &AES_128_CCM_8,
         &AES_128_CTR_LIGHTMAC,
+    ],
+    suites_12: &[
+        &ECDHE_PSK_WITH_AES_128_GCM,
+        &PSK_WITH_AES_128_GCM,
+        &PSK_WITH_CHACHA20_POLY1305,
+        &PSK_WITH_AES_128_CCM,
+        &ECDHE_PSK_WITH_AES_128_CCM_8,
+        &PSK_WITH_AES_128_CCM_8,
     ],
     groups: &[&X25519, &P256],
 };
@@ -81,6 +89,84 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
         aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
+};
+
+/// AES-128-GCM in 1.2, with a key exchange.
+pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+    name: "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256",
+    exchange: Exchange12::EcdhePsk,
+    tag_len: 16,
+    key_len: 16,
+    fixed_iv_len: 4,
+    limits: Limits::GCM,
+    aead: Gcm::<Aes128Enc>::aead,
+    known_answer: KnownAnswer12::AES_128_GCM,
+};
+
+/// AES-128-GCM in 1.2.
+pub static PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+    name: "TLS_PSK_WITH_AES_128_GCM_SHA256",
+    exchange: Exchange12::Psk,
+    tag_len: 16,
+    key_len: 16,
+    fixed_iv_len: 4,
+    limits: Limits::GCM,
+    aead: Gcm::<Aes128Enc>::aead,
+    known_answer: KnownAnswer12::AES_128_GCM,
+};
+
+/// ChaCha20-Poly1305 in 1.2.
+pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+    name: "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256",
+    exchange: Exchange12::Psk,
+    tag_len: 16,
+    key_len: 32,
+    fixed_iv_len: 12,
+    limits: Limits::CHACHA20_POLY1305,
+    aead: ChaCha::aead,
+    known_answer: KnownAnswer12::CHACHA20_POLY1305,
+};
+
+/// AES-128-CCM in 1.2.
+pub static PSK_WITH_AES_128_CCM: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::PSK_WITH_AES_128_CCM,
+    name: "TLS_PSK_WITH_AES_128_CCM",
+    exchange: Exchange12::Psk,
+    tag_len: 16,
+    key_len: 16,
+    fixed_iv_len: 4,
+    limits: Limits::CCM,
+    aead: Ccm::<Aes128Enc, 16>::aead,
+    known_answer: KnownAnswer12::AES_128_CCM,
+};
+
+/// AES-128-CCM with 8-byte tags in 1.2, with a key exchange.
+pub static ECDHE_PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+    name: "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256",
+    exchange: Exchange12::EcdhePsk,
+    tag_len: 8,
+    key_len: 16,
+    fixed_iv_len: 4,
+    limits: Limits::CCM_8_12,
+    aead: Ccm::<Aes128Enc, 8>::aead,
+    known_answer: KnownAnswer12::AES_128_CCM_8,
+};
+
+/// AES-128-CCM with 8-byte tags in 1.2.
+pub static PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
+    id: CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+    name: "TLS_PSK_WITH_AES_128_CCM_8",
+    exchange: Exchange12::Psk,
+    tag_len: 8,
+    key_len: 16,
+    fixed_iv_len: 4,
+    limits: Limits::CCM_8_12,
+    aead: Ccm::<Aes128Enc, 8>::aead,
+    known_answer: KnownAnswer12::AES_128_CCM_8,
 };
 
 #[cfg(test)]

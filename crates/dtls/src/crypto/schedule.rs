@@ -74,6 +74,7 @@ macro_rules! opaque {
         }
     )*};
 }
+pub(super) use opaque;
 opaque!(
     BinderKey,
     EarlySecret,
@@ -85,14 +86,14 @@ opaque!(
     TrafficSecret
 );
 
-/// The output, label or context is longer than HKDF-Expand-Label can take:
-/// 8160, 249 and 255 bytes.
+/// Something is longer than the exporter can take: in 1.3 the label (249
+/// bytes) or the output (8160), in 1.2 the context (65535).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportTooLong;
 
 impl fmt::Display for ExportTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "label over 249 bytes or output over {LONGEST} bytes")
+        write!(f, "label over 249, output over {LONGEST} or context over 65535 bytes")
     }
 }
 

@@ -8,11 +8,12 @@
 //! output block 0 is the full tag U, and block i is E(Kx,i; U).
 
 use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, xored};
-use super::mask::{BlockMask, keyed};
+use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
 use super::outputs::{Outputs, open_content_first};
 use crate::crypto::{
-    Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret, Unauthentic,
+    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    Unauthentic,
 };
 use alloc::boxed::Box;
 use cipher::consts::U16;
@@ -31,7 +32,6 @@ const L: u8 = 3;
 pub struct Ccm<C, const TAG: usize> {
     cipher: C,
     iv: Iv,
-    mask: BlockMask<C>,
 }
 
 impl<C, const TAG: usize> Ccm<C, TAG>
@@ -40,18 +40,24 @@ where
 {
     const VALID: () = assert!(TAG == 16 || TAG == 8, "the tags of TLS's CCM suites");
 
-    fn new(secret: &TrafficSecret, context: &[u8]) -> Self {
+    fn new(cipher: C, iv: Iv) -> Self {
         const { Self::VALID };
-        Self {
-            cipher: keyed(secret, "key", context),
-            iv: Iv::new(secret, context),
-            mask: BlockMask::new(secret, context),
-        }
+        Self { cipher, iv }
     }
 
-    /// Derives the keys of an epoch in the standard layout.
+    fn derived(secret: &TrafficSecret, context: &[u8]) -> Self {
+        Self::new(keyed(secret, "key", context), Iv::new(secret, context))
+    }
+
+    /// Derives the keys of an epoch of 1.3 in the standard layout.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        Box::new(Self::new(secret, &[]))
+        let mask = BlockMask::<C>::new(secret, &[]);
+        Box::new(Masked { aead: Self::derived(secret, &[]), mask })
+    }
+
+    /// One direction of 1.2, from its part of the key block.
+    pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+        Box::new(Self::new(with_key(key), Iv::from_key_block(fixed_iv)))
     }
 
     fn run(&self, record: Record<'_>, direction: Direction, content: &mut [u8]) -> Block {
@@ -60,7 +66,7 @@ where
     }
 }
 
-impl<C, const TAG: usize> Protection for Ccm<C, TAG>
+impl<C, const TAG: usize> Aead for Ccm<C, TAG>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
@@ -73,16 +79,13 @@ where
         let full = self.run(record, Direction::Decrypt, content);
         if full[..TAG].ct_eq(tag).into() { Ok(()) } else { Err(Unauthentic) }
     }
-
-    fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask.mask(sample)
-    }
 }
 
 /// One direction of one epoch under CCM with aggregated tags.
 pub struct AggregatedCcm<C> {
     ccm: Ccm<C, 16>,
     extended: Outputs<C, 3>,
+    mask: BlockMask<C>,
 }
 
 impl<C> AggregatedCcm<C>
@@ -92,8 +95,9 @@ where
     /// Derives the keys of an epoch under an aggregation context.
     pub fn protection(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
         Box::new(Self {
-            ccm: Ccm::new(secret, &context),
+            ccm: Ccm::derived(secret, &context),
             extended: Outputs::new(secret, "agg x", context, [1, 2, 255]),
+            mask: BlockMask::new(secret, &context),
         })
     }
 }
@@ -126,7 +130,7 @@ where
     }
 
     fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.ccm.mask.mask(sample)
+        self.mask.mask(sample)
     }
 }
 

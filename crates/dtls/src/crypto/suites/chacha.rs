@@ -1,34 +1,36 @@
 //! ChaCha20-Poly1305 (RFC 8439).
 
+use super::mask::{Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
-use crate::crypto::{Block, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
 use alloc::boxed::Box;
 use chacha20::variants::Ietf;
 use chacha20::{ChaChaCore, R20};
-use chacha20poly1305::aead::{AeadInOut, KeyInit};
-use chacha20poly1305::{ChaCha20Poly1305, Key, Tag};
+use chacha20poly1305::aead::AeadInOut;
+use chacha20poly1305::{ChaCha20Poly1305, Tag};
 use cipher::{KeyIvInit, StreamCipherCore};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::ZeroizeOnDrop;
 
 /// One direction of one epoch under ChaCha20-Poly1305.
 pub struct ChaCha {
     aead: ChaCha20Poly1305,
     iv: Iv,
-    mask: ChaChaMask,
 }
 
 impl ChaCha {
-    /// Derives the keys of an epoch.
+    /// Derives the keys of an epoch of 1.3.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        let mut key = Key::default();
-        secret.expand("key", &[], &mut key);
-        let aead = ChaCha20Poly1305::new(&key);
-        key.zeroize();
-        Box::new(Self { aead, iv: Iv::new(secret, &[]), mask: ChaChaMask::new(secret) })
+        let aead = Self { aead: keyed(secret, "key", &[]), iv: Iv::new(secret, &[]) };
+        Box::new(Masked { aead, mask: ChaChaMask::new(secret) })
+    }
+
+    /// One direction of 1.2, from its part of the key block.
+    pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+        Box::new(Self { aead: with_key(key), iv: Iv::from_key_block(fixed_iv) })
     }
 }
 
-impl Protection for ChaCha {
+impl Aead for ChaCha {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
         let nonce = self.iv.nonce(record.number).into();
         let full = self
@@ -45,10 +47,6 @@ impl Protection for ChaCha {
             .decrypt_inout_detached(&nonce, record.header, content.into(), &tag)
             .map_err(|_| Unauthentic)
     }
-
-    fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask.mask(sample)
-    }
 }
 
 /// The record number mask of ChaCha20 suites (RFC 9147, section 4.2.3): the
@@ -63,9 +61,10 @@ impl ChaChaMask {
         secret.expand("sn", &[], &mut key);
         Self(key)
     }
+}
 
-    /// The mask for `sample`.
-    pub fn mask(&self, sample: &Block) -> [u8; 2] {
+impl Mask for ChaChaMask {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
         let [a, b, c, d, nonce @ ..] = *sample;
         let mut core = ChaChaCore::<R20, Ietf>::new(&self.0.into(), &nonce.into());
         core.set_block_pos(u32::from_le_bytes([a, b, c, d]));

@@ -1,8 +1,8 @@
 //! AES-GCM (NIST SP 800-38D).
 
-use super::mask::{BlockMask, keyed};
+use super::mask::{BlockMask, Masked, keyed, with_key};
 use super::nonce::Iv;
-use crate::crypto::{Block, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, Protection, Record, TrafficSecret, Unauthentic};
 use aes_gcm::aead::{AeadInOut, Tag};
 use aes_gcm::{AesGcm, KeyInit};
 use alloc::boxed::Box;
@@ -15,24 +15,29 @@ use cipher::{
 pub struct Gcm<C> {
     aead: AesGcm<C, U12>,
     iv: Iv,
-    mask: BlockMask<C>,
 }
 
 impl<C> Gcm<C>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
-    /// Derives the keys of an epoch.
+    fn new(cipher: C, iv: Iv) -> Self {
+        Self { aead: AesGcm::from(cipher), iv }
+    }
+
+    /// Derives the keys of an epoch of 1.3.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        Box::new(Self {
-            aead: AesGcm::from(keyed::<C>(secret, "key", &[])),
-            iv: Iv::new(secret, &[]),
-            mask: BlockMask::new(secret, &[]),
-        })
+        let aead = Self::new(keyed(secret, "key", &[]), Iv::new(secret, &[]));
+        Box::new(Masked { aead, mask: BlockMask::<C>::new(secret, &[]) })
+    }
+
+    /// One direction of 1.2, from its part of the key block.
+    pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
+        Box::new(Self::new(with_key(key), Iv::from_key_block(fixed_iv)))
     }
 }
 
-impl<C> Protection for Gcm<C>
+impl<C> Aead for Gcm<C>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
@@ -51,9 +56,5 @@ where
         self.aead
             .decrypt_inout_detached(&nonce, record.header, content.into(), &tag)
             .map_err(|_| Unauthentic)
-    }
-
-    fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask.mask(sample)
     }
 }

@@ -1,16 +1,24 @@
 //! What every suite must compute from one fixed input.
 //!
-//! Secret 00 01 … 1f, record number 5, header 23 05, payload "0123456789" of
-//! type 23, sample 00 01 … 0f, aggregation context 01 10 00. The answers here
-//! come from a second implementation, `tests/known_answers.py`.
+//! 1.3: secret 00 01 … 1f, record number 5, header 23 05, payload "0123456789"
+//! of type 23, sample 00 01 … 0f, aggregation context 01 10 00. 1.2: key 00 01 …,
+//! IV 20 21 …, the same payload in epoch 1 with sequence number 5. The answers
+//! here come from a second implementation, `tests/known_answers.py`.
 
-use crate::crypto::{Block, CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::crypto::{
+    Aead, Block, CipherSuite, CipherSuite12, Keying, PrfProtection, Record, TrafficSecret,
+};
 
 /// The aggregation context of the fixed input: scheme 1, n = 16.
 const CONTEXT: [u8; 3] = [1, 16, 0];
 const RECORD: Record<'static> = Record { number: 5, header: &[0x23, 0x05] };
 /// In the standard layout.
 const PLAIN: [u8; 11] = *b"0123456789\x17";
+/// epoch ‖ sequence number ‖ type ‖ version ‖ length (RFC 5246, section 6.2.3.3).
+const RECORD_12: Record<'static> =
+    Record { number: 1 << 48 | 5, header: &[0, 1, 0, 0, 0, 0, 0, 5, 23, 0xfe, 0xfd, 0, 10] };
+/// In 1.2, where the type is in the header.
+const PLAIN_12: [u8; 10] = *b"0123456789";
 /// With the content type first.
 const AGGREGATED: [u8; 11] = *b"\x170123456789";
 
@@ -40,7 +48,9 @@ impl KnownAnswer {
     /// Whether `suite` computes this.
     pub(crate) fn holds(&self, suite: &CipherSuite) -> bool {
         let secret = TrafficSecret::new(core::array::from_fn(|i| i as u8));
-        let plain = self.plain_holds(suite.tag_len, &*suite.keying.plain(&secret));
+        let keys = suite.keying.plain(&secret);
+        let plain = aead_holds(&*keys, RECORD, PLAIN, suite.tag_len, self.plain);
+        let mask = keys.mask(&sample()) == self.mask;
         let aggregated = match (&suite.keying, &self.aggregated) {
             (Keying::Aead(_), None) => true,
             (Keying::Prf { aggregated, .. }, Some(answer)) => {
@@ -48,21 +58,50 @@ impl KnownAnswer {
             }
             _ => false,
         };
-        plain && aggregated
+        plain && mask && aggregated
     }
+}
 
-    fn plain_holds(&self, tag_len: usize, keys: &dyn Protection) -> bool {
-        let mut content = PLAIN;
-        let mut buf = [0; 16];
-        let Some(tag) = buf.get_mut(..tag_len) else { return false };
-        keys.seal(RECORD, &mut content, tag);
-        let sealed = self.plain.split_at_checked(PLAIN.len()) == Some((&content[..], &tag[..]));
-        let opened = keys.open(RECORD, &mut content, tag).is_ok() && content == PLAIN;
-        keys.seal(RECORD, &mut content, tag);
-        tag[tag_len - 1] ^= 1;
-        let refused = keys.open(RECORD, &mut content, tag).is_err();
-        sealed && opened && refused && keys.mask(&sample()) == self.mask
+/// What a suite of 1.2 must compute.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownAnswer12 {
+    /// Content and tag.
+    pub sealed: &'static [u8],
+}
+
+impl KnownAnswer12 {
+    /// Whether `suite` computes this.
+    pub(crate) fn holds(&self, suite: &CipherSuite12) -> bool {
+        let key: [u8; 32] = core::array::from_fn(|i| i as u8);
+        let iv: [u8; 12] = core::array::from_fn(|i| 0x20 + i as u8);
+        let (Some(key), Some(iv)) = (key.get(..suite.key_len), iv.get(..suite.fixed_iv_len)) else {
+            return false;
+        };
+        aead_holds(&*(suite.aead)(key, iv), RECORD_12, PLAIN_12, suite.tag_len, self.sealed)
     }
+}
+
+/// Whether `plain` is sealed to `expected`, that opens, and a changed tag does not.
+fn aead_holds<const N: usize, A: Aead + ?Sized>(
+    keys: &A,
+    record: Record<'_>,
+    plain: [u8; N],
+    tag_len: usize,
+    expected: &[u8],
+) -> bool {
+    let mut content = plain;
+    let mut buf = [0; 16];
+    let Some((tag, _)) = buf.split_at_mut_checked(tag_len).filter(|(tag, _)| !tag.is_empty())
+    else {
+        return false;
+    };
+    keys.seal(record, &mut content, tag);
+    let sealed = expected.split_at_checked(N) == Some((&content[..], &tag[..]));
+    let opened = keys.open(record, &mut content, tag).is_ok() && content == plain;
+    keys.seal(record, &mut content, tag);
+    tag[tag_len - 1] ^= 1;
+    let refused = keys.open(record, &mut content, tag).is_err();
+    sealed && opened && refused
 }
 
 impl AggregatedAnswer {
@@ -177,5 +216,39 @@ impl KnownAnswer {
             ],
             mask: [0x4b, 0xf1],
         }),
+    };
+}
+
+impl KnownAnswer12 {
+    /// TLS_PSK_WITH_AES_128_GCM_SHA256 and its ECDHE form.
+    pub const AES_128_GCM: Self = Self {
+        sealed: &[
+            0x31, 0x5d, 0x3f, 0x1f, 0x8e, 0xc0, 0x5e, 0x50, 0x1a, 0x1f, 0x65, 0x9d, 0x2c, 0xc9,
+            0xc3, 0x03, 0x01, 0x63, 0x6b, 0xcf, 0xa9, 0x6d, 0x18, 0xe2, 0x45, 0xec,
+        ],
+    };
+
+    /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256.
+    pub const CHACHA20_POLY1305: Self = Self {
+        sealed: &[
+            0xf0, 0x4b, 0x1a, 0xd0, 0xbf, 0x2b, 0xbc, 0x54, 0x48, 0xa0, 0x7f, 0xf7, 0x2f, 0x95,
+            0x00, 0x19, 0x87, 0x0c, 0xd9, 0xea, 0x2d, 0xaa, 0x77, 0x7f, 0x75, 0x5a,
+        ],
+    };
+
+    /// TLS_PSK_WITH_AES_128_CCM.
+    pub const AES_128_CCM: Self = Self {
+        sealed: &[
+            0x10, 0x7c, 0x57, 0x20, 0xc4, 0x89, 0x71, 0x5b, 0x80, 0xc9, 0x8e, 0xfc, 0xd9, 0xc1,
+            0x23, 0x48, 0x8c, 0xbc, 0xde, 0xcb, 0xfc, 0x10, 0x21, 0xa2, 0x4b, 0x49,
+        ],
+    };
+
+    /// TLS_PSK_WITH_AES_128_CCM_8 and its ECDHE form.
+    pub const AES_128_CCM_8: Self = Self {
+        sealed: &[
+            0x10, 0x7c, 0x57, 0x20, 0xc4, 0x89, 0x71, 0x5b, 0x80, 0xc9, 0x50, 0xc6, 0x63, 0x19,
+            0x02, 0x81, 0xc6, 0x91,
+        ],
     };
 }

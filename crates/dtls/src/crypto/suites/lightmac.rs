@@ -17,11 +17,12 @@
 //! output block i is E(K2,i; V), and the own tag is block 0.
 
 use super::ctr;
-use super::mask::{BlockMask, keyed};
+use super::mask::{BlockMask, Mask, keyed};
 use super::nonce::Iv;
 use super::outputs::{Outputs, open_content_first};
 use crate::crypto::{
-    Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret, Unauthentic,
+    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
+    Unauthentic,
 };
 use alloc::boxed::Box;
 use cipher::consts::U16;
@@ -113,7 +114,7 @@ where
     }
 }
 
-impl<C, M> Protection for CtrLightMac<C, M, 1>
+impl<C, M> Aead for CtrLightMac<C, M, 1>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
@@ -131,7 +132,13 @@ where
         self.crypt(record.number, content);
         Ok(())
     }
+}
 
+impl<C, M> Protection for CtrLightMac<C, M, 1>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
+    M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
+{
     fn mask(&self, sample: &Block) -> [u8; 2] {
         self.mask.mask(sample)
     }

@@ -1,6 +1,6 @@
 //! The record number mask (RFC 9147, section 4.2.3).
 
-use crate::crypto::{Block, TrafficSecret};
+use crate::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
 use cipher::{BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, consts::U16};
 use zeroize::Zeroize;
 
@@ -11,6 +11,44 @@ pub(crate) fn keyed<C: KeyInit>(secret: &TrafficSecret, label: &str, context: &[
     let cipher = C::new(&key);
     key.zeroize();
     cipher
+}
+
+/// A cipher with a key from a key block.
+///
+/// # Panics
+/// If `key` is not as long as the cipher's.
+pub(crate) fn with_key<C: KeyInit>(key: &[u8]) -> C {
+    C::new_from_slice(key).expect("the suite states its cipher's key length")
+}
+
+/// What makes the mask, under a key of its own.
+pub trait Mask: Send + Sync {
+    /// The mask for `sample`.
+    fn mask(&self, sample: &Block) -> [u8; 2];
+}
+
+/// An AEAD and a mask: the protection of 1.3.
+pub struct Masked<A, M> {
+    /// What seals and opens.
+    pub aead: A,
+    /// What hides the record number.
+    pub mask: M,
+}
+
+impl<A: Aead, M: Mask> Aead for Masked<A, M> {
+    fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
+        self.aead.seal(record, content, tag);
+    }
+
+    fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
+        self.aead.open(record, content, tag)
+    }
+}
+
+impl<A: Aead, M: Mask> Protection for Masked<A, M> {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
+        self.mask.mask(sample)
+    }
 }
 
 /// The mask made with a block cipher: the first bytes of the encrypted sample.
@@ -25,10 +63,14 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask
     pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
         Self(keyed(secret, label, context))
     }
+}
 
-    /// The mask for `sample`.
+impl<C> Mask for BlockMask<C>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send + Sync,
+{
     #[inline]
-    pub fn mask(&self, sample: &Block) -> [u8; 2] {
+    fn mask(&self, sample: &Block) -> [u8; 2] {
         let mut block = (*sample).into();
         self.0.encrypt_block(&mut block);
         [block[0], block[1]]

@@ -1,4 +1,9 @@
 //! The nonce of a record (RFC 8446, section 5.3).
+//!
+//! 1.2 has the same nonce in other words. ChaCha20-Poly1305's is made alike
+//! (RFC 7905, section 2). GCM and CCM put 8 explicit bytes behind a fixed part
+//! of 4 (RFC 5288, section 3; RFC 6655, section 3); with epoch and sequence
+//! number for the explicit ones, that is the IV fixed ‖ 0^8 and the same XOR.
 
 use crate::crypto::TrafficSecret;
 use zeroize::ZeroizeOnDrop;
@@ -17,6 +22,16 @@ impl Iv {
         let mut iv = [0; 12];
         secret.expand(label, context, &mut iv);
         Self(iv)
+    }
+
+    /// The IV of a key block: all 12 bytes, or the first 4.
+    ///
+    /// # Panics
+    /// If `iv` is longer than 12 bytes.
+    pub fn from_key_block(iv: &[u8]) -> Self {
+        let mut padded = Self([0; 12]);
+        padded.0[..iv.len()].copy_from_slice(iv);
+        padded
     }
 
     /// The nonce of record `number`: the number, padded on the left to 12

@@ -1,0 +1,441 @@
+//! The key derivation of 1.2 (RFC 5246, with SHA-256), one type a stage.
+//!
+//! ```text
+//! PremasterSecret ──► MasterSecret12 ──► Keys12, Finished, exports
+//! ```
+//!
+//! A secret is kept as what it is used for, a keyed HMAC: its inner and outer
+//! blocks are hashed once, and nothing is allocated. Every secret is zeroized
+//! when dropped.
+
+use super::schedule::opaque;
+use super::{Aead, CipherSuite12, ExportTooLong, SharedSecret};
+use alloc::boxed::Box;
+use core::fmt;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// Length of the hash in bytes.
+const HASH: usize = 32;
+/// The block of the hash: a longer key is hashed before HMAC uses it (RFC 2104, section 2).
+const HASH_BLOCK: usize = 64;
+/// Length of a random in a hello, in bytes.
+const RANDOM: usize = 32;
+/// Length of the master secret in bytes (RFC 5246, section 8.1).
+const MASTER: usize = 48;
+/// Length of `verify_data` in bytes (RFC 5246, section 7.4.9).
+const VERIFY_DATA: usize = 12;
+/// The longest key block: two keys of 32 bytes and two IVs of 12.
+const KEY_BLOCK: usize = 2 * (32 + 12);
+
+opaque!(Keys12, MasterSecret12, PremasterSecret);
+
+/// The pseudorandom function under one secret (RFC 5246, section 5).
+#[derive(Clone)]
+struct Prf(Hmac<Sha256>);
+
+impl Prf {
+    fn new(secret: &[u8]) -> Self {
+        Self(Hmac::new_from_slice(secret).expect("HMAC takes any key"))
+    }
+
+    /// P_SHA256, with `seed` in parts: label ‖ seed.
+    fn fill(&self, seed: &[&[u8]], out: &mut [u8]) {
+        let keyed = |parts: &[&[u8]]| {
+            let mut mac = self.0.clone();
+            parts.iter().for_each(|part| mac.update(part));
+            mac
+        };
+        let mut a = keyed(seed).finalize().into_bytes();
+        let mut chunks = out.chunks_mut(HASH).peekable();
+        while let Some(chunk) = chunks.next() {
+            let mut mac = keyed(&[&a]);
+            if chunks.peek().is_some() {
+                // The next A is the MAC of this one alone.
+                a = mac.clone().finalize().into_bytes();
+            }
+            seed.iter().for_each(|part| mac.update(part));
+            let mut block = mac.finalize().into_bytes();
+            chunk.copy_from_slice(&block[..chunk.len()]);
+            block.zeroize();
+        }
+        a.zeroize();
+    }
+}
+
+/// The first stage: the pre-shared key, or that and a key exchange.
+///
+/// ```text
+/// uint16 length of other ‖ other ‖ uint16 length of the key ‖ key
+/// ```
+///
+/// `other` is as many zeros as the key is long, or the exchanged secret.
+pub struct PremasterSecret(Prf);
+
+impl PremasterSecret {
+    /// The pre-shared key alone (RFC 4279, section 2).
+    ///
+    /// # Panics
+    /// Beyond 65535 bytes.
+    pub fn psk(psk: &[u8]) -> Self {
+        Self::new(Other::Zeros(psk.len()), psk)
+    }
+
+    /// A key exchange with the pre-shared key (RFC 5489, section 2).
+    ///
+    /// # Panics
+    /// If `psk` is beyond 65535 bytes.
+    pub fn ecdhe_psk(shared: &SharedSecret, psk: &[u8]) -> Self {
+        Self::new(Other::Shared(shared), psk)
+    }
+
+    fn new(other: Other<'_>, psk: &[u8]) -> Self {
+        let length = |len| u16::try_from(len).expect("a pre-shared key has a 16-bit length");
+        let other_len = match other {
+            Other::Zeros(len) => len,
+            Other::Shared(shared) => shared.as_bytes().len(),
+        };
+        let mut key = HmacKey::new(2 + other_len + 2 + psk.len());
+        key.update(&length(other_len).to_be_bytes());
+        match other {
+            Other::Zeros(len) => {
+                let mut left = len;
+                while left > 0 {
+                    let part = left.min(HASH_BLOCK);
+                    key.update(&[0; HASH_BLOCK][..part]);
+                    left -= part;
+                }
+            }
+            Other::Shared(shared) => key.update(shared.as_bytes()),
+        }
+        key.update(&length(psk.len()).to_be_bytes());
+        key.update(psk);
+        Self(key.finish())
+    }
+
+    /// The master secret (RFC 5246, section 8.1).
+    pub fn into_master(
+        self,
+        client_random: &[u8; RANDOM],
+        server_random: &[u8; RANDOM],
+    ) -> MasterSecret12 {
+        self.master(&[b"master secret", client_random, server_random])
+    }
+
+    /// The extended master secret (RFC 7627, section 4). `session_hash` ends
+    /// with the ClientKeyExchange.
+    pub fn into_extended_master(self, session_hash: &[u8; HASH]) -> MasterSecret12 {
+        self.master(&[b"extended master secret", session_hash])
+    }
+
+    fn master(&self, seed: &[&[u8]]) -> MasterSecret12 {
+        let mut bytes = MasterBytes([0; MASTER]);
+        self.0.fill(seed, &mut bytes.0);
+        MasterSecret12 { prf: Prf::new(&bytes.0), bytes }
+    }
+}
+
+enum Other<'a> {
+    Zeros(usize),
+    Shared(&'a SharedSecret),
+}
+
+/// A key for HMAC, written in parts: up to a block as it is, beyond that its hash.
+enum HmacKey {
+    Short { block: Zeroizing<[u8; HASH_BLOCK]>, len: usize },
+    Long(Sha256),
+}
+
+impl HmacKey {
+    fn new(total: usize) -> Self {
+        if total <= HASH_BLOCK {
+            Self::Short { block: Zeroizing::new([0; HASH_BLOCK]), len: 0 }
+        } else {
+            Self::Long(Sha256::new())
+        }
+    }
+
+    fn update(&mut self, part: &[u8]) {
+        match self {
+            Self::Short { block, len } => {
+                block[*len..*len + part.len()].copy_from_slice(part);
+                *len += part.len();
+            }
+            Self::Long(hash) => hash.update(part),
+        }
+    }
+
+    fn finish(self) -> Prf {
+        match self {
+            Self::Short { block, len } => Prf::new(&block[..len]),
+            Self::Long(hash) => {
+                let mut hash = hash.finalize();
+                let prf = Prf::new(&hash);
+                hash.zeroize();
+                prf
+            }
+        }
+    }
+}
+
+/// The master secret of a session.
+#[derive(Clone)]
+pub struct MasterSecret12 {
+    bytes: MasterBytes,
+    prf: Prf,
+}
+
+#[derive(Clone, ZeroizeOnDrop)]
+struct MasterBytes([u8; MASTER]);
+
+impl MasterSecret12 {
+    /// The master secret of a session that is resumed.
+    pub fn from_bytes(bytes: [u8; MASTER]) -> Self {
+        let bytes = MasterBytes(bytes);
+        Self { prf: Prf::new(&bytes.0), bytes }
+    }
+
+    /// The bytes, for tickets, session stores and a key log.
+    #[allow(dead_code, reason = "its users come with the handshake")]
+    pub(crate) const fn as_bytes(&self) -> &[u8; MASTER] {
+        &self.bytes.0
+    }
+
+    /// `verify_data` of the client's Finished (RFC 5246, section 7.4.9).
+    /// Compare it in constant time.
+    pub fn client_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+        self.finished(b"client finished", hash)
+    }
+
+    /// `verify_data` of the server's Finished.
+    pub fn server_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+        self.finished(b"server finished", hash)
+    }
+
+    fn finished(&self, label: &[u8], hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
+        let mut out = [0; VERIFY_DATA];
+        self.prf.fill(&[label, hash], &mut out);
+        out
+    }
+
+    /// The keys of a connection (RFC 5246, section 6.3).
+    ///
+    /// # Panics
+    /// If `suite` states keys over 32 bytes or IVs over 12.
+    pub fn keys(
+        &self,
+        suite: &CipherSuite12,
+        client_random: &[u8; RANDOM],
+        server_random: &[u8; RANDOM],
+    ) -> Keys12 {
+        let (key_len, iv_len) = (suite.key_len, suite.fixed_iv_len);
+        let mut buf = Zeroizing::new([0; KEY_BLOCK]);
+        let block = &mut buf[..2 * (key_len + iv_len)];
+        // The randoms stand the other way round than everywhere else.
+        self.prf.fill(&[b"key expansion", server_random, client_random], block);
+        let (keys, ivs) = block.split_at(2 * key_len);
+        let (client_key, server_key) = keys.split_at(key_len);
+        let (client_iv, server_iv) = ivs.split_at(iv_len);
+        Keys12 {
+            client: (suite.aead)(client_key, client_iv),
+            server: (suite.aead)(server_key, server_iv),
+        }
+    }
+
+    /// Fills `out` with keying material for `label` (RFC 5705, section 4).
+    /// No context and an empty one give different material.
+    ///
+    /// # Errors
+    /// `context` is over 65535 bytes.
+    pub fn export(
+        &self,
+        label: &[u8],
+        context: Option<&[u8]>,
+        client_random: &[u8; RANDOM],
+        server_random: &[u8; RANDOM],
+        out: &mut [u8],
+    ) -> Result<(), ExportTooLong> {
+        let Some(context) = context else {
+            self.prf.fill(&[label, client_random, server_random], out);
+            return Ok(());
+        };
+        let length = u16::try_from(context.len()).map_err(|_| ExportTooLong)?.to_be_bytes();
+        self.prf.fill(&[label, client_random, server_random, &length, context], out);
+        Ok(())
+    }
+}
+
+/// What protects a connection's records.
+pub struct Keys12 {
+    /// What the client seals with.
+    pub client: Box<dyn Aead>,
+    /// What the server seals with.
+    pub server: Box<dyn Aead>,
+}
+
+#[cfg(all(test, feature = "rustcrypto"))]
+mod tests {
+    use super::*;
+    use crate::crypto::Record;
+    use crate::crypto::rustcrypto::{PSK_WITH_AES_128_GCM, PSK_WITH_CHACHA20_POLY1305};
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    const CLIENT: [u8; RANDOM] = [1; RANDOM];
+    const SERVER: [u8; RANDOM] = [2; RANDOM];
+    const SESSION: [u8; HASH] = [3; HASH];
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Every output, in the order of `tests/known_answers.py`.
+    fn outputs(premaster: fn() -> PremasterSecret) -> Vec<String> {
+        let plain = premaster().into_master(&CLIENT, &SERVER);
+        let master = premaster().into_extended_master(&SESSION);
+        let mut outputs = std::vec![hex(plain.as_bytes()), hex(master.as_bytes())];
+        outputs.push(hex(&master.client_finished(&SESSION)));
+        outputs.push(hex(&master.server_finished(&SESSION)));
+        for context in [None, Some(&b""[..]), Some(b"context")] {
+            let mut out = [0; 70];
+            master.export(b"EXPORTER-x", context, &CLIENT, &SERVER, &mut out).unwrap();
+            outputs.push(hex(&out));
+        }
+        for suite in [&PSK_WITH_AES_128_GCM, &PSK_WITH_CHACHA20_POLY1305] {
+            let keys = master.keys(suite, &CLIENT, &SERVER);
+            for aead in [keys.client, keys.server] {
+                let (mut content, mut tag) = (*b"x", [0; 16]);
+                aead.seal(Record { number: 0, header: &[] }, &mut content, &mut tag);
+                outputs.push(hex(&content) + &hex(&tag));
+            }
+        }
+        outputs
+    }
+
+    #[test]
+    fn agrees_with_a_second_implementation_under_a_psk_alone() {
+        let expected = [
+            "d1ba917fe2c53da2e0df7299712d18573fae4732a5876d265a77170a15e18454a61105f9bde8dbcbab82f73dbbfe3cd9",
+            "ac0d59542bc322517356fbfaf5216f3f69e7533ebad3d4b68504c2d3590acad282f3b0bbf31ba2a93d12b93abda5cb7d",
+            "cdc71d5e4f59f5150f7f40ca",
+            "7618cf069dbd835a8a3c5bd5",
+            "dd2d8015622eaf10c484c442c16227e63581357a0823915ef4b92633108d8e8f3c83d337fbe36d62546dbd01940d632f760761c221a1019a85afe696aab03754108a70567523",
+            "89f2f84d9dae9b19f5c79e101daec5f574890cf589912a60506c9637389ba91edf8085649e6dcd4e33ea788d0d9cec9bf80f470dcfcb0ef040bba7ed2b01be53cf5d59e95217",
+            "403f311fd90df327d35e7af87c7070851f5dc88fa466b19ac8bdc732eadf11dcfd86942cd15a9eda0ca73a0e8553c8b2d3c96b34cd5145dbae439a01dfe3a61a441dd624872b",
+            "f67cbf8d490f1006451eef5d3e252db3d5",
+            "9698a20540a4d9a31426e071255335294a",
+            "767bc3549a3e24f328c698ec53430585ea",
+            "d8e9390d472b6c024347ecc2229dce03ab",
+        ];
+        assert_eq!(outputs(|| PremasterSecret::psk(b"secret")), expected);
+    }
+
+    #[test]
+    fn agrees_with_a_second_implementation_under_a_key_exchange() {
+        let expected = [
+            "6d0ff59cd75b1d6071fa88b96e6316fb0592d2be2263fc4dc08fb5ab0748262edf4bb4a943c36e04dee300010bfffd9a",
+            "1c17c6b18c61cd67bc461e1b96478ac3c6a1bbead1a4f85f0d2fa185e58d4146b9d17809ce4fc28cc0ecda0d28640990",
+            "f596a7206ba999fe5fa6e1d6",
+            "8d8fb1b574fc119812dd5752",
+            "5379af7eddefdf5feba380a0d6c0c390b7dada831061f86c7700981aa520a37ace02962c4bbc653f2397bfcdc00001618664ea68b45177c009f79613164a640f0ebc9d272738",
+            "735315f0bb9117f15613ea1409e15f9d9bd0ac276693769c06e1d9a20788fc0e75029e4e928bceeb7d4683b811b961887c0a25a736ae2683a05b0bf046cd06b539c257f80a0d",
+            "72fff4c0f7e820a524f5da4c82c4d33794e1dae1fc586d0c36611c1fc4f40aa7f82e04a7daa6827c0cd91e01618f90c8ae364b5a1f9625d005dca08e6406087ce9ba9d22dfc4",
+            "bd1f1b4f0ab21a5f439a90bbe40f16077a",
+            "72d4be8bf5d30cd9caf53497daba26e73e",
+            "35adc317b5402a0b50e9fddff7c7d06dd4",
+            "41119b4403d94c01d236106c47a2e43ba8",
+        ];
+        let premaster = || PremasterSecret::ecdhe_psk(&SharedSecret::new([9; 32]), b"secret");
+        assert_eq!(outputs(premaster), expected);
+    }
+
+    /// Around the length from which HMAC hashes its key.
+    #[test]
+    fn agrees_with_a_second_implementation_at_every_length() {
+        let master =
+            |premaster: PremasterSecret| hex(premaster.into_master(&CLIENT, &SERVER).as_bytes());
+        let alone = [
+            (
+                0,
+                "a98bd40ec0518245c9d67136d72e66e02cc182cb8a4cdb41b4475c4c2613e8b6020239f7b23e6849d7fd0a287829cc78",
+            ),
+            (
+                30,
+                "5f56a10e38b209aa2ebc0159a54f6bb82d0686b8115e013dc80753a4ebccb14904de614525fd01782c84660b1073fc08",
+            ),
+            (
+                31,
+                "da2ff0d6befb545576205e79652fe4217808b9a9bcfa436ac39c0c27dea680c3f951656c199eb433df1178899440cc90",
+            ),
+            (
+                100,
+                "dbdae2af72bbc8a020a8178e85ee5a7bd0dc01bb767e47b00a2e1428e0821a00d98194ff5ce7c15cac876149b0501771",
+            ),
+        ];
+        for (len, expected) in alone {
+            assert_eq!(master(PremasterSecret::psk(&std::vec![7; len])), expected, "{len}");
+        }
+        let exchanged = [
+            (
+                26,
+                "dd7a07ca14f08826250f4aa7a3fbceb0ed488b0fb02dfa378b591cfbf6b49a4266a64c2f4d139afb9cf3b8e22da97aac",
+            ),
+            (
+                27,
+                "55a703cbdaad45d8d4d43407ed507f0f3a4ed64acff2e8e188d4fc27d8146a68bb54d8334c70b5e6bd2a48238251871d",
+            ),
+        ];
+        for (len, expected) in exchanged {
+            let shared = SharedSecret::new([9; 32]);
+            let premaster = PremasterSecret::ecdhe_psk(&shared, &std::vec![7; len]);
+            assert_eq!(master(premaster), expected, "{len}");
+        }
+    }
+
+    /// The vector for SHA-256 that was posted to the TLS working group's list:
+    /// mailarchive.ietf.org/arch/msg/tls/fzVCzk-z3FShgGJ6DOXqM1ydxms/.
+    #[test]
+    fn prf_of_the_working_groups_vector() {
+        let secret = 0x9bbe436b_a940f017_b1765284_9a71db35u128.to_be_bytes();
+        let seed = 0xa0ba9f93_6cda3118_27a6f796_ffd5198cu128.to_be_bytes();
+        let expected = "e3f229ba727be17b8d122620557cd453c2aab21d07c3d495329b52d4e61edb5a\
+                        6b301791e90d35c9c9a46b4e14baf9af0fa022f7077def17abfd3797c0564bab\
+                        4fbc91666e9def9b97fce34f796789baa48082d122ee42c5a72e5a5110fff701\
+                        87347b66";
+        for len in [0, 1, 31, 32, 33, 64, 65, 100] {
+            let mut out = std::vec![0; len];
+            Prf::new(&secret).fill(&[b"test label", &seed], &mut out);
+            assert_eq!(hex(&out), expected[..2 * len]);
+        }
+    }
+
+    #[test]
+    fn a_resumed_session_has_the_same_secret() {
+        let master = PremasterSecret::psk(b"secret").into_extended_master(&SESSION);
+        let resumed = MasterSecret12::from_bytes(*master.as_bytes());
+        assert_eq!(resumed.client_finished(&SESSION), master.client_finished(&SESSION));
+        assert_eq!(master.clone().server_finished(&CLIENT), resumed.server_finished(&CLIENT));
+    }
+
+    #[test]
+    fn exports_have_edges() {
+        let master = MasterSecret12::from_bytes([5; MASTER]);
+        let context = std::vec![0; 65536];
+        let export =
+            |context: &[u8]| master.export(b"x", Some(context), &CLIENT, &SERVER, &mut [0; 40]);
+        assert_eq!(export(&context[..65535]), Ok(()));
+        assert_eq!(export(&context), Err(ExportTooLong));
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let premaster = PremasterSecret::psk(b"AAAA");
+        assert_eq!(format!("{premaster:?}"), "PremasterSecret(..)");
+        let master = premaster.into_extended_master(&SESSION);
+        assert_eq!(format!("{master:?}"), "MasterSecret12(..)");
+        let keys = master.keys(&PSK_WITH_AES_128_GCM, &CLIENT, &SERVER);
+        assert_eq!(format!("{keys:?}"), "Keys12(..)");
+    }
+}
