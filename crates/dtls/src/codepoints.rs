@@ -38,8 +38,12 @@ macro_rules! registry {
     };
 }
 
+/// DTLS 1.0, which a HelloVerifyRequest still names (RFC 6347, section 4.2.1).
+pub const DTLS_1_0: u16 = 0xfeff;
+/// DTLS 1.2 (RFC 6347, section 4.1).
+pub const DTLS_1_2: u16 = 0xfefd;
 /// `legacy_version` of every DTLS 1.3 record and hello: that of DTLS 1.2 (RFC 9147, section 5.3).
-pub const LEGACY_VERSION: u16 = 0xfefd;
+pub const LEGACY_VERSION: u16 = DTLS_1_2;
 /// DTLS 1.3 as it stands in `supported_versions` (RFC 9147, section 5.3).
 pub const DTLS_1_3: u16 = 0xfefc;
 
@@ -48,6 +52,23 @@ pub const HELLO_RETRY_REQUEST_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
+
+/// The end of `ServerHello.random` where a server of 1.3 settles for 1.2 (RFC 8446, section 4.1.3).
+pub const DOWNGRADE_1_2: [u8; 8] = *b"DOWNGRD\x01";
+
+/// The same where it settles for less than 1.2.
+pub const DOWNGRADE_1_1: [u8; 8] = *b"DOWNGRD\x00";
+
+/// Among the offered suites it stands for an empty `renegotiation_info` (RFC 5746, section 3.3).
+pub const EMPTY_RENEGOTIATION_INFO_SCSV: u16 = 0x00ff;
+/// Among the offered suites it says that the client was refused a higher version before
+/// (RFC 7507, section 2).
+pub const FALLBACK_SCSV: u16 = 0x5600;
+
+/// `curve_type` of a group that is named (RFC 8422, section 5.4).
+pub const NAMED_CURVE: u8 = 3;
+/// The one point format in use (RFC 8422, section 5.1.2).
+pub const UNCOMPRESSED_POINTS: u8 = 0;
 
 /// The largest content of one record in bytes (RFC 8446, section 5.1).
 pub const MAX_CONTENT: usize = 1 << 14;
@@ -96,14 +117,20 @@ registry! {
 registry! {
     /// A record's content type (RFC 8446, section 5.1; RFC 9147, section 4.1).
     ContentType: u8 {
+        /// The sender's next record is protected; 1.2 only (RFC 5246, section 7.1).
+        CHANGE_CIPHER_SPEC = 20,
         /// Warnings, errors and the end of an association.
         ALERT = 21,
         /// Handshake messages.
         HANDSHAKE = 22,
         /// What the application sends.
         APPLICATION_DATA = 23,
+        /// A protected record of 1.2 with a connection ID; its type is inside (RFC 9146, section 4).
+        TLS12_CID = 25,
         /// Acknowledged record numbers (RFC 9147, section 7).
         ACK = 26,
+        /// Whether the peer is reached at an address (RFC 9853, section 5).
+        RETURN_ROUTABILITY_CHECK = 27,
         /// Private use: a closing tag over the records of an unfinished aggregate.
         AGGREGATE_TAG = 0xe0,
         /// Private use: the loss a receiver of aggregated records observes.
@@ -112,16 +139,30 @@ registry! {
 }
 
 registry! {
-    /// A handshake message's type (RFC 8446, section 4).
+    /// A handshake message's type (RFC 8446, section 4; RFC 5246, section 7.4).
     HandshakeType: u8 {
+        /// A server's wish to renegotiate; 1.2 only.
+        HELLO_REQUEST = 0,
         /// The client's first flight.
         CLIENT_HELLO = 1,
         /// The server's choice, or a HelloRetryRequest.
         SERVER_HELLO = 2,
+        /// A server's cookie; 1.2 only (RFC 6347, section 4.2.1).
+        HELLO_VERIFY_REQUEST = 3,
         /// A resumption ticket.
         NEW_SESSION_TICKET = 4,
         /// Extensions that need no key exchange.
         ENCRYPTED_EXTENSIONS = 8,
+        /// Asks for connection IDs (RFC 9147, section 9).
+        REQUEST_CONNECTION_ID = 9,
+        /// Connection IDs for the receiver to send with (RFC 9147, section 9).
+        NEW_CONNECTION_ID = 10,
+        /// The server's part of a key exchange; 1.2 only.
+        SERVER_KEY_EXCHANGE = 12,
+        /// The end of the server's first flight; 1.2 only.
+        SERVER_HELLO_DONE = 14,
+        /// The client's part of a key exchange; 1.2 only.
+        CLIENT_KEY_EXCHANGE = 16,
         /// Proof of the handshake's keys.
         FINISHED = 20,
         /// The sender's next keys.
@@ -134,8 +175,20 @@ registry! {
 registry! {
     /// An extension's type (RFC 8446, section 4.2).
     ExtensionType: u16 {
+        /// The longest record content, one of four values (RFC 6066, section 4).
+        MAX_FRAGMENT_LENGTH = 1,
         /// Groups for the key exchange.
         SUPPORTED_GROUPS = 10,
+        /// Encodings of points; 1.2 only (RFC 8422, section 5.1.2).
+        EC_POINT_FORMATS = 11,
+        /// The MAC over the ciphertext, for CBC suites of 1.2 (RFC 7366).
+        ENCRYPT_THEN_MAC = 22,
+        /// A master secret bound to the whole handshake; 1.2 only (RFC 7627, section 5.1).
+        EXTENDED_MASTER_SECRET = 23,
+        /// The longest record its sender takes (RFC 8449, section 4).
+        RECORD_SIZE_LIMIT = 28,
+        /// Resumption without state at the server; 1.2 only (RFC 5077, section 3.2).
+        SESSION_TICKET = 35,
         /// The chosen identity, or the offered ones; always last in a ClientHello.
         PRE_SHARED_KEY = 41,
         /// Protocol versions.
@@ -146,10 +199,16 @@ registry! {
         PSK_KEY_EXCHANGE_MODES = 45,
         /// Public keys.
         KEY_SHARE = 51,
+        /// The connection ID its sender wants in records to itself (RFC 9146, section 3).
+        CONNECTION_ID = 54,
+        /// Whether return routability checks are understood (RFC 9853, section 4).
+        RETURN_ROUTABILITY_CHECK = 61,
         /// MAC aggregation, in TLS's private-use range.
         MAC_AGGREGATION = 0xff64,
         /// MAC aggregation at the number its paper proposes.
         MAC_AGGREGATION_PAPER = 0x0064,
+        /// What a renegotiation follows on; empty at first (RFC 5746, section 3.2).
+        RENEGOTIATION_INFO = 0xff01,
     }
 }
 
@@ -164,20 +223,32 @@ registry! {
         BAD_RECORD_MAC = 20,
         /// A record was longer than allowed.
         RECORD_OVERFLOW = 22,
+        /// A record that does not decompress; 1.2 only (RFC 5246, section 7.2.2).
+        DECOMPRESSION_FAILURE = 30,
         /// No parameters both ends accept.
         HANDSHAKE_FAILURE = 40,
         /// A field does not fit the others.
         ILLEGAL_PARAMETER = 47,
+        /// The peer is known but not allowed in.
+        ACCESS_DENIED = 49,
         /// Bytes that do not parse.
         DECODE_ERROR = 50,
         /// A binder or Finished that does not verify.
         DECRYPT_ERROR = 51,
+        /// More connection IDs were asked for than are given (RFC 9147, section 9).
+        TOO_MANY_CIDS_REQUESTED = 52,
         /// No common version.
         PROTOCOL_VERSION = 70,
+        /// Only parameters weaker than the sender accepts.
+        INSUFFICIENT_SECURITY = 71,
         /// A local fault.
         INTERNAL_ERROR = 80,
+        /// A lower version than both ends speak (RFC 7507, section 3).
+        INAPPROPRIATE_FALLBACK = 86,
         /// The user gave up.
         USER_CANCELED = 90,
+        /// The sender will not renegotiate; 1.2 only (RFC 5246, section 7.2.2).
+        NO_RENEGOTIATION = 100,
         /// An extension that must be there is not.
         MISSING_EXTENSION = 109,
         /// An extension that may not be there is.

@@ -235,7 +235,7 @@ fn a_session_id_is_never_echoed() {
     let mut server = Server::new();
     let hello = Hello { session_id: &[5; 32], ..Hello::default() };
     let answer = greet(&mut server, hello, 2000, |datagrams| datagrams).expect("a ServerHello");
-    assert_eq!(ServerHello::decode(&answer).unwrap().legacy_session_id_echo, b"");
+    assert_eq!(ServerHello::decode(&answer).unwrap().session_id, b"");
     let hello = Hello { session_id: &[5; 33], ..Hello::default() };
     assert_eq!(server.hello(&datagrams(&hello.body(Transcript::new()), 0, 2000)), None);
 }

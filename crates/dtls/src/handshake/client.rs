@@ -1,7 +1,9 @@
 //! The client's states.
 
 use super::{Channel, Established, Negotiated, State, absorb, expect_epoch, log_secret};
-use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType, PskKeyExchangeMode};
+use crate::codepoints::{
+    DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION, PskKeyExchangeMode,
+};
 use crate::config::{ClientConfig, Settings, can_aggregate};
 use crate::crypto::{
     BinderKey, CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
@@ -94,9 +96,9 @@ impl WaitServerHello {
         let room = HELLO_ROOM + self.identity.len() + cookie.len() + key.len();
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
-        let suites = settings.ordered_suites().map(|suite| suite.id);
+        let suites = settings.ordered_suites().map(|suite| suite.id.0);
         let mut binder_at = 0;
-        write_client_hello(&mut w, &self.random, suites, |w| {
+        write_client_hello(&mut w, &self.random, &[], &[], suites, |w| {
             write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.vec8(|w| w.u16(DTLS_1_3)))?;
             if !cookie.is_empty() {
                 write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie)))?;
@@ -158,13 +160,16 @@ impl WaitServerHello {
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
         let hello = ServerHello::decode(&message.body)?;
+        if hello.legacy_version != LEGACY_VERSION {
+            return Err(crate::error::Incompatibility::Version.into());
+        }
         // RFC 8446, section 4.2.1, and RFC 9147, section 5.3.
         match hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS) {
             Some(version) if version == DTLS_1_3.to_be_bytes() => {}
             Some(_) => return Err(Misbehaviour::IllegalParameter("version").into()),
             None => return Err(crate::error::Incompatibility::Version.into()),
         }
-        if !hello.legacy_session_id_echo.is_empty() {
+        if !hello.session_id.is_empty() {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
         // RFC 8446, sections 4.1.4 and 4.2.

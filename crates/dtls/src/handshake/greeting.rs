@@ -78,6 +78,9 @@ pub(crate) fn consider<'a>(
         Some(content) if versions(content)?.any(|version| version == DTLS_1_3) => {}
         _ => return Err(Incompatibility::Version.into()),
     }
+    if hello.compression_methods != [0] {
+        return Err(Misbehaviour::IllegalParameter("compression methods").into());
+    }
     // RFC 9147, section 5.3.
     if !hello.legacy_cookie.is_empty() {
         return Err(Misbehaviour::IllegalParameter("legacy cookie").into());
@@ -244,7 +247,7 @@ fn write_retry(
 ) -> Result<Vec<u8>, Fault> {
     let mut body = alloc::vec![0; 128 + cookie.len()];
     let mut w = Writer::new(&mut body);
-    write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, suite, |w| {
+    write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, &[], suite, |w| {
         write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
         if let Some(group) = group {
             write_extension(w, ExtensionType::KEY_SHARE, |w| w.u16(group.0))?;

@@ -58,7 +58,7 @@ pub(crate) fn accept(
 
     let random = channel.rng.array();
     let hello = message(256 + share.len(), |w| {
-        write_server_hello(w, &random, suite.id, |w| {
+        write_server_hello(w, &random, &[], suite.id, |w| {
             write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
             if let Some(group) = group {
                 let entry = KeyShareEntry { group, key: &share };

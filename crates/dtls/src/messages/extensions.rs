@@ -15,6 +15,14 @@ pub struct Extensions<'a>(&'a [u8]);
 const MAX_EXTENSIONS: usize = 64;
 
 impl<'a> Extensions<'a> {
+    /// No extensions: hellos of DTLS 1.2 may end before their block.
+    pub const EMPTY: Self = Self(&[]);
+
+    /// Reads the block, if there is one.
+    pub(crate) fn read_if_any(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        if r.is_empty() { Ok(Self::EMPTY) } else { Self::read(r) }
+    }
+
     /// All extensions, in order.
     pub fn iter(&self) -> impl Iterator<Item = (ExtensionType, &'a [u8])> + use<'a> {
         let mut r = Reader::new(self.0);
@@ -92,6 +100,58 @@ pub fn groups(
     let list = r.vec16()?;
     r.finish()?;
     Ok(u16_list(list)?.map(NamedGroup))
+}
+
+/// A `max_fragment_length` (RFC 6066, section 4): 1 to 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxFragmentLength(pub(crate) u8);
+
+impl MaxFragmentLength {
+    /// The one of so many bytes: 512, 1024, 2048 or 4096.
+    pub const fn of_bytes(bytes: usize) -> Option<Self> {
+        match bytes {
+            512 => Some(Self(1)),
+            1024 => Some(Self(2)),
+            2048 => Some(Self(3)),
+            4096 => Some(Self(4)),
+            _ => None,
+        }
+    }
+
+    /// The longest content of a record, in bytes.
+    pub const fn bytes(self) -> usize {
+        256 << self.0
+    }
+}
+
+impl<'a> Decode<'a> for MaxFragmentLength {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        match r.u8()? {
+            value @ 1..=4 => Ok(Self(value)),
+            _ => Err(DecodeError::Invalid("max_fragment_length")),
+        }
+    }
+}
+
+/// The content of `record_size_limit` (RFC 8449, section 4): at least 64.
+pub fn read_record_size_limit(content: &[u8]) -> Result<u16, DecodeError> {
+    let mut r = Reader::new(content);
+    let limit = r.u16()?;
+    r.finish()?;
+    if limit < 64 { Err(DecodeError::Invalid("record_size_limit")) } else { Ok(limit) }
+}
+
+/// The content of `connection_id` (RFC 9146, section 3): at most 255 bytes.
+pub fn read_connection_id(content: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut r = Reader::new(content);
+    let id = r.vec8()?;
+    r.finish()?;
+    Ok(id)
+}
+
+/// Writes the content of `connection_id`.
+pub fn write_connection_id(id: &[u8], w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    w.vec8(|w| w.bytes(id))
 }
 
 /// `psk_key_exchange_modes` (RFC 8446, section 4.2.9).
@@ -241,6 +301,26 @@ mod tests {
         };
         assert!(flood(MAX_EXTENSIONS as u16));
         assert!(!flood(MAX_EXTENSIONS as u16 + 1));
+    }
+
+    #[test]
+    fn limits_and_ids_have_their_ranges() {
+        for value in 0..=255 {
+            let decoded = MaxFragmentLength::decode(&[value]).ok();
+            assert_eq!(decoded.is_some(), (1..=4).contains(&value));
+            if let Some(limit) = decoded {
+                assert_eq!(MaxFragmentLength::of_bytes(limit.bytes()), Some(limit));
+            }
+        }
+        assert_eq!(MaxFragmentLength::of_bytes(500), None);
+        assert_eq!(read_record_size_limit(&[0, 64]), Ok(64));
+        assert!(read_record_size_limit(&[0, 63]).is_err());
+        assert!(read_record_size_limit(&[0, 64, 0]).is_err());
+        assert!(read_record_size_limit(&[0]).is_err());
+        assert_eq!(read_connection_id(&[2, 7, 8]), Ok(&[7, 8][..]));
+        assert!(read_connection_id(&[2, 7]).is_err());
+        assert!(read_connection_id(&[0, 7]).is_err());
+        assert!(read_connection_id(&[]).is_err());
     }
 
     #[test]

@@ -67,9 +67,34 @@ pub fn transcript_header(kind: HandshakeType, length: usize) -> [u8; 4] {
     [kind.0, a, b, c]
 }
 
+/// The header a message has in the transcript of DTLS 1.2: its own, as if it
+/// had been sent in one piece (RFC 6347, section 4.2.6).
+pub fn transcript_header_12(kind: HandshakeType, length: usize, sequence: u16) -> [u8; 12] {
+    let [.., a, b, c] = (length as u64).to_be_bytes();
+    let [d, e] = sequence.to_be_bytes();
+    [kind.0, a, b, c, d, e, 0, 0, 0, a, b, c]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_transcript_of_1_2_hashes_whole_messages() {
+        let body = [7; 300];
+        let fragment = Fragment {
+            kind: HandshakeType::CLIENT_HELLO,
+            length: 300,
+            sequence: 0x0102,
+            offset: 0,
+            body: &body,
+        };
+        let mut buf = [0; 312];
+        let mut w = Writer::new(&mut buf);
+        w.put(&fragment).unwrap();
+        let header = transcript_header_12(HandshakeType::CLIENT_HELLO, 300, 0x0102);
+        assert_eq!(w.finish()[..12], header);
+    }
 
     #[test]
     fn round_trip_cut_and_range() {

@@ -1,5 +1,5 @@
 //! ClientHello, ServerHello (and HelloRetryRequest) and EncryptedExtensions
-//! (RFC 8446, section 4; RFC 9147, section 5.3).
+//! (RFC 8446, section 4; RFC 9147, section 5.3; in 1.2 RFC 5246, section 7.4.1).
 
 use super::extensions::Extensions;
 use crate::codepoints::{HELLO_RETRY_REQUEST_RANDOM, LEGACY_VERSION};
@@ -10,21 +10,25 @@ use vocabulary::{Decode, DecodeError, Reader, Writer};
 /// A ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientHello<'a> {
+    /// The best version but 1.3, which has an extension for itself.
+    pub legacy_version: u16,
     /// The client's random.
     pub random: &'a [u8; 32],
-    /// Must not be echoed in 1.3 (RFC 9147, section 5.3).
+    /// The session to resume in 1.2. Must not be echoed in 1.3 (RFC 9147, section 5.3).
     pub legacy_session_id: &'a [u8],
     /// The cookie of DTLS 1.2, empty in 1.3.
     pub legacy_cookie: &'a [u8],
     /// Cipher suites as 16-bit numbers.
     pub cipher_suites: &'a [u8],
+    /// Compression methods, null among them; in 1.3 nothing else.
+    pub compression_methods: &'a [u8],
     /// Extensions.
     pub extensions: Extensions<'a>,
 }
 
 impl<'a> Decode<'a> for ClientHello<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let _legacy_version = r.u16()?;
+        let legacy_version = r.u16()?;
         let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
         let legacy_session_id = r.vec8()?;
         if legacy_session_id.len() > 32 {
@@ -32,28 +36,40 @@ impl<'a> Decode<'a> for ClientHello<'a> {
         }
         let legacy_cookie = r.vec8()?;
         let cipher_suites = r.vec16()?;
-        if r.vec8()? != [0] {
+        let compression_methods = r.vec8()?;
+        if !compression_methods.contains(&0) {
             return Err(DecodeError::Invalid("compression methods"));
         }
-        let extensions = Extensions::read(r)?;
-        Ok(Self { random, legacy_session_id, legacy_cookie, cipher_suites, extensions })
+        let extensions = Extensions::read_if_any(r)?;
+        Ok(Self {
+            legacy_version,
+            random,
+            legacy_session_id,
+            legacy_cookie,
+            cipher_suites,
+            compression_methods,
+            extensions,
+        })
     }
 }
 
 /// Writes a ClientHello with what `extensions` appends to its extension block.
+/// Session ID and cookie are those of 1.2.
 pub fn write_client_hello(
     w: &mut Writer<'_>,
     random: &[u8; 32],
-    suites: impl Iterator<Item = CipherSuiteId>,
+    session_id: &[u8],
+    cookie: &[u8],
+    suites: impl Iterator<Item = u16>,
     extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
 ) -> Result<(), BufferFull> {
     w.u16(LEGACY_VERSION)?;
     w.bytes(random)?;
-    w.u8(0)?; // legacy_session_id
-    w.u8(0)?; // legacy_cookie
+    w.vec8(|w| w.bytes(session_id))?;
+    w.vec8(|w| w.bytes(cookie))?;
     w.vec16(|w| {
         for suite in suites {
-            w.u16(suite.0)?;
+            w.u16(suite)?;
         }
         Ok(())
     })?;
@@ -64,10 +80,12 @@ pub fn write_client_hello(
 /// A ServerHello, or a HelloRetryRequest, which has the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerHello<'a> {
+    /// The chosen version, but for 1.3, which says 1.2 here.
+    pub legacy_version: u16,
     /// The server's random.
     pub random: &'a [u8; 32],
-    /// Must be empty in DTLS 1.3 (RFC 9147, section 5.3).
-    pub legacy_session_id_echo: &'a [u8],
+    /// Must be empty in DTLS 1.3 (RFC 9147, section 5.3), where it echoes nothing.
+    pub session_id: &'a [u8],
     /// The chosen suite.
     pub cipher_suite: CipherSuiteId,
     /// Extensions.
@@ -83,17 +101,18 @@ impl ServerHello<'_> {
 
 impl<'a> Decode<'a> for ServerHello<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        if r.u16()? != LEGACY_VERSION {
-            return Err(DecodeError::Invalid("legacy version"));
-        }
+        let legacy_version = r.u16()?;
         let random = r.take(32)?.first_chunk().ok_or(DecodeError::Short)?;
-        let legacy_session_id_echo = r.vec8()?;
+        let session_id = r.vec8()?;
+        if session_id.len() > 32 {
+            return Err(DecodeError::Invalid("session id"));
+        }
         let cipher_suite = CipherSuiteId(r.u16()?);
         if r.u8()? != 0 {
             return Err(DecodeError::Invalid("compression method"));
         }
-        let extensions = Extensions::read(r)?;
-        Ok(Self { random, legacy_session_id_echo, cipher_suite, extensions })
+        let extensions = Extensions::read_if_any(r)?;
+        Ok(Self { legacy_version, random, session_id, cipher_suite, extensions })
     }
 }
 
@@ -101,12 +120,13 @@ impl<'a> Decode<'a> for ServerHello<'a> {
 pub fn write_server_hello(
     w: &mut Writer<'_>,
     random: &[u8; 32],
+    session_id: &[u8],
     suite: CipherSuiteId,
     extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
 ) -> Result<(), BufferFull> {
     w.u16(LEGACY_VERSION)?;
     w.bytes(random)?;
-    w.u8(0)?; // legacy_session_id_echo
+    w.vec8(|w| w.bytes(session_id))?;
     w.u16(suite.0)?;
     w.u8(0)?; // legacy_compression_method
     w.vec16(extensions)
@@ -135,7 +155,7 @@ mod tests {
     fn client_hello_round_trip_and_every_cut() {
         let mut buf = [0; 256];
         let mut w = Writer::new(&mut buf);
-        write_client_hello(&mut w, &[7; 32], [CipherSuiteId(0x1301)].into_iter(), |w| {
+        write_client_hello(&mut w, &[7; 32], b"id", b"", [0x1301].into_iter(), |w| {
             write_extension(w, ExtensionType::COOKIE, |w| w.bytes(b"xyz"))
         })
         .unwrap();
@@ -144,22 +164,26 @@ mod tests {
         assert_eq!(hello.random, &[7; 32]);
         assert_eq!(hello.cipher_suites, [0x13, 0x01]);
         assert_eq!(hello.extensions.get(ExtensionType::COOKIE), Some(&b"xyz"[..]));
-        for cut in 0..bytes.len() {
+        assert_eq!(hello.legacy_session_id, b"id");
+        // A hello of 1.2 may do without the block.
+        let block = bytes.len() - 2 - 4 - 3;
+        for cut in (0..bytes.len()).filter(|cut| *cut != block) {
             assert!(ClientHello::decode(&bytes[..cut]).is_err());
         }
+        assert_eq!(ClientHello::decode(&bytes[..block]).unwrap().extensions, Extensions::EMPTY);
     }
 
     #[test]
     fn server_hello_round_trip_and_every_cut() {
         let mut buf = [0; 256];
         let mut w = Writer::new(&mut buf);
-        write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, CipherSuiteId(0x1304), |_| Ok(()))
-            .unwrap();
+        let suite = CipherSuiteId(0x1304);
+        write_server_hello(&mut w, &HELLO_RETRY_REQUEST_RANDOM, b"id", suite, |_| Ok(())).unwrap();
         let bytes = w.finish();
         let hello = ServerHello::decode(bytes).unwrap();
         assert!(hello.is_retry());
         assert_eq!(hello.cipher_suite, CipherSuiteId(0x1304));
-        for cut in 0..bytes.len() {
+        for cut in (0..bytes.len()).filter(|cut| *cut != bytes.len() - 2) {
             assert!(ServerHello::decode(&bytes[..cut]).is_err());
         }
         bytes[2] ^= 1;
