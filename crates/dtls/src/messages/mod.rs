@@ -1,19 +1,25 @@
-//! Handshake, ACK and alert messages and their codec.
+//! Handshake, ACK, alert and path messages of 1.2 and 1.3 and their codec.
 
 pub mod ack;
 pub mod aggregation;
 pub mod alert;
+pub mod connection_id;
 pub mod extensions;
 pub mod fragment;
 pub mod hello;
 pub mod hello_verify;
 pub mod key_exchange;
 pub mod key_update;
+pub mod return_routability;
 pub mod ticket;
 
 pub use ack::RecordNumber;
 pub use alert::Alert;
+pub use connection_id::{NewConnectionId, RequestConnectionId};
 pub use fragment::Fragment;
 pub use hello::{ClientHello, EncryptedExtensions, ServerHello};
 pub use hello_verify::HelloVerifyRequest;
+pub use key_exchange::EcdhePskServerParams;
 pub use key_update::KeyUpdate;
+pub use return_routability::PathMessage;
+pub use ticket::NewSessionTicket12;

@@ -1,0 +1,90 @@
+//! Return routability checks (RFC 9853, section 5): content of records of type 27.
+
+use vocabulary::wire::BufferFull;
+use vocabulary::{DecodeError, Encode, Reader, Writer};
+
+/// What a path message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathMessageKind {
+    /// Send this cookie back.
+    PathChallenge,
+    /// The cookie of a challenge that arrived.
+    PathResponse,
+    /// The cookie of a challenge that came over a path its receiver no longer prefers.
+    PathDrop,
+}
+
+/// A path message.
+///
+/// ```text
+/// | type | cookie (64) |
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMessage {
+    /// What it says.
+    pub kind: PathMessageKind,
+    /// Random in a challenge, the challenge's in an answer.
+    pub cookie: [u8; 8],
+}
+
+impl PathMessage {
+    /// Bytes of a path message on the wire.
+    pub const LEN: usize = 9;
+}
+
+/// Parses a path message. `None` is one of a type that is not known, which is
+/// to be ignored, whatever follows the type.
+pub fn read(bytes: &[u8]) -> Result<Option<PathMessage>, DecodeError> {
+    let mut r = Reader::new(bytes);
+    let kind = match r.u8()? {
+        0 => PathMessageKind::PathChallenge,
+        1 => PathMessageKind::PathResponse,
+        2 => PathMessageKind::PathDrop,
+        _ => return Ok(None),
+    };
+    let cookie = r.array()?;
+    r.finish()?;
+    Ok(Some(PathMessage { kind, cookie }))
+}
+
+impl Encode for PathMessage {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u8(match self.kind {
+            PathMessageKind::PathChallenge => 0,
+            PathMessageKind::PathResponse => 1,
+            PathMessageKind::PathDrop => 2,
+        })?;
+        w.bytes(&self.cookie)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_every_cut_and_unknown_types() {
+        let kinds = [
+            PathMessageKind::PathChallenge,
+            PathMessageKind::PathResponse,
+            PathMessageKind::PathDrop,
+        ];
+        for (kind, number) in kinds.into_iter().zip(0..) {
+            let message = PathMessage { kind, cookie: *b"a cookie" };
+            let mut buf = [0; 10];
+            let mut w = Writer::new(&mut buf);
+            w.put(&message).unwrap();
+            assert_eq!(w.finish().len(), PathMessage::LEN);
+            assert_eq!(buf[0], number);
+            assert_eq!(read(&buf[..9]), Ok(Some(message)));
+            for cut in 0..9 {
+                assert_eq!(read(&buf[..cut]), Err(DecodeError::Short));
+            }
+            assert_eq!(read(&buf), Err(DecodeError::Trailing));
+        }
+        for number in 3..=255 {
+            assert_eq!(read(&[number]), Ok(None));
+            assert_eq!(read(&[number; 20]), Ok(None));
+        }
+    }
+}
