@@ -1,6 +1,7 @@
 //! Lightseal beside other people's implementations.
 //!
 //! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end;
+//! - [`foreign`]: DTLS 1.2 by pion and Scandium, programs in Go and Java;
 //! - [`driven`]: the same behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
 //! - [`meeting`]: one of ours and one of theirs in virtual time;
@@ -17,6 +18,7 @@
 
 pub mod coap;
 pub mod driven;
+pub mod foreign;
 pub mod macs;
 pub mod meeting;
 pub mod ours;

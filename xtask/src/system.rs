@@ -14,6 +14,10 @@ const PACKAGES: &[(&str, Probe)] = &[
     ("libcoap3-bin", Probe::Program("coap-client-notls")),
 ];
 
+/// What builds and runs the peer in Java. The one in Go takes a newer Go than Debian's.
+const JAVA: &[(&str, Probe)] =
+    &[("default-jdk-headless", Probe::Program("javac")), ("maven", Probe::Program("mvn"))];
+
 /// What programs for another processor run on.
 const EMULATOR: &[(&str, Probe)] = &[("qemu-user", Probe::Program("qemu-aarch64"))];
 
@@ -52,6 +56,11 @@ fn on_path(program: &str) -> bool {
 /// Root on a Debian system gets them installed; anybody else is told.
 pub(crate) fn require_packages() -> Result<(), Failure> {
     install(PACKAGES).map_err(Failure::NotPossibleHere)
+}
+
+/// Makes sure that a program in Java can be built and run.
+pub(crate) fn require_java() -> Result<(), String> {
+    install(JAVA)
 }
 
 /// Makes sure that programs for [`EMULATED_TARGET`] can be built and run.

@@ -99,6 +99,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     system::require_packages()?;
     let mut total = Count::default();
     let mut broken = Vec::new();
+    // Without it the tests that need it say so, one by one.
+    if let Err(reason) = system::require_java() {
+        println!("not testing with Scandium: {reason}");
+    }
     for Step { name, arguments, environment, require } in STEPS {
         if let Err(reason) = require() {
             println!("not testing {name}: {reason}");

@@ -1,0 +1,164 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.californium.elements.AddressEndpointContext;
+import org.eclipse.californium.elements.RawData;
+import org.eclipse.californium.elements.config.Configuration;
+import org.eclipse.californium.scandium.DTLSConnector;
+import org.eclipse.californium.scandium.config.DtlsConfig;
+import org.eclipse.californium.scandium.config.DtlsConfig.DtlsRole;
+import org.eclipse.californium.scandium.config.DtlsConnectorConfig;
+import org.eclipse.californium.scandium.dtls.ConnectionId;
+import org.eclipse.californium.scandium.dtls.DTLSContext;
+import org.eclipse.californium.scandium.dtls.ExtendedMasterSecretMode;
+import org.eclipse.californium.scandium.dtls.Handshaker;
+import org.eclipse.californium.scandium.dtls.SessionAdapter;
+import org.eclipse.californium.scandium.dtls.cipher.CipherSuite;
+import org.eclipse.californium.scandium.dtls.pskstore.AdvancedSinglePskStore;
+
+/**
+ * A peer for Lightseal's tests: DTLS 1.2 with a pre-shared key, by Eclipse Californium.
+ *
+ * <pre>
+ * serve ADDR    echoes what it receives
+ * connect ADDR  sends each line of its standard input
+ * </pre>
+ *
+ * It prints what happens, one line each: "ready PORT", "connected SUITE send N receive N"
+ * (lengths of the connection IDs that it sends and receives with, 0 for none),
+ * "received TEXT". It ends with its standard input.
+ */
+final class ScandiumPeer {
+    private static final int HANDSHAKE_TIMEOUT_SECONDS = 60;
+
+    private final CountDownLatch connected = new CountDownLatch(1);
+    private volatile Throwable failure;
+
+    public static void main(String[] arguments) {
+        try {
+            new ScandiumPeer().run(arguments);
+            System.exit(0);
+        } catch (Exception error) {
+            System.err.println("Scandium: " + error);
+            System.exit(1);
+        }
+    }
+
+    private void run(String[] arguments) throws IOException, InterruptedException {
+        if (arguments.length < 2 || arguments.length % 2 != 0) {
+            throw new IllegalArgumentException(
+                "usage: serve|connect ADDR --suite NAME --identity ID --key-hex K --cid LEN|none");
+        }
+        Map<String, String> flags = new HashMap<>(Map.of(
+            "--suite", "TLS_PSK_WITH_AES_128_CCM_8", "--identity", "", "--key-hex", "", "--cid", "none"));
+        for (int i = 2; i < arguments.length; i += 2) {
+            if (flags.replace(arguments[i], arguments[i + 1]) == null) {
+                throw new IllegalArgumentException("no such flag: " + arguments[i]);
+            }
+        }
+        int colon = arguments[1].lastIndexOf(':');
+        InetSocketAddress address = new InetSocketAddress(
+            arguments[1].substring(0, colon), Integer.parseInt(arguments[1].substring(colon + 1)));
+        switch (arguments[0]) {
+            case "serve" -> serve(address, flags);
+            case "connect" -> connect(address, flags);
+            default -> throw new IllegalArgumentException("neither serve nor connect: " + arguments[0]);
+        }
+    }
+
+    private void serve(InetSocketAddress address, Map<String, String> flags) throws IOException {
+        DTLSConnector connector = connector(address, DtlsRole.SERVER_ONLY, flags);
+        connector.setRawDataReceiver(received -> {
+            print(received);
+            connector.send(RawData.outbound(received.getBytes(), received.getEndpointContext(), null, false));
+        });
+        connector.start();
+        System.out.println("ready " + connector.getAddress().getPort());
+        while (System.in.read() >= 0) {
+            // Only its end says anything.
+        }
+        connector.destroy();
+    }
+
+    private void connect(InetSocketAddress peer, Map<String, String> flags)
+            throws IOException, InterruptedException {
+        InetSocketAddress any = new InetSocketAddress(peer.getAddress(), 0);
+        DTLSConnector connector = connector(any, DtlsRole.CLIENT_ONLY, flags);
+        connector.setRawDataReceiver(ScandiumPeer::print);
+        connector.start();
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        // The first of them starts the handshake.
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            byte[] payload = line.getBytes(StandardCharsets.UTF_8);
+            connector.send(RawData.outbound(payload, new AddressEndpointContext(peer), null, false));
+            if (!connected.await(HANDSHAKE_TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
+                throw new IOException("the handshake takes too long");
+            }
+            if (failure != null) {
+                throw new IOException(failure);
+            }
+        }
+        connector.close(peer);
+        connector.destroy();
+    }
+
+    private DTLSConnector connector(InetSocketAddress address, DtlsRole role, Map<String, String> flags) {
+        DtlsConfig.register();
+        CipherSuite suite = CipherSuite.getTypeByName(flags.get("--suite"));
+        if (suite == null) {
+            throw new IllegalArgumentException("no such cipher suite: " + flags.get("--suite"));
+        }
+        byte[] key = HexFormat.of().parseHex(flags.get("--key-hex"));
+        DtlsConnectorConfig.Builder builder = DtlsConnectorConfig.builder(new Configuration())
+            .setAddress(address)
+            .setAdvancedPskStore(new AdvancedSinglePskStore(flags.get("--identity"), key))
+            .setSessionListener(new Listener())
+            .set(DtlsConfig.DTLS_ROLE, role)
+            .set(DtlsConfig.DTLS_RECOMMENDED_CIPHER_SUITES_ONLY, false)
+            .setAsList(DtlsConfig.DTLS_CIPHER_SUITES, suite)
+            .set(DtlsConfig.DTLS_EXTENDED_MASTER_SECRET_MODE, ExtendedMasterSecretMode.REQUIRED)
+            .set(DtlsConfig.DTLS_RETRANSMISSION_TIMEOUT, 1, TimeUnit.SECONDS)
+            .set(DtlsConfig.DTLS_MAX_CONNECTIONS, 100)
+            .set(DtlsConfig.DTLS_RECEIVER_THREAD_COUNT, 1)
+            .set(DtlsConfig.DTLS_CONNECTOR_THREAD_COUNT, 1);
+        if (!flags.get("--cid").equals("none")) {
+            builder.set(DtlsConfig.DTLS_CONNECTION_ID_LENGTH, Integer.parseInt(flags.get("--cid")));
+        }
+        return new DTLSConnector(builder.build());
+    }
+
+    private static void print(RawData received) {
+        // One line an event, whatever was received.
+        String text = new String(received.getBytes(), StandardCharsets.UTF_8);
+        System.out.println("received " + text.replace('\n', ' '));
+    }
+
+    private static int length(ConnectionId id) {
+        return id == null ? 0 : id.length();
+    }
+
+    /** Says how handshakes end. */
+    private final class Listener extends SessionAdapter {
+        @Override
+        public void contextEstablished(Handshaker handshaker, DTLSContext context) {
+            System.out.println("connected " + context.getSession().getCipherSuite()
+                + " send " + length(context.getWriteConnectionId())
+                + " receive " + length(context.getReadConnectionId()));
+            connected.countDown();
+        }
+
+        @Override
+        public void handshakeFailed(Handshaker handshaker, Throwable error) {
+            System.err.println("Scandium: " + error);
+            failure = error;
+            connected.countDown();
+        }
+    }
+}
