@@ -7,7 +7,7 @@
 //! With aggregated tags every key is derived under the aggregation context;
 //! output block 0 is the full tag U, and block i is E(Kx,i; U).
 
-use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, xored};
+use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, put, truncated, xored};
 use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
 use super::outputs::{Outputs, open_content_first};
@@ -198,10 +198,9 @@ impl BlockCipherEncClosure for Run<'_> {
             keystream = encrypted(backend, counter.next());
         } else {
             let (head, rest) = header.split_at(header.len().min(14));
-            let mut block = [0; 16];
-            block[..2].copy_from_slice(&(header.len() as u16).to_be_bytes());
-            block[2..2 + head.len()].copy_from_slice(head);
-            (mac, keystream) = both(backend, xored(mac, block), counter.next());
+            let length = u128::from((header.len() as u16).swap_bytes());
+            let block = u128::from_le_bytes(padded(head)) << 16 | length;
+            (mac, keystream) = both(backend, xored(mac, block.to_le_bytes()), counter.next());
             for chunk in rest.chunks(16) {
                 mac = encrypted(backend, xored(mac, padded(chunk)));
             }
@@ -220,11 +219,11 @@ impl BlockCipherEncClosure for Run<'_> {
             }
         }
         if !tail.is_empty() {
-            let out = xored(padded(tail), keystream);
-            let out = &out[..tail.len()];
-            mac = xored(mac, padded(if direction == Direction::Encrypt { tail } else { out }));
-            tail.copy_from_slice(out);
-            mac = encrypted(backend, mac);
+            let block = padded(tail);
+            let out = truncated(xored(block, keystream), tail.len());
+            put(tail, out);
+            let plain = if direction == Direction::Encrypt { block } else { out };
+            mac = encrypted(backend, xored(mac, plain));
         }
         *tag = xored(mac, hide);
     }

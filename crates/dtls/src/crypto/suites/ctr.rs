@@ -51,18 +51,52 @@ impl Counter {
     }
 }
 
-/// `a` ⊕ `b`.
+/// `a` ⊕ `b`. Byte by byte: as a number it would leave the vector registers that
+/// ciphers use, in the middle of CBC-MAC's chain.
 #[inline(always)]
 pub(crate) fn xored(a: Block, b: Block) -> Block {
-    (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
+    core::array::from_fn(|i| a[i] ^ b[i])
 }
 
 /// `bytes`, at most 16, padded with zeros.
 #[inline(always)]
 pub(crate) fn padded(bytes: &[u8]) -> Block {
-    let mut block = [0; 16];
-    block[..bytes.len()].copy_from_slice(bytes);
-    block
+    if let Some(block) = bytes.first_chunk() {
+        return *block;
+    }
+    // Two words that overlap: a copy of variable length is a call, around which
+    // the round keys leave their registers.
+    let number = if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let high = u128::from(u64::from_le_bytes(*high));
+        u128::from(u64::from_le_bytes(*low)) | high << (8 * (bytes.len() - 8))
+    } else if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let high = u64::from(u32::from_le_bytes(*high));
+        u128::from(u64::from(u32::from_le_bytes(*low)) | high << (8 * (bytes.len() - 4)))
+    } else {
+        bytes.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    };
+    number.to_le_bytes()
+}
+
+/// Writes as much of `block` as `out`, at most 16 bytes, has room for.
+#[inline(always)]
+pub(crate) fn put(out: &mut [u8], block: Block) {
+    let (len, number) = (out.len(), u128::from_le_bytes(block));
+    if let Some(high) = out.last_chunk_mut() {
+        *high = ((number >> (8 * (len - 8))) as u64).to_le_bytes();
+        out[..8].copy_from_slice(&block[..8]);
+    } else if let Some(high) = out.last_chunk_mut() {
+        *high = ((number >> (8 * (len - 4))) as u32).to_le_bytes();
+        out[..4].copy_from_slice(&block[..4]);
+    } else {
+        out.iter_mut().zip(block).for_each(|(out, byte)| *out = byte);
+    }
+}
+
+/// The first `len` bytes of `block`, fewer than 16, and zeros.
+#[inline(always)]
+pub(crate) fn truncated(block: Block, len: usize) -> Block {
+    (u128::from_le_bytes(block) & ((1 << (8 * len)) - 1)).to_le_bytes()
 }
 
 /// The cipher's block of `block`.
@@ -117,8 +151,7 @@ fn apply_blocks(data: &mut [u8], mut keystream: impl Iterator<Item = Block>) {
         return;
     }
     if let Some(key) = keystream.next() {
-        let last = xored(padded(tail), key);
-        tail.copy_from_slice(&last[..tail.len()]);
+        put(tail, xored(padded(tail), key));
     }
 }
 
@@ -138,6 +171,20 @@ mod tests {
         let mut data = 0x6bc1bee2_2e409f96_e93d7e11_7393172au128.to_be_bytes();
         apply(&cipher, first, &mut data);
         assert_eq!(u128::from_be_bytes(data), 0x874d6191_b620e326_1bef6864_990db6ce);
+    }
+
+    #[test]
+    fn parts_of_blocks() {
+        let block = core::array::from_fn(|i| 0x80 + i as u8);
+        for len in 0..=16 {
+            let mut expected = [0; 16];
+            expected[..len].copy_from_slice(&block[..len]);
+            assert_eq!(padded(&block[..len]), expected, "{len}");
+            let mut out = [0; 18];
+            put(&mut out[1..][..len], block);
+            assert_eq!((out[0], &out[1..17], out[17]), (0, &expected[..], 0), "{len}");
+            assert!(len == 16 || truncated(block, len) == expected, "{len}");
+        }
     }
 
     /// Every length agrees with one block at a time, across batches and the

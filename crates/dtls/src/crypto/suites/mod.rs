@@ -7,7 +7,8 @@
 //! | [`ccm`] | AES_128_CCM, AES_128_CCM_8 | with full tags |
 //! | [`lightmac`] | AES_128_CTR_LIGHTMAC | yes |
 //!
-//! All but `lightmac` serve the suites of 1.2 too: the same AEADs without a mask. All but `chacha` take any block cipher, so that a device can bring its own AES.
+//! All but `lightmac` serve the suites of 1.2 too: the same AEADs without a mask.
+//! All but `chacha` take any block cipher, so that a device can bring its own AES.
 
 pub mod ccm;
 #[cfg(feature = "rustcrypto")]
