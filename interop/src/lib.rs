@@ -4,6 +4,9 @@
 //! - [`foreign`]: DTLS 1.2 by pion and Scandium, programs in Go and Java;
 //! - [`driven`]: the same behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
+//! - [`peers`]: programs of others and of ours that meet over sockets, and the
+//!   cells of the matrix;
+//! - [`library`]: libraries as such programs;
 //! - [`meeting`]: one of ours and one of theirs in virtual time;
 //! - [`race`]: two implementations timed in turns, [`ours_race`] and [`pair`]
 //!   being each against itself;
@@ -19,11 +22,13 @@
 pub mod coap;
 pub mod driven;
 pub mod foreign;
+pub mod library;
 pub mod macs;
 pub mod meeting;
 pub mod ours;
 pub mod ours_race;
 pub mod pair;
+pub mod peers;
 pub mod process;
 pub mod race;
 pub mod trial;

@@ -1,4 +1,4 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `fuzz` and `claim`.
+//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `fuzz` and `claim`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -7,6 +7,7 @@
 mod claim;
 mod claims;
 mod fuzz;
+mod interop;
 mod lint;
 mod process;
 mod system;
@@ -29,6 +30,8 @@ enum Command {
     Lint(lint::Arguments),
     /// Run every test of the workspace, those against other implementations included
     Test,
+    /// Let Lightseal and other implementations of DTLS meet, each in every suite
+    Interop(interop::Arguments),
     /// Feed the fuzz targets for a while
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Test => test::run(),
+        Command::Interop(arguments) => interop::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
     };

@@ -11,6 +11,8 @@ const PACKAGES: &[(&str, Probe)] = &[
     ("libclang-dev", Probe::Package),
     ("libssl-dev", Probe::Package),
     ("pkg-config", Probe::Program("pkg-config")),
+    ("openssl", Probe::Program("openssl")),
+    ("gnutls-bin", Probe::Program("gnutls-cli")),
     ("libcoap3-bin", Probe::Program("coap-client-notls")),
 ];
 

@@ -1,0 +1,133 @@
+//! The interop matrix: every peer with Lightseal, and the peers with each other.
+
+use clap::Parser;
+use interop::peers::matrix::{self, OURSELVES, Outcome, Result};
+use interop::peers::{self, Peer};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// Lets peers meet in every cell, and prints what became of it.
+#[derive(Parser)]
+struct Arguments {
+    /// Only meetings with this peer.
+    #[arg(long, value_name = "NAME")]
+    peer: Option<String>,
+    /// Only meetings whose line contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write the tables to this file, with date and commit.
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Print every datagram of meetings that failed.
+    #[arg(long)]
+    trace: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(success) => ExitCode::from(u8::from(!success)),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> std::result::Result<bool, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let peers = peers::all(program.parent().unwrap_or(Path::new(".")));
+    for peer in &peers {
+        if let Err(reason) = peer.require() {
+            eprintln!("{}: {reason}", peer.name());
+        }
+    }
+    let mut meetings = matrix::with_us(&peers);
+    meetings.extend(matrix::among_themselves(&peers));
+    if let Some(name) = &arguments.peer {
+        let is = |peer: &dyn Peer| peer.name().eq_ignore_ascii_case(name);
+        if !peers.iter().any(|peer| is(peer.as_ref())) {
+            let known: Vec<_> = peers.iter().map(|peer| peer.name()).collect();
+            return Err(format!("no peer {name}; there are {}", known.join(", ")));
+        }
+        meetings.retain(|meeting| is(meeting.client) || is(meeting.server));
+    }
+    if let Some(text) = &arguments.only {
+        meetings.retain(|meeting| {
+            let (client, server) = (meeting.client.name(), meeting.server.name());
+            format!("{client} to {server}, {}", meeting.cell).contains(text.as_str())
+        });
+    }
+    let started = Instant::now();
+    let told = |result: &Result<'_>| {
+        if !arguments.json && !matches!(result.outcome, Outcome::CannotBe(_)) {
+            println!("{}", matrix::line(result));
+        }
+        if let Outcome::Failed(failure) = &result.outcome
+            && arguments.trace
+        {
+            eprintln!("=== {}\n{}", matrix::line(result), failure.trace);
+        }
+    };
+    let results = matrix::hold(&meetings, &told);
+    let seconds = started.elapsed().as_secs();
+    let [met, failed, impossible] = matrix::count(&results);
+    if arguments.json {
+        println!("{}", matrix::json(&results));
+    } else {
+        for result in &results {
+            if matches!(result.outcome, Outcome::CannotBe(_)) {
+                println!("{}", matrix::line(result));
+            }
+        }
+        println!("{met} ok, {failed} failed, {impossible} cannot be, in {seconds} s");
+    }
+    if let Some(file) = &arguments.write {
+        std::fs::write(file, page(&peers, &results, seconds))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(failed == 0)
+}
+
+/// The whole page.
+fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String {
+    let [met, failed, impossible] = matrix::count(results);
+    let mut text = format!(
+        "# DTLS with others\n\n\
+         Lightseal and other people's DTLS, in both roles, over UDP sockets of the loopback\n\
+         interface. In a cell that says ok the handshake was completed, a payload arrived at\n\
+         the server and another came back, both unaltered, and the datagrams on the way\n\
+         showed the suite, the version and the connection IDs (CID) asked for. With loss, an\n\
+         eighth of the datagrams is lost, a tenth comes twice and a tenth late, each way.\n\
+         A dash is a meeting that cannot be, with its reason.\n\n\
+         Written by `cargo xtask interop --write`, {} at commit {}: {met} ok, {failed} failed,\n\
+         {impossible} cannot be, in {seconds} s.\n",
+        words("date", &["-u", "+%Y-%m-%d"]),
+        words("git", &["rev-parse", "--short", "HEAD"]),
+    );
+    text.push_str(&matrix::page(peers, results));
+    text.push_str(
+        "\n## Among themselves\n\nThat these tests judge rightly before they judge us.\n\n",
+    );
+    for result in results {
+        let [client, server] =
+            [result.appointment.client, result.appointment.server].map(Peer::name);
+        if client != OURSELVES && server != OURSELVES {
+            text.push_str(&format!(
+                "- {}\n",
+                matrix::line(result).split(" (").next().unwrap_or("")
+            ));
+        }
+    }
+    text
+}
+
+/// What a program prints, or a question mark.
+fn words(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "?".into())
+}

@@ -1,0 +1,80 @@
+//! One end of a connection by a library, as a program: see [`interop::library`].
+
+use clap::{Parser, ValueEnum};
+use interop::library::{self, Settings};
+use interop::peers::{Role, Suite};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// Serves or connects by DTLS with one library.
+#[derive(Parser)]
+struct Arguments {
+    /// Whose DTLS.
+    library: Library,
+    /// Which end.
+    end: EndArgument,
+    /// Where to serve, or whom to connect to.
+    address: SocketAddr,
+    /// The only suite, as the matrix calls it.
+    #[arg(long)]
+    suite: String,
+    /// The key's name.
+    #[arg(long)]
+    identity: String,
+    /// The key.
+    #[arg(long)]
+    key_hex: String,
+    /// Length of the connection ID to receive with, or none not to speak of them.
+    #[arg(long, default_value = "none")]
+    cid: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Library {
+    Lightseal,
+    Wolfssl,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EndArgument {
+    Serve,
+    Connect,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let role = match arguments.end {
+        EndArgument::Serve => Role::Server,
+        EndArgument::Connect => Role::Client,
+    };
+    let cid = match arguments.cid.as_str() {
+        "none" => None,
+        bytes => Some(bytes.parse().map_err(|_| format!("no length: {bytes}"))?),
+    };
+    let suite = Suite::named(&arguments.suite).ok_or("a suite that the matrix does not have")?;
+    let key = from_hex(&arguments.key_hex).ok_or("the key is not in hex")?;
+    let settings = Settings { suite, identity: arguments.identity.clone().into(), key, cid };
+    match arguments.library {
+        Library::Lightseal => library::run(role, arguments.address, |address| {
+            library::lightseal::end(role, &settings, address)
+        }),
+        Library::Wolfssl => library::run(role, arguments.address, |address| {
+            library::wolfssl::end(role, &settings, address)
+        }),
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
+}

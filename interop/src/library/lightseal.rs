@@ -1,0 +1,54 @@
+//! Ourselves.
+
+use super::{End, Settings};
+use crate::ours::Ours;
+use crate::peers::{Role, Version};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use dtls::{ClientConfig, CookiePolicy, Psk, ServerConfig};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use vocabulary::{Instant, Random};
+
+/// One end by Lightseal.
+///
+/// # Errors
+/// What does not fit the settings.
+pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours, String> {
+    let text = |error: dtls::ConfigError| error.to_string();
+    let psk = Psk::external(&settings.identity, &settings.key).map_err(text)?;
+    let mut common = dtls::Settings::new(&rustcrypto::PROVIDER).map_err(text)?;
+    common.suites = vec![CipherSuiteId(settings.suite.code())];
+    if settings.suite.version() == Version::Dtls13 {
+        common.psk_modes = vec![if settings.suite.is_ephemeral() {
+            PskKeyExchangeMode::PSK_DHE_KE
+        } else {
+            PskKeyExchangeMode::PSK_KE
+        }];
+    }
+    common.check().map_err(text)?;
+    let seed = seed();
+    Ok(match role {
+        Role::Client => {
+            Ours::client(ClientConfig { psk, settings: common }, address, Instant::ZERO, seed)
+        }
+        Role::Server => {
+            let cookies = CookiePolicy::Always;
+            Ours::server(ServerConfig { psks: Arc::new(psk), cookies, settings: common }, seed)
+        }
+    })
+}
+
+/// Another in each process.
+fn seed() -> u64 {
+    let mut random = Random::insecure(u64::from(std::process::id()));
+    let mut bytes = [0; 8];
+    random.fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+impl End for Ours {
+    fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), String> {
+        Self::send(self, now, payload).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,42 @@
+//! wolfSSL.
+
+use super::{End, Settings};
+use crate::driven::Driven;
+use crate::peers::{Role, Suite};
+use crate::wolfssl::{self, Context, Group, Mode};
+use std::net::SocketAddr;
+use vocabulary::Instant;
+
+/// One end by wolfSSL.
+///
+/// # Errors
+/// What does not fit the settings.
+pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Driven, String> {
+    let suite = suite(settings.suite).ok_or("not a suite of this peer")?;
+    let mode = if settings.suite.is_ephemeral() { Mode::PskWith(Group::X25519) } else { Mode::Psk };
+    let (identity, key) = (settings.identity.clone(), settings.key.clone());
+    let settings = wolfssl::Settings { suite, mode, cookie: true, identity, key };
+    Ok(match role {
+        Role::Client => {
+            Driven::client(&Context::new(wolfssl::Role::Client, &settings), address, Instant::ZERO)
+        }
+        Role::Server => Driven::server(&Context::new(wolfssl::Role::Server, &settings)),
+    })
+}
+
+/// What it is called there.
+pub const fn suite(suite: Suite) -> Option<wolfssl::Suite> {
+    match suite {
+        Suite::KeCcm8 | Suite::DheKeCcm8 => Some(wolfssl::Suite::Aes128Ccm8),
+        Suite::KeCcm | Suite::DheKeCcm => Some(wolfssl::Suite::Aes128Ccm),
+        Suite::KeGcm | Suite::DheKeGcm => Some(wolfssl::Suite::Aes128Gcm),
+        Suite::KeChacha | Suite::DheKeChacha => Some(wolfssl::Suite::Chacha20Poly1305),
+        _ => None,
+    }
+}
+
+impl End for Driven {
+    fn send(&mut self, _: Instant, payload: &[u8]) -> Result<(), String> {
+        Self::send(self, payload).map_err(|error| error.to_string())
+    }
+}

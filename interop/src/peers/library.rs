@@ -1,0 +1,97 @@
+//! Libraries, each by this package's program `peer`.
+
+use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Version};
+use crate::library::wolfssl;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// Ourselves.
+    Lightseal,
+    /// wolfSSL, as it comes with the crate `wolfssl-sys`.
+    WolfSsl,
+}
+
+impl Library {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Lightseal, Self::WolfSsl];
+
+    /// What the program calls it.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Lightseal => "lightseal",
+            Self::WolfSsl => "wolfssl",
+        }
+    }
+}
+
+/// A library and the program around it.
+pub struct LibraryPeer {
+    library: Library,
+    program: PathBuf,
+}
+
+impl LibraryPeer {
+    /// `program` is where cargo has put `peer`.
+    pub fn new(library: Library, program: &Path) -> Self {
+        Self { library, program: program.to_path_buf() }
+    }
+
+    fn command(&self, end: &str, address: SocketAddr, role: Role, cell: &Cell) -> Program {
+        let mut command = Command::new(&self.program);
+        command.args([self.library.word(), end, &address.to_string()]);
+        command.args(["--suite", cell.suite.name(), "--identity", IDENTITY]);
+        let cid = cell.cid.of(role).map_or_else(|| "none".into(), |bytes| bytes.to_string());
+        command.args(["--key-hex", KEY_HEX, "--cid", &cid]);
+        Program { command, echoes: role == Role::Server }
+    }
+}
+
+impl Peer for LibraryPeer {
+    fn name(&self) -> &'static str {
+        match self.library {
+            Library::Lightseal => "Lightseal",
+            Library::WolfSsl => "wolfSSL",
+        }
+    }
+
+    fn version(&self) -> String {
+        match self.library {
+            Library::Lightseal => env!("CARGO_PKG_VERSION").into(),
+            Library::WolfSsl => crate::wolfssl::version().into(),
+        }
+    }
+
+    fn require(&self) -> Result<(), String> {
+        if self.program.is_file() { Ok(()) } else { Err("the program `peer` is not built".into()) }
+    }
+
+    fn supports(&self, _: Role, cell: &Cell) -> Result<(), &'static str> {
+        match self.library {
+            Library::Lightseal if cell.suite.version() == Version::Dtls12 => {
+                Err("Lightseal has no DTLS 1.2 yet")
+            }
+            Library::Lightseal if cell.cid != Cid::None => {
+                Err("Lightseal has no connection IDs yet")
+            }
+            Library::WolfSsl if wolfssl::suite(cell.suite).is_none() => {
+                Err("not a suite of this build of wolfSSL")
+            }
+            Library::WolfSsl if cell.cid != Cid::None => {
+                Err("the crate wolfssl-sys builds it without connection IDs")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn serve(&self, at: SocketAddr, cell: &Cell) -> Program {
+        self.command("serve", at, Role::Server, cell)
+    }
+
+    fn connect(&self, to: SocketAddr, cell: &Cell) -> Program {
+        self.command("connect", to, Role::Client, cell)
+    }
+}

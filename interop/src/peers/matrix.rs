@@ -1,0 +1,307 @@
+//! Which meetings there are, and all of them one after the other or a few at once.
+
+use super::{Cell, Cid, Peer, Role, Suite, Version, meet};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The name under which this project is among the peers.
+pub const OURSELVES: &str = "Lightseal";
+
+/// Meetings at once: they wait far more than they compute.
+const AT_ONCE: usize = 4;
+
+/// A meeting to be held.
+#[derive(Clone, Copy)]
+pub struct Appointment<'a> {
+    /// The one that connects.
+    pub client: &'a dyn Peer,
+    /// The one that serves.
+    pub server: &'a dyn Peer,
+    /// About what.
+    pub cell: Cell,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Both payloads arrived, and the datagrams show what was asked for.
+    Met(Duration),
+    /// One of the two cannot do this: which, and why.
+    CannotBe(String),
+    /// It went wrong.
+    Failed(super::Failure),
+}
+
+/// A meeting and its outcome.
+pub struct Result<'a> {
+    /// The meeting.
+    pub appointment: Appointment<'a>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// Every cell of the matrix.
+pub fn cells() -> Vec<Cell> {
+    let with = |loss| {
+        Suite::ALL
+            .into_iter()
+            .flat_map(move |suite| Cid::ALL.into_iter().map(move |cid| Cell { suite, cid, loss }))
+    };
+    let lossy = with(true).filter(|cell| matches!(cell.cid, Cid::None | Cid::Both));
+    with(false).chain(lossy).collect()
+}
+
+/// Every peer with ourselves in both roles, in every cell.
+pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
+    let Some(ourselves) = peers.iter().find(|peer| peer.name() == OURSELVES) else {
+        return Vec::new();
+    };
+    let (us, mut all) = (ourselves.as_ref(), Vec::new());
+    for peer in peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES) {
+        for cell in cells() {
+            all.push(Appointment { client: peer, server: us, cell });
+            all.push(Appointment { client: us, server: peer, cell });
+        }
+    }
+    all
+}
+
+/// Peers with each other, each pair that can, in one suite a pair and what of connection
+/// IDs both have: that the frame judges rightly before it judges us.
+pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
+    let others = || peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES);
+    let mut all = Vec::new();
+    for client in others() {
+        for server in others() {
+            for cid in [Cid::None, Cid::Both] {
+                let fits = |suite: &Suite| {
+                    let appointment = Appointment {
+                        client,
+                        server,
+                        cell: Cell { suite: *suite, cid, loss: false },
+                    };
+                    appointment.is_possible().is_ok()
+                };
+                if let Some(suite) = Suite::ALL.into_iter().find(fits) {
+                    all.push(Appointment {
+                        client,
+                        server,
+                        cell: Cell { suite, cid, loss: false },
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+impl Appointment<'_> {
+    /// Whether both can do their part.
+    ///
+    /// # Errors
+    /// What one of them cannot.
+    pub fn is_possible(&self) -> std::result::Result<(), String> {
+        for (role, peer) in [(Role::Client, self.client), (Role::Server, self.server)] {
+            peer.supports(role, &self.cell)?;
+        }
+        Ok(())
+    }
+
+    fn hold(&self) -> Outcome {
+        for peer in [self.client, self.server] {
+            if let Err(reason) = peer.require() {
+                return Outcome::CannotBe(format!("not installed: {reason}"));
+            }
+        }
+        if let Err(reason) = self.is_possible() {
+            return Outcome::CannotBe(reason);
+        }
+        match meet(self.client, self.server, &self.cell, self.seed()) {
+            Ok(meeting) => Outcome::Met(meeting.took),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+
+    /// The same in every run, another for every meeting.
+    fn seed(&self) -> u64 {
+        let text = format!("{} {} {}", self.client.name(), self.server.name(), self.cell);
+        // FNV-1a.
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
+
+/// Holds all meetings, a few at once; `told` hears of each at its end. The results are
+/// in the order of the appointments.
+///
+/// # Panics
+/// When a meeting does.
+pub fn hold<'a>(
+    appointments: &[Appointment<'a>],
+    told: &(dyn Fn(&Result<'a>) + Sync),
+) -> Vec<Result<'a>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(appointment) = appointments.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let place = std::ptr::from_ref(appointment) as usize;
+                    let result = Result { appointment: *appointment, outcome: appointment.hold() };
+                    told(&result);
+                    results.lock().expect("no holder panics").push((place, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no holder panicked");
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// How many met, failed, and cannot be.
+pub fn count(results: &[Result<'_>]) -> [usize; 3] {
+    results.iter().fold([0; 3], |mut count, result| {
+        count[match result.outcome {
+            Outcome::Met(_) => 0,
+            Outcome::Failed(_) => 1,
+            Outcome::CannotBe(_) => 2,
+        }] += 1;
+        count
+    })
+}
+
+/// One meeting in one line.
+pub fn line(result: &Result<'_>) -> String {
+    let Appointment { client, server, cell } = result.appointment;
+    let outcome = match &result.outcome {
+        Outcome::Met(took) => format!("ok ({:.2} s)", took.as_secs_f64()),
+        Outcome::Failed(failure) => format!("FAILED: {}", failure.reason),
+        Outcome::CannotBe(reason) => format!("–: {reason}"),
+    };
+    format!("{} to {}, {cell}: {outcome}", client.name(), server.name())
+}
+
+/// All of it for programs.
+pub fn json(results: &[Result<'_>]) -> Value {
+    let rows: Vec<_> = results
+        .iter()
+        .map(|result| {
+            let Appointment { client, server, cell } = result.appointment;
+            let (outcome, reason) = match &result.outcome {
+                Outcome::Met(_) => ("ok", None),
+                Outcome::Failed(failure) => ("failed", Some(&failure.reason)),
+                Outcome::CannotBe(reason) => ("impossible", Some(reason)),
+            };
+            json!({
+                "client": client.name(),
+                "server": server.name(),
+                "version": cell.suite.version().to_string(),
+                "suite": cell.suite.name(),
+                "cid": cell.cid.to_string(),
+                "loss": cell.loss,
+                "outcome": outcome,
+                "reason": reason,
+            })
+        })
+        .collect();
+    let [met, failed, impossible] = count(results);
+    json!({ "met": met, "failed": failed, "impossible": impossible, "meetings": rows })
+}
+
+/// All of it as the tables of a page in Markdown: one a peer and version, a row for each
+/// suite and role, a column for each way to use connection IDs. Numbers stand for
+/// reasons, which follow each table.
+pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
+    let mut text = String::new();
+    for peer in peers.iter().filter(|peer| peer.name() != OURSELVES) {
+        let of_peer = |result: &&Result<'_>| {
+            let Appointment { client, server, .. } = result.appointment;
+            let is = |one: &dyn Peer, name| one.name() == name;
+            is(client, peer.name()) && is(server, OURSELVES)
+                || is(server, peer.name()) && is(client, OURSELVES)
+        };
+        let of_peer: Vec<_> = results.iter().filter(of_peer).collect();
+        if of_peer.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n## {}\n\n{}\n", peer.name(), peer.version());
+        for version in [Version::Dtls12, Version::Dtls13] {
+            let of_version: Vec<_> = of_peer
+                .iter()
+                .copied()
+                .filter(|result| result.appointment.cell.suite.version() == version)
+                .collect();
+            table(&mut text, version, peer.as_ref(), &of_version);
+        }
+    }
+    text
+}
+
+const COLUMNS: [(Cid, bool, &str); 6] = [
+    (Cid::None, false, "no CID"),
+    (Cid::ToServer, false, "to server"),
+    (Cid::ToClient, false, "to client"),
+    (Cid::Both, false, "both ways"),
+    (Cid::None, true, "no CID, loss"),
+    (Cid::Both, true, "both ways, loss"),
+];
+
+fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Result<'_>]) {
+    let mut reasons: Vec<String> = Vec::new();
+    let is_impossible = |result: &&Result<'_>| matches!(result.outcome, Outcome::CannotBe(_));
+    // A version or suite that one of them lacks needs one line, not a table.
+    if let Some(first) = results.first()
+        && results.iter().all(is_impossible)
+        && let Outcome::CannotBe(reason) = &first.outcome
+        && results
+            .iter()
+            .all(|result| matches!(&result.outcome, Outcome::CannotBe(r) if r == reason))
+    {
+        let _ = writeln!(text, "DTLS {version}: –, {reason}.\n");
+        return;
+    }
+    let _ = write!(text, "| DTLS {version} | {} is |", peer.name());
+    for (_, _, title) in COLUMNS {
+        let _ = write!(text, " {title} |");
+    }
+    let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(COLUMNS.len()));
+    for suite in Suite::ALL.into_iter().filter(|suite| suite.version() == version) {
+        for role in Role::BOTH {
+            let _ = write!(text, "| {} | {role} |", suite.name());
+            for (cid, loss, _) in COLUMNS {
+                let cell = Cell { suite, cid, loss };
+                let result = results.iter().find(|result| {
+                    let Appointment { client, server, cell: its } = result.appointment;
+                    let is = if role == Role::Client { client } else { server };
+                    its == cell && is.name() == peer.name()
+                });
+                let mut note = |reason: &String| {
+                    let known = reasons.iter().position(|known| known == reason);
+                    1 + known.unwrap_or_else(|| {
+                        reasons.push(reason.clone());
+                        reasons.len() - 1
+                    })
+                };
+                let entry = match result.map(|result| &result.outcome) {
+                    None => String::new(),
+                    Some(Outcome::Met(_)) => "ok".into(),
+                    Some(Outcome::Failed(failure)) => format!("FAILED ({})", note(&failure.reason)),
+                    Some(Outcome::CannotBe(reason)) => format!("– ({})", note(reason)),
+                };
+                let _ = write!(text, " {entry} |");
+            }
+            text.push('\n');
+        }
+    }
+    text.push('\n');
+    for (number, reason) in reasons.iter().enumerate() {
+        let _ = writeln!(text, "({}) {reason}  ", number + 1);
+    }
+}

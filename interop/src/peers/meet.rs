@@ -1,0 +1,256 @@
+//! One peer meets another: a handshake, a payload there, a payload back.
+
+use super::running::server_address;
+use super::wire::{self, Shown, Tap};
+use super::{Cell, Peer, Role, Running};
+use net::relay::{Relay, Settings};
+use net::{Impairments, Probability, socket};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long a meeting may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Until the server listens.
+    pub start: Duration,
+    /// From the client's start to the payload's return.
+    pub meeting: Duration,
+}
+
+impl Patience {
+    /// What fits `cell`: peers wait a second and double that each time a flight is lost.
+    pub const fn of(cell: &Cell) -> Self {
+        let meeting = if cell.loss { 60 } else { 20 };
+        Self { start: Duration::from_secs(10), meeting: Duration::from_secs(meeting) }
+    }
+}
+
+/// A payload that was not seen is sent again this often.
+const AGAIN: Duration = Duration::from_millis(700);
+/// How often output is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A meeting that went well.
+#[derive(Clone, Debug)]
+pub struct Meeting {
+    /// How long it took from the client's start.
+    pub took: Duration,
+    /// Datagrams that the client sent or got.
+    pub datagrams: usize,
+}
+
+/// A meeting that did not.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// In one line.
+    pub reason: String,
+    /// Every datagram at the client's end, and what both programs printed.
+    pub trace: String,
+}
+
+/// Lets `client` meet `server`. `seed` chooses the payloads and the line's accidents.
+///
+/// Both payloads must arrive unaltered, and the datagrams must show the cell's version,
+/// suite and connection IDs.
+///
+/// # Errors
+/// When one of these does not hold in time.
+pub fn meet(
+    client: &dyn Peer,
+    server: &dyn Peer,
+    cell: &Cell,
+    seed: u64,
+) -> Result<Meeting, Failure> {
+    let early = |reason: String| Failure { reason, trace: String::new() };
+    let patience = Patience::of(cell);
+    let at = server_address();
+    let mut serving = Running::start(server.serve(at, cell))
+        .map_err(|error| early(format!("the server does not start: {error}")))?;
+    wait_for_server(&mut serving, at, patience.start).map_err(|reason| Failure {
+        reason,
+        trace: format!("--- the server\n{}", serving.output()),
+    })?;
+    let line = cell.loss.then(|| Line::start(at, seed));
+    let tap = Tap::start(line.as_ref().map_or(at, Line::address));
+    let connecting = Running::start(client.connect(tap.address(), cell))
+        .map_err(|error| early(format!("the client does not start: {error}")))?;
+    let mut both = Both { client: connecting, server: serving };
+    let started = Instant::now();
+    let outcome = both.exchange(seed, started + patience.meeting);
+    let took = started.elapsed();
+    let datagrams = tap.datagrams();
+    let outcome = outcome.and_then(|()| judge(&wire::shown(&datagrams), cell));
+    match outcome {
+        Ok(()) => Ok(Meeting { took, datagrams: datagrams.len() }),
+        Err(mut reason) => {
+            let alerts = wire::alerts(&datagrams);
+            if !alerts.is_empty() {
+                reason = format!("{reason} ({})", alerts.join(", "));
+            }
+            let trace = format!(
+                "{}--- the client\n{}\n--- the server\n{}\n",
+                wire::told(&datagrams),
+                both.client.output(),
+                both.server.output(),
+            );
+            Err(Failure { reason, trace })
+        }
+    }
+}
+
+/// Waits until something is bound to `at`.
+fn wait_for_server(
+    serving: &mut Running,
+    at: SocketAddr,
+    patience: Duration,
+) -> Result<(), String> {
+    let started = Instant::now();
+    while UdpSocket::bind(at).is_ok() {
+        if let Some(status) = serving.ended() {
+            return Err(format!("the server ended before it listened: {status}"));
+        }
+        if started.elapsed() > patience {
+            return Err("the server does not listen".into());
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+struct Both {
+    client: Running,
+    server: Running,
+}
+
+impl Both {
+    /// A payload each way, sent again until it is there.
+    fn exchange(&mut self, seed: u64, deadline: Instant) -> Result<(), String> {
+        let there = payload(seed, Role::Server);
+        let back = payload(seed, Role::Client);
+        self.carry(Role::Server, &there, deadline)?;
+        if self.server.echoes {
+            // The server's output had to show it too: no reflection on the way passes.
+            return self.carry(Role::Client, &there, deadline);
+        }
+        self.carry(Role::Client, &back, deadline)
+    }
+
+    /// Has `payload` sent to `to` until it is there. An echo's cause is sent by the client.
+    fn carry(&mut self, to: Role, payload: &str, deadline: Instant) -> Result<(), String> {
+        let mut next = Instant::now();
+        loop {
+            let receiver = if to == Role::Server { &self.server } else { &self.client };
+            if receiver.has_said(payload) {
+                return Ok(());
+            }
+            for (role, end) in [(Role::Client, &mut self.client), (Role::Server, &mut self.server)]
+            {
+                if let Some(status) = end.ended() {
+                    return Err(format!("the {role} ended: {status}{}", last_words(end)));
+                }
+            }
+            let now = Instant::now();
+            if now > deadline {
+                return Err(format!("no payload reached the {to} in time"));
+            }
+            if now >= next {
+                next = now + AGAIN;
+                let by_client = to == Role::Server || self.server.echoes;
+                if by_client { &mut self.client } else { &mut self.server }.tell(payload);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The last line that a program printed, to go behind how it ended.
+fn last_words(end: &Running) -> String {
+    let output = end.output();
+    let line = output.lines().rev().find(|line| !line.trim().is_empty());
+    line.map(|line| format!(": {}", line.trim())).unwrap_or_default()
+}
+
+/// A line of text that no other meeting sends, and no peer takes for a command.
+fn payload(seed: u64, to: Role) -> String {
+    let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    format!("{number:016x} to the {to} {}", "0123456789abcdef".repeat(4))
+}
+
+/// Whether the datagrams show what the cell asks for.
+fn judge(shown: &Shown, cell: &Cell) -> Result<(), String> {
+    let wanted = (cell.suite.version(), cell.suite.code());
+    match shown.agreed {
+        None => return Err("no ServerHello was seen".into()),
+        Some(agreed) if agreed == wanted => {}
+        Some((version, suite)) => {
+            return Err(format!("they agreed on DTLS {version} and suite {suite:#06x}"));
+        }
+    }
+    for role in Role::BOTH {
+        let wanted = cell.cid.reaches(role);
+        let count = shown.with_cid[usize::from(role == Role::Server)];
+        if wanted != (count > 0) {
+            let verb = if wanted { "no" } else { "a" };
+            return Err(format!("{verb} record to the {role} carries a connection ID"));
+        }
+    }
+    Ok(())
+}
+
+/// A line that loses, repeats and reorders datagrams, in a thread of its own.
+struct Line {
+    address: SocketAddr,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    fn start(to: SocketAddr, seed: u64) -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime needs no more than memory");
+        let impaired = Impairments {
+            loss: Probability::ratio(1, 8),
+            duplicate: Probability::ratio(1, 10),
+            reorder: Probability::ratio(1, 10),
+            reorder_by: Duration::from_millis(30),
+            ..Impairments::NONE
+        };
+        let settings = Settings { up: impaired, down: impaired, seed, ..Settings::new(to) };
+        let relay = {
+            let _guard = runtime.enter();
+            Relay::new(socket::bind(listen).expect("loopback"), settings)
+        };
+        let address = relay.local_addr().expect("it is bound");
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    ended = relay.run() => drop(ended),
+                    () = stopped.notified() => {}
+                }
+            });
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic over there has been printed there.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A peer's program while it runs.
+
+use super::Program;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// What a program prints is kept up to this many bytes.
+const MAX_OUTPUT: usize = 1 << 20;
+
+/// A program whose output is collected, and that is killed when this is dropped.
+pub struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+    /// As in [`Program::echoes`].
+    pub echoes: bool,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut program: Program) -> io::Result<Self> {
+        let command = &mut program.command;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let output = Arc::default();
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            readers.push(collect(stdout, &output));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            readers.push(collect(stderr, &output));
+        }
+        let input = child.stdin.take();
+        Ok(Self { child, input, output, readers, echoes: program.echoes })
+    }
+
+    /// Writes a line to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.input {
+            // One that has ended is noticed by its end.
+            let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+        }
+    }
+
+    /// Everything it printed, errors included.
+    pub fn output(&self) -> String {
+        let output = self.output.lock().expect("no holder panics");
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    /// Whether it printed `text`.
+    pub fn has_said(&self, text: &str) -> bool {
+        let output = self.output.lock().expect("no holder panics");
+        output.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<String> {
+        self.child.try_wait().ok().flatten().map(|status| status.to_string())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.input = None;
+        // It may have ended by itself, which is all that is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    let into = Arc::clone(into);
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let mut output = into.lock().expect("no holder panics");
+            let room = MAX_OUTPUT.saturating_sub(output.len());
+            output.extend_from_slice(&buffer[..length.min(room)]);
+        }
+    })
+}
+
+/// An address of the loopback interface for a server.
+///
+/// It lies below the ports that systems hand out by themselves, so that no socket of
+/// another meeting takes it before the server does.
+///
+/// # Panics
+/// When none is free.
+pub(super) fn server_address() -> SocketAddr {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Several test programs may run at once.
+    let start = (std::process::id() % u32::from(COUNT)) as u16;
+    for _ in 0..COUNT {
+        let offset = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(start) % COUNT;
+        let address = SocketAddr::from(([127, 0, 0, 1], FIRST + offset));
+        if UdpSocket::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no port is free");
+}

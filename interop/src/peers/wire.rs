@@ -1,0 +1,410 @@
+//! A place between two peers that keeps every datagram, and what can be read from
+//! them without a key.
+
+use super::{CID_BYTES, Role, Version};
+use std::fmt::Write as _;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often a forwarding thread looks whether it should end.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// Datagrams kept; a meeting needs a few dozen.
+const MAX_DATAGRAMS: usize = 4096;
+
+/// A datagram that passed.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// When, counted from the tap's start.
+    pub after: Duration,
+    /// Who gets it.
+    pub to: Role,
+    /// What it is.
+    pub bytes: Vec<u8>,
+}
+
+/// Forwards between one client and one server and keeps what passes.
+pub struct Tap {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    inside: UdpSocket,
+    outside: UdpSocket,
+    client: Mutex<Option<SocketAddr>>,
+    stop: AtomicBool,
+    started: Instant,
+    datagrams: Mutex<Vec<Datagram>>,
+}
+
+impl Tap {
+    /// Forwards from a new port to `server`.
+    ///
+    /// # Panics
+    /// Without a loopback interface.
+    pub fn start(server: SocketAddr) -> Self {
+        let outside = bind();
+        outside.connect(server).expect("loopback");
+        let inside = bind();
+        let address = inside.local_addr().expect("it is bound");
+        let shared = Arc::new(Shared {
+            inside,
+            outside,
+            client: Mutex::new(None),
+            stop: AtomicBool::new(false),
+            started: Instant::now(),
+            datagrams: Mutex::default(),
+        });
+        let threads = Role::BOTH.map(|to| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.forward(to))
+        });
+        Self { address, shared, threads: threads.into() }
+    }
+
+    /// Where the client reaches it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What passed until now.
+    pub fn datagrams(&self) -> Vec<Datagram> {
+        self.shared.datagrams.lock().expect("no holder panics").clone()
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic over there has been printed there.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bind() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback interface");
+    socket.set_read_timeout(Some(LOOK_UP)).expect("not zero");
+    socket
+}
+
+impl Shared {
+    fn forward(&self, to: Role) {
+        let from = match to {
+            Role::Server => &self.inside,
+            Role::Client => &self.outside,
+        };
+        let mut buffer = vec![0; 65_535];
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok((length, source)) = from.recv_from(&mut buffer) else { continue };
+            let bytes = &buffer[..length];
+            {
+                let mut datagrams = self.datagrams.lock().expect("no holder panics");
+                if datagrams.len() < MAX_DATAGRAMS {
+                    let after = self.started.elapsed();
+                    datagrams.push(Datagram { after, to, bytes: bytes.to_vec() });
+                }
+            }
+            let mut client = self.client.lock().expect("no holder panics");
+            // What cannot be sent is lost, as on any network.
+            let _ = match (to, *client) {
+                (Role::Server, _) => {
+                    *client = Some(source);
+                    self.outside.send(bytes)
+                }
+                (Role::Client, Some(client)) => self.inside.send_to(bytes, client),
+                (Role::Client, None) => Ok(0),
+            };
+        }
+    }
+}
+
+/// One record as far as it can be read without a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A handshake message, or its first fragment, in epoch 0.
+    Handshake {
+        /// Its type (RFC 8446 B.3).
+        message: u8,
+        /// Its number.
+        sequence: u16,
+        /// What of it is here.
+        body: Vec<u8>,
+    },
+    /// An alert in epoch 0.
+    Alert(u8, u8),
+    /// Anything else of DTLS 1.2, or an epoch 0 record of 1.3.
+    Other {
+        /// Content type.
+        content: u8,
+        /// Epoch.
+        epoch: u16,
+        /// Bytes of it.
+        length: usize,
+    },
+    /// A record of 1.3 under keys, with its connection ID's presence.
+    Unified {
+        /// Whether the C bit is set.
+        cid: bool,
+    },
+    /// A `tls12_cid` record (RFC 9146) under keys, with its connection ID.
+    Cid(Vec<u8>),
+    /// No record.
+    Noise,
+}
+
+const HANDSHAKE: u8 = 22;
+const ALERT: u8 = 21;
+const TLS12_CID: u8 = 25;
+const SERVER_HELLO: u8 = 2;
+
+/// The records of a datagram.
+///
+/// ```text
+/// type (1) version (2) epoch (2) sequence (6) [connection ID] length (2)   RFC 6347, 9146
+/// 001CSLEE [connection ID] sequence (1 or 2) [length (2)]                  RFC 9147
+/// ```
+pub fn records(datagram: &[u8]) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut rest = datagram;
+    while let Some(&first) = rest.first() {
+        if first >> 5 == 1 {
+            records.push(Record::Unified { cid: first & 0x10 != 0 });
+            let cid = if first & 0x10 != 0 { CID_BYTES } else { 0 };
+            let header = 1 + cid + if first & 0x08 != 0 { 2 } else { 1 };
+            let length = match rest.get(header..header + 2) {
+                Some(&[high, low]) if first & 0x04 != 0 => {
+                    2 + usize::from(u16::from_be_bytes([high, low]))
+                }
+                _ => break,
+            };
+            rest = rest.get(header + length..).unwrap_or_default();
+            continue;
+        }
+        let cid = if first == TLS12_CID { CID_BYTES } else { 0 };
+        let Some((header, body)) = rest.split_at_checked(13 + cid) else {
+            records.push(Record::Noise);
+            break;
+        };
+        let length = usize::from(u16::from_be_bytes([header[11 + cid], header[12 + cid]]));
+        let Some((body, next)) = body.split_at_checked(length) else {
+            records.push(Record::Noise);
+            break;
+        };
+        let epoch = u16::from_be_bytes([header[3], header[4]]);
+        records.push(match (first, epoch, body) {
+            (TLS12_CID, _, _) => Record::Cid(header[11..11 + cid].to_vec()),
+            (HANDSHAKE, 0, [message, _, _, _, high, low, _, _, _, _, _, _, body @ ..]) => {
+                Record::Handshake {
+                    message: *message,
+                    sequence: u16::from_be_bytes([*high, *low]),
+                    body: body.to_vec(),
+                }
+            }
+            (ALERT, 0, &[level, description]) => Record::Alert(level, description),
+            (content, _, _) => Record::Other { content, epoch, length },
+        });
+        rest = next;
+    }
+    records
+}
+
+/// What the datagrams of a meeting show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The version and suite of the last ServerHello.
+    pub agreed: Option<(Version, u16)>,
+    /// Records with a connection ID, to the client and to the server.
+    pub with_cid: [usize; 2],
+    /// Records under keys without one, to the client and to the server, without
+    /// counting the messages of the handshake.
+    pub without_cid: [usize; 2],
+}
+
+/// Reads what can be read.
+pub fn shown(datagrams: &[Datagram]) -> Shown {
+    let mut shown = Shown::default();
+    for datagram in datagrams {
+        let to = usize::from(datagram.to == Role::Server);
+        for record in records(&datagram.bytes) {
+            match record {
+                Record::Handshake { message: SERVER_HELLO, body, .. } => {
+                    shown.agreed = server_hello(&body).or(shown.agreed);
+                }
+                Record::Unified { cid: true } | Record::Cid(_) => shown.with_cid[to] += 1,
+                Record::Unified { cid: false } => shown.without_cid[to] += 1,
+                Record::Other { epoch: 1.., .. } => shown.without_cid[to] += 1,
+                _ => {}
+            }
+        }
+    }
+    shown
+}
+
+/// Version and suite of a ServerHello (RFC 5246 section 7.4.1.3, RFC 8446 section 4.1.3).
+fn server_hello(body: &[u8]) -> Option<(Version, u16)> {
+    const SUPPORTED_VERSIONS: u16 = 43;
+    let session = usize::from(*body.get(34)?);
+    let rest = body.get(35 + session..)?;
+    let suite = u16::from_be_bytes([*rest.first()?, *rest.get(1)?]);
+    // Compression method, then the extensions and their length.
+    let mut extensions = rest.get(5..).unwrap_or_default();
+    let mut version = Version::Dtls12;
+    while let [t1, t2, l1, l2, content @ ..] = extensions {
+        let length = usize::from(u16::from_be_bytes([*l1, *l2]));
+        let is_version = u16::from_be_bytes([*t1, *t2]) == SUPPORTED_VERSIONS;
+        if is_version && content.starts_with(&[0xfe, 0xfc]) {
+            version = Version::Dtls13;
+        }
+        extensions = content.get(length..).unwrap_or_default();
+    }
+    Some((version, suite))
+}
+
+/// The datagrams in words, one a line, each with its bytes in hex, cut after 256 of them.
+pub fn told(datagrams: &[Datagram]) -> String {
+    const SHOWN_BYTES: usize = 256;
+    let mut text = String::new();
+    for Datagram { after, to, bytes } in datagrams {
+        let records: Vec<_> = records(bytes).iter().map(Record::told).collect();
+        let _ = write!(
+            text,
+            "{:7.3} s  {:3} B to the {to}: {}\n            ",
+            after.as_secs_f64(),
+            bytes.len(),
+            records.join(", "),
+        );
+        for byte in bytes.iter().take(SHOWN_BYTES) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The alerts that went in clear, in words, one after the other.
+pub fn alerts(datagrams: &[Datagram]) -> Vec<String> {
+    let records = datagrams.iter().flat_map(|datagram| {
+        records(&datagram.bytes).into_iter().map(move |record| (datagram.to.other(), record))
+    });
+    let alerts = records.filter(|(_, record)| matches!(record, Record::Alert(..)));
+    alerts.map(|(by, record)| format!("{} by the {by}", record.told())).collect()
+}
+
+impl Record {
+    fn told(&self) -> String {
+        match self {
+            Self::Handshake { message, sequence, body } => {
+                let name = match *message {
+                    0 => "HelloRequest",
+                    1 => "ClientHello",
+                    SERVER_HELLO => "ServerHello",
+                    3 => "HelloVerifyRequest",
+                    11 => "Certificate",
+                    12 => "ServerKeyExchange",
+                    14 => "ServerHelloDone",
+                    16 => "ClientKeyExchange",
+                    _ => return format!("handshake message {message}, number {sequence}"),
+                };
+                format!("{name} {sequence} ({} B)", body.len())
+            }
+            Self::Alert(level, description) => format!("alert {level}/{description}"),
+            Self::Other { content, epoch, length } => {
+                let name = match *content {
+                    20 => "ChangeCipherSpec",
+                    ALERT => "alert",
+                    HANDSHAKE => "handshake",
+                    23 => "data",
+                    26 => "ACK",
+                    _ => return format!("content {content} in epoch {epoch} ({length} B)"),
+                };
+                format!("{name} in epoch {epoch} ({length} B)")
+            }
+            Self::Unified { cid } => format!("1.3 record{}", if *cid { " with CID" } else { "" }),
+            Self::Cid(_) => "1.2 record with CID".into(),
+            Self::Noise => "no record".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Header of an epoch 0 record with `body`.
+    fn record(content: u8, epoch: u8, body: &[u8]) -> Vec<u8> {
+        let mut record = vec![content, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 0, 0, body.len() as u8];
+        record.extend_from_slice(body);
+        record
+    }
+
+    fn hello(extensions: &[u8]) -> Vec<u8> {
+        let mut message = vec![SERVER_HELLO, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xfe, 0xfd];
+        message.extend_from_slice(&[7; 32]);
+        message.extend_from_slice(&[0, 0xc0, 0xa8, 0, 0, extensions.len() as u8]);
+        message.extend_from_slice(extensions);
+        record(HANDSHAKE, 0, &message)
+    }
+
+    fn passed(bytes: Vec<u8>, to: Role) -> Datagram {
+        Datagram { after: Duration::ZERO, to, bytes }
+    }
+
+    #[test]
+    fn a_server_hello_shows_its_version_and_suite() {
+        for (extensions, version) in [
+            (&[][..], Version::Dtls12),
+            (&[0, 23, 0, 0], Version::Dtls12),
+            (&[0, 23, 0, 0, 0, 43, 0, 2, 0xfe, 0xfc], Version::Dtls13),
+        ] {
+            let shown = shown(&[passed(hello(extensions), Role::Client)]);
+            assert_eq!(shown.agreed, Some((version, 0xc0a8)));
+        }
+    }
+
+    #[test]
+    fn records_with_and_without_connection_ids_are_told_apart() {
+        let mut cid = vec![TLS12_CID, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, 1];
+        cid.extend_from_slice(&[9; CID_BYTES]);
+        cid.extend_from_slice(&[0, 3, 1, 2, 3]);
+        let both = [record(HANDSHAKE, 1, &[0; 24]), cid].concat();
+        let shown = shown(&[
+            passed(both, Role::Server),
+            passed(vec![0x3f, 0, 0, 0, 0, 0, 0, 5, 5, 0, 0], Role::Client),
+            passed(vec![0x2e, 5, 5, 0, 0], Role::Client),
+        ]);
+        assert_eq!(shown.with_cid, [1, 1]);
+        assert_eq!(shown.without_cid, [1, 1]);
+    }
+
+    #[test]
+    fn what_is_cut_is_noise_and_no_panic() {
+        let whole = [hello(&[0, 23, 0, 0]), record(ALERT, 0, &[2, 40])].concat();
+        assert!(matches!(records(&whole)[..], [Record::Handshake { .. }, Record::Alert(2, 40)]));
+        for cut in 0..whole.len() {
+            let _ = shown(&[passed(whole[..cut].to_vec(), Role::Client)]);
+        }
+        assert_eq!(records(&whole[..5]), [Record::Noise]);
+    }
+
+    #[test]
+    fn both_ways_pass_and_are_kept() {
+        let (server, client) = (bind(), bind());
+        let tap = Tap::start(server.local_addr().expect("bound"));
+        let mut buffer = [0; 16];
+        client.send_to(b"there", tap.address()).expect("loopback");
+        server.set_read_timeout(Some(Duration::from_secs(5))).expect("not zero");
+        client.set_read_timeout(Some(Duration::from_secs(5))).expect("not zero");
+        let (length, from) = server.recv_from(&mut buffer).expect("it is forwarded");
+        assert_eq!(&buffer[..length], b"there");
+        server.send_to(b"back", from).expect("loopback");
+        assert_eq!(client.recv(&mut buffer).expect("it is forwarded"), 4);
+        let kept: Vec<_> = tap.datagrams().into_iter().map(|kept| (kept.to, kept.bytes)).collect();
+        assert_eq!(kept, [(Role::Server, b"there".to_vec()), (Role::Client, b"back".to_vec())]);
+    }
+}

@@ -1,0 +1,98 @@
+//! One handshake in every cell of the matrix that can be, peer by peer. With loss they
+//! meet in `cargo xtask interop`, which takes longer.
+
+use interop::peers::matrix::{self, Appointment};
+use interop::peers::{self, Cell, Cid, Peer, Program, Role, Suite};
+use std::net::SocketAddr;
+use std::path::Path;
+
+fn peers() -> Vec<Box<dyn Peer>> {
+    let program = Path::new(env!("CARGO_BIN_EXE_peer"));
+    peers::all(program.parent().expect("a file is in a folder"))
+}
+
+/// Holds all that can be, at least `least`; every one has to go well.
+fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
+    let meetings: Vec<_> =
+        meetings.into_iter().filter(|meeting| meeting.is_possible().is_ok()).collect();
+    for meeting in &meetings {
+        for peer in [meeting.client, meeting.server] {
+            assert_eq!(peer.require(), Ok(()), "{} is not there", peer.name());
+        }
+    }
+    let told = |result: &matrix::Result<'_>| {
+        println!("{}", matrix::line(result));
+        if let matrix::Outcome::Failed(failure) = &result.outcome {
+            println!("{}", failure.trace);
+        }
+    };
+    let [met, failed, _] = matrix::count(&matrix::hold(&meetings, &told));
+    assert_eq!(failed, 0);
+    assert!(met >= least, "{met} of at least {least}");
+}
+
+/// Every cell that we and the peer with this name both can.
+fn with(name: &str, least: usize) {
+    let peers = peers();
+    let mut meetings = matrix::with_us(&peers);
+    meetings.retain(|meeting| !meeting.cell.loss);
+    meetings.retain(|meeting| [meeting.client.name(), meeting.server.name()].contains(&name));
+    hold(meetings, least);
+}
+
+#[test]
+fn peers_meet_each_other() {
+    let peers = peers();
+    hold(matrix::among_themselves(&peers), 3);
+}
+
+#[test]
+fn wolfssl() {
+    with("wolfSSL", 16);
+}
+
+/// Says that it can do everything, and does something else.
+struct Pretender<'a>(&'a dyn Peer, Cell);
+
+impl Peer for Pretender<'_> {
+    fn name(&self) -> &'static str {
+        "a pretender"
+    }
+
+    fn version(&self) -> String {
+        self.0.version()
+    }
+
+    fn require(&self) -> Result<(), String> {
+        self.0.require()
+    }
+
+    fn supports(&self, _: Role, _: &Cell) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn serve(&self, at: SocketAddr, _: &Cell) -> Program {
+        self.0.serve(at, &self.1)
+    }
+
+    fn connect(&self, to: SocketAddr, _: &Cell) -> Program {
+        self.0.connect(to, &self.1)
+    }
+}
+
+#[test]
+fn who_only_pretends_is_found_out() {
+    let peers = peers();
+    let openssl = peers.iter().find(|peer| peer.name() == "OpenSSL").expect("it is listed");
+    let done = Cell::plain(Suite::PskGcm);
+    let pretender = Pretender(openssl.as_ref(), done);
+    for (asked, reason) in [
+        (Cell::plain(Suite::PskCcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
+        (Cell::plain(Suite::KeGcm), "they agreed on DTLS 1.2 and suite 0x00a8"),
+        (Cell { cid: Cid::ToServer, ..done }, "no record to the server carries a connection ID"),
+    ] {
+        let outcome = peers::meet(&pretender, &pretender, &asked, 1);
+        assert_eq!(outcome.err().map(|failure| failure.reason).as_deref(), Some(reason));
+    }
+    assert!(peers::meet(&pretender, &pretender, &done, 1).is_ok());
+}
