@@ -17,6 +17,11 @@ fn messages() {
 }
 
 #[test]
+fn messages12() {
+    run("messages12", 200_000);
+}
+
+#[test]
 fn headers() {
     run("headers", 100_000);
 }

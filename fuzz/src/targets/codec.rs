@@ -14,7 +14,7 @@ use dtls::messages::{
 use dtls::record::{PlaintextHeader, UnifiedHeader};
 use vocabulary::{Decode, Encode, Reader, Writer};
 
-fn written(message: &impl Encode) -> Vec<u8> {
+pub(super) fn written(message: &impl Encode) -> Vec<u8> {
     let mut buf = vec![0; 1 << 17];
     let mut w = Writer::new(&mut buf);
     w.put(message).expect("the buffer is larger than any input");

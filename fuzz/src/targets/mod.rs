@@ -4,6 +4,7 @@
 //! same code; each asserts more than the absence of panics.
 
 mod codec;
+mod codec12;
 mod ends;
 mod opener;
 
@@ -30,8 +31,9 @@ impl fmt::Debug for Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
+    Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
     Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
     Target { name: "client", run: ends::client, seeds: ends::client_seeds },
     Target { name: "server", run: ends::server, seeds: ends::server_seeds },
