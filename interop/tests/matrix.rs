@@ -1,8 +1,10 @@
 //! One handshake in every cell of the matrix that can be, peer by peer. With loss they
 //! meet in `cargo xtask interop`, which takes longer.
 
+use interop::foreign::Foreign;
 use interop::peers::matrix::{self, Appointment};
 use interop::peers::{self, Cell, Cid, Peer, Program, Role, Suite};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -31,6 +33,15 @@ fn hold(meetings: Vec<Appointment<'_>>, least: usize) {
     assert!(met >= least, "{met} of at least {least}");
 }
 
+/// Whether what a peer in another language is built with is on this machine. Where not, a
+/// line says so, past the captured output, and the test command counts it.
+fn can_build(peer: Foreign, test: &str) -> bool {
+    let Err(reason) = peer.build() else { return true };
+    let line = format!("test {test} with {} ... ignored, {reason}\n", peer.name());
+    std::io::stdout().write_all(line.as_bytes()).expect("it can print");
+    false
+}
+
 /// Every cell that we and the peer with this name both can.
 fn with(name: &str, least: usize) {
     let peers = peers();
@@ -43,7 +54,31 @@ fn with(name: &str, least: usize) {
 #[test]
 fn peers_meet_each_other() {
     let peers = peers();
-    hold(matrix::among_themselves(&peers), 3);
+    let mut meetings = matrix::among_themselves(&peers);
+    for peer in Foreign::ALL {
+        if !can_build(peer, "peers_meet_each_other") {
+            meetings.retain(|meeting| {
+                ![meeting.client.name(), meeting.server.name()].contains(&peer.name())
+            });
+        }
+    }
+    hold(meetings, 3);
+}
+
+/// The two that have connection IDs, in every suite and way to use them that both know.
+#[test]
+fn pion_and_scandium_meet_in_every_cell() {
+    if !Foreign::ALL.into_iter().all(|peer| can_build(peer, "pion_and_scandium_meet")) {
+        return;
+    }
+    let (pion, scandium) = (&Foreign::Pion, &Foreign::Scandium);
+    let mut meetings = Vec::new();
+    for cell in matrix::cells().into_iter().filter(|cell| !cell.loss) {
+        meetings.push(Appointment { client: pion, server: scandium, cell });
+        meetings.push(Appointment { client: scandium, server: pion, cell });
+    }
+    // Three suites, four ways to use connection IDs, two roles.
+    hold(meetings, 24);
 }
 
 #[test]

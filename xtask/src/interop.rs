@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     system::require_packages()?;
+    // Without it the matrix says in each cell what is missing.
+    if let Err(reason) = system::require_java() {
+        eprintln!("Scandium: {reason}");
+    }
     // The matrix starts the other programs from its own folder.
     let package = ["--quiet", "--package", "interop"];
     let build = [&["build"], &package[..], &["--bin", "peer", "--bin", "matrix"]].concat();

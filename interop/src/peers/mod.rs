@@ -7,6 +7,7 @@
 //! the connection IDs are read from the datagrams, by [`wire`].
 
 mod cell;
+mod foreign;
 pub mod gnutls;
 pub mod library;
 pub mod matrix;
@@ -19,6 +20,7 @@ pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Role, Suite, Version};
 pub use meet::{Failure, Meeting, Patience, meet};
 pub use running::Running;
 
+use crate::foreign::Foreign;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -66,6 +68,9 @@ pub fn all(programs: &Path) -> Vec<Box<dyn Peer>> {
     let mut peers: Vec<Box<dyn Peer>> = library::Library::ALL.into_iter().map(library).collect();
     peers.push(Box::new(openssl::OpenSsl));
     peers.push(Box::new(gnutls::GnuTls));
+    for peer in Foreign::ALL {
+        peers.push(Box::new(peer));
+    }
     peers
 }
 
