@@ -102,6 +102,8 @@ fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>], seconds: u64) -> String
          the server and another came back, both unaltered, and the datagrams on the way\n\
          showed the suite, the version and the connection IDs (CID) asked for. With loss, an\n\
          eighth of the datagrams is lost, a tenth comes twice and a tenth late, each way.\n\
+         Rebinding is what a NAT does: the client gets another port in the middle, and then\n\
+         another payload arrives each way.\n\
          A dash is a meeting that cannot be, with its reason.\n\n\
          Written by `cargo xtask interop --write`, {} at commit {}: {met} ok, {failed} failed,\n\
          {impossible} cannot be, in {seconds} s.\n",

@@ -217,27 +217,53 @@ impl fmt::Display for Role {
     }
 }
 
-/// What two peers have to agree on, and the line between them.
+/// What lies between two peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing.
+    Good,
+    /// Loss, duplicates and datagrams out of order.
+    Lossy,
+    /// A NAT that gives the client another port once payloads have gone both ways.
+    Rebinding,
+}
+
+impl Network {
+    /// In one word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Lossy => "lossy",
+            Self::Rebinding => "rebinding",
+        }
+    }
+}
+
+/// What two peers have to agree on, and what lies between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The only suite offered and accepted.
     pub suite: Suite,
     /// Connection IDs.
     pub cid: Cid,
-    /// Whether the line loses, repeats and reorders datagrams.
-    pub loss: bool,
+    /// The network.
+    pub network: Network,
 }
 
 impl Cell {
-    /// Nothing lost, no connection IDs.
+    /// No connection IDs on a good network.
     pub const fn plain(suite: Suite) -> Self {
-        Self { suite, cid: Cid::None, loss: false }
+        Self { suite, cid: Cid::None, network: Network::Good }
     }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, CID {}", self.suite.name(), self.cid)?;
-        if self.loss { f.write_str(", with loss") } else { Ok(()) }
+        f.write_str(match self.network {
+            Network::Good => "",
+            Network::Lossy => ", with loss",
+            Network::Rebinding => ", behind a NAT that rebinds",
+        })
     }
 }

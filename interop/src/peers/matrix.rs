@@ -1,6 +1,6 @@
 //! Which meetings there are, and all of them one after the other or a few at once.
 
-use super::{Cell, Cid, Peer, Role, Suite, Version, meet};
+use super::{Cell, Cid, Network, Peer, Role, Suite, Version, meet};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -46,13 +46,8 @@ pub struct Result<'a> {
 
 /// Every cell of the matrix.
 pub fn cells() -> Vec<Cell> {
-    let with = |loss| {
-        Suite::ALL
-            .into_iter()
-            .flat_map(move |suite| Cid::ALL.into_iter().map(move |cid| Cell { suite, cid, loss }))
-    };
-    let lossy = with(true).filter(|cell| matches!(cell.cid, Cid::None | Cid::Both));
-    with(false).chain(lossy).collect()
+    let all = |(cid, network, _)| Suite::ALL.map(|suite| Cell { suite, cid, network });
+    COLUMNS.into_iter().flat_map(all).collect()
 }
 
 /// Every peer with ourselves in both roles, in every cell.
@@ -79,18 +74,15 @@ pub fn among_themselves(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
         for server in others() {
             for cid in [Cid::None, Cid::Both] {
                 let fits = |suite: &Suite| {
-                    let appointment = Appointment {
-                        client,
-                        server,
-                        cell: Cell { suite: *suite, cid, loss: false },
-                    };
+                    let appointment =
+                        Appointment { client, server, cell: Cell { cid, ..Cell::plain(*suite) } };
                     appointment.is_possible().is_ok()
                 };
                 if let Some(suite) = Suite::ALL.into_iter().find(fits) {
                     all.push(Appointment {
                         client,
                         server,
-                        cell: Cell { suite, cid, loss: false },
+                        cell: Cell { cid, ..Cell::plain(suite) },
                     });
                 }
             }
@@ -205,7 +197,7 @@ pub fn json(results: &[Result<'_>]) -> Value {
                 "version": cell.suite.version().to_string(),
                 "suite": cell.suite.name(),
                 "cid": cell.cid.to_string(),
-                "loss": cell.loss,
+                "network": cell.network.word(),
                 "outcome": outcome,
                 "reason": reason,
             })
@@ -244,13 +236,15 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
     text
 }
 
-const COLUMNS: [(Cid, bool, &str); 6] = [
-    (Cid::None, false, "no CID"),
-    (Cid::ToServer, false, "to server"),
-    (Cid::ToClient, false, "to client"),
-    (Cid::Both, false, "both ways"),
-    (Cid::None, true, "no CID, loss"),
-    (Cid::Both, true, "both ways, loss"),
+/// How a suite is tried, and what the page calls that.
+const COLUMNS: [(Cid, Network, &str); 7] = [
+    (Cid::None, Network::Good, "no CID"),
+    (Cid::ToServer, Network::Good, "to server"),
+    (Cid::ToClient, Network::Good, "to client"),
+    (Cid::Both, Network::Good, "both ways"),
+    (Cid::Both, Network::Rebinding, "both ways, rebinding"),
+    (Cid::None, Network::Lossy, "no CID, loss"),
+    (Cid::Both, Network::Lossy, "both ways, loss"),
 ];
 
 fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Result<'_>]) {
@@ -275,8 +269,8 @@ fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Resul
     for suite in Suite::ALL.into_iter().filter(|suite| suite.version() == version) {
         for role in Role::BOTH {
             let _ = write!(text, "| {} | {role} |", suite.name());
-            for (cid, loss, _) in COLUMNS {
-                let cell = Cell { suite, cid, loss };
+            for (cid, network, _) in COLUMNS {
+                let cell = Cell { suite, cid, network };
                 let result = results.iter().find(|result| {
                     let Appointment { client, server, cell: its } = result.appointment;
                     let is = if role == Role::Client { client } else { server };

@@ -2,13 +2,14 @@
 
 use super::running::server_address;
 use super::wire::{self, Shown, Tap};
-use super::{Cell, Peer, Role, Running};
+use super::{Cell, Network, Peer, Role, Running};
 use net::relay::{Relay, Settings};
 use net::{Impairments, Probability, socket};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// How long a meeting may take.
@@ -18,13 +19,20 @@ pub struct Patience {
     pub start: Duration,
     /// From the client's start to the payload's return.
     pub meeting: Duration,
+    /// From a change of the client's port to another payload's return.
+    pub rebound: Duration,
 }
 
 impl Patience {
     /// What fits `cell`: peers wait a second and double that each time a flight is lost.
     pub const fn of(cell: &Cell) -> Self {
-        let meeting = if cell.loss { 60 } else { 20 };
-        Self { start: Duration::from_secs(10), meeting: Duration::from_secs(meeting) }
+        let meeting = if matches!(cell.network, Network::Lossy) { 60 } else { 20 };
+        let [start, meeting, rebound] = [10, meeting, 8];
+        Self {
+            start: Duration::from_secs(start),
+            meeting: Duration::from_secs(meeting),
+            rebound: Duration::from_secs(rebound),
+        }
     }
 }
 
@@ -54,7 +62,7 @@ pub struct Failure {
 /// Lets `client` meet `server`. `seed` chooses the payloads and the line's accidents.
 ///
 /// Both payloads must arrive unaltered, and the datagrams must show the cell's version,
-/// suite and connection IDs.
+/// suite and connection IDs. On a network that rebinds, another two follow the change.
 ///
 /// # Errors
 /// When one of these does not hold in time.
@@ -73,13 +81,19 @@ pub fn meet(
         reason,
         trace: format!("--- the server\n{}", serving.output()),
     })?;
-    let line = cell.loss.then(|| Line::start(at, seed));
+    let line = (cell.network != Network::Good).then(|| Line::start(at, cell.network, seed));
     let tap = Tap::start(line.as_ref().map_or(at, Line::address));
     let connecting = Running::start(client.connect(tap.address(), cell))
         .map_err(|error| early(format!("the client does not start: {error}")))?;
     let mut both = Both { client: connecting, server: serving };
     let started = Instant::now();
-    let outcome = both.exchange(seed, started + patience.meeting);
+    let mut outcome = both.exchange(seed, started + patience.meeting);
+    if let (Ok(()), Network::Rebinding, Some(line)) = (&outcome, cell.network, &line) {
+        line.rebind();
+        outcome = both
+            .exchange(!seed, Instant::now() + patience.rebound)
+            .map_err(|reason| format!("after a change of the client's port: {reason}"));
+    }
     let took = started.elapsed();
     let datagrams = tap.datagrams();
     let outcome = outcome.and_then(|()| judge(&wire::shown(&datagrams), cell));
@@ -200,48 +214,62 @@ fn judge(shown: &Shown, cell: &Cell) -> Result<(), String> {
     Ok(())
 }
 
-/// A line that loses, repeats and reorders datagrams, in a thread of its own.
+/// A relay, in a thread of its own.
 struct Line {
     address: SocketAddr,
+    relay: Arc<Relay>,
+    runtime: Handle,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Line {
-    fn start(to: SocketAddr, seed: u64) -> Self {
+    fn start(to: SocketAddr, network: Network, seed: u64) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime needs no more than memory");
-        let impaired = Impairments {
-            loss: Probability::ratio(1, 8),
-            duplicate: Probability::ratio(1, 10),
-            reorder: Probability::ratio(1, 10),
-            reorder_by: Duration::from_millis(30),
-            ..Impairments::NONE
+        let impaired = match network {
+            Network::Good | Network::Rebinding => Impairments::NONE,
+            Network::Lossy => Impairments {
+                loss: Probability::ratio(1, 8),
+                duplicate: Probability::ratio(1, 10),
+                reorder: Probability::ratio(1, 10),
+                reorder_by: Duration::from_millis(30),
+                ..Impairments::NONE
+            },
         };
         let settings = Settings { up: impaired, down: impaired, seed, ..Settings::new(to) };
         let relay = {
             let _guard = runtime.enter();
-            Relay::new(socket::bind(listen).expect("loopback"), settings)
+            Arc::new(Relay::new(socket::bind(listen).expect("loopback"), settings))
         };
         let address = relay.local_addr().expect("it is bound");
         let stop = Arc::new(Notify::new());
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    ended = relay.run() => drop(ended),
-                    () = stopped.notified() => {}
-                }
-            });
+        let handle = runtime.handle().clone();
+        let thread = thread::spawn({
+            let (relay, stop) = (Arc::clone(&relay), Arc::clone(&stop));
+            move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        ended = relay.run() => drop(ended),
+                        () = stop.notified() => {}
+                    }
+                });
+            }
         });
-        Self { address, stop, thread: Some(thread) }
+        Self { address, relay, runtime: handle, stop, thread: Some(thread) }
     }
 
     fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Gives the client another port towards the server.
+    fn rebind(&self) {
+        let _guard = self.runtime.enter();
+        self.relay.rebind_all().expect("there is one more port");
     }
 }
 

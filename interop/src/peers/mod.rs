@@ -16,7 +16,7 @@ pub mod openssl;
 mod running;
 pub mod wire;
 
-pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Role, Suite, Version};
+pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Network, Role, Suite, Version};
 pub use meet::{Failure, Meeting, Patience, meet};
 pub use running::Running;
 
