@@ -1,8 +1,13 @@
 //! What a host decides before an association begins.
 
 use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
-use crate::crypto::{CipherSuite, CipherSuiteId, Keying, NamedGroup, Provider};
+use crate::crypto::{
+    CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
+};
 use crate::error::ConfigError;
+use crate::handshake::dtls12::session::Session;
+use crate::messages::extensions::MaxFragmentLength;
+use crate::record::ConnectionId;
 use crate::tuning;
 use aggregation::Scheme;
 use alloc::sync::Arc;
@@ -99,6 +104,37 @@ impl AggregationPolicy {
     }
 }
 
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProtocolVersion {
+    /// DTLS 1.2 (RFC 6347).
+    Dtls12,
+    /// DTLS 1.3 (RFC 9147).
+    Dtls13,
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dtls12 => "DTLS 1.2",
+            Self::Dtls13 => "DTLS 1.3",
+        })
+    }
+}
+
+/// How a flight's messages share records and datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// As many messages a record and records a datagram as fit: the fewest bytes.
+    #[default]
+    Full,
+    /// One message a record, as many records a datagram as fit.
+    RecordPerMessage,
+    /// One record a datagram, for peers that read no further and for links where
+    /// short frames arrive more often.
+    RecordPerDatagram,
+}
+
 /// How many bytes of the record number data records carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordNumbers {
@@ -118,8 +154,11 @@ pub enum RecordNumbers {
 pub struct Settings {
     /// Who computes the cryptography.
     pub provider: &'static Provider,
-    /// Cipher suites, best first. With aggregation wanted, those that can
-    /// aggregate go before the others.
+    /// Versions this end speaks, as far as `suites` has any for them. DTLS 1.2 is spoken
+    /// only where the peer speaks no 1.3.
+    pub versions: Vec<ProtocolVersion>,
+    /// Cipher suites of all these versions, best first. With aggregation wanted, those
+    /// that can aggregate go before the others.
     pub suites: Vec<CipherSuiteId>,
     /// Key exchange groups, best first.
     pub groups: Vec<NamedGroup>,
@@ -129,6 +168,23 @@ pub struct Settings {
     pub aggregation: AggregationPolicy,
     /// The aggregation extension's number.
     pub aggregation_extension: ExtensionType,
+    /// Whether a DTLS 1.2 peer must bind its keys to the whole handshake (RFC 7627).
+    pub require_extended_master_secret: bool,
+    /// Whether DTLS 1.2 sessions may be resumed.
+    pub resumption: bool,
+    /// Whether that may be by ticket, of which the server needs to remember nothing.
+    pub session_tickets: bool,
+    /// How flights are packed.
+    pub packing: Packing,
+    /// The longest record a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
+    /// grant what they are asked for.
+    pub max_fragment_length: Option<MaxFragmentLength>,
+    /// The longest plaintext this end takes in a record, in bytes, type and padding
+    /// included in DTLS 1.3 (RFC 8449): 64 to 16,385.
+    pub record_size_limit: Option<u16>,
+    /// Whether the peer may use connection IDs, and how long its ones for this end are
+    /// to be, in bytes: zero to give one and want none (RFC 9146, RFC 9147, section 9).
+    pub connection_id: Option<u8>,
     /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535.
     pub datagram_bytes: usize,
     /// Record numbers of data records.
@@ -148,25 +204,32 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Defaults with `provider`: every suite it has but CCM_8, every group,
-    /// both PSK modes with key exchange first, no aggregation.
+    /// Defaults with `provider`: both versions, every suite it has but those with
+    /// short tags, every group, both PSK modes with key exchange first, no aggregation.
     ///
     /// # Errors
     /// The provider must compute its known answers.
     pub fn new(provider: &'static Provider) -> Result<Self, ConfigError> {
         provider.self_test().map_err(ConfigError::Provider)?;
+        // Short tags are for hosts that choose their risk themselves.
+        let whole = |(_, tag_len): &(CipherSuiteId, usize)| *tag_len == 16;
+        let suites_13 = provider.suites.iter().map(|s| (s.id, s.tag_len)).filter(whole);
+        let suites_12 = provider.suites_12.iter().map(|s| (s.id, s.tag_len)).filter(whole);
         Ok(Self {
             provider,
-            suites: provider
-                .suites
-                .iter()
-                .map(|suite| suite.id)
-                .filter(|id| *id != CipherSuiteId::AES_128_CCM_8_SHA256)
-                .collect(),
+            versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
+            suites: suites_13.chain(suites_12).map(|(id, _)| id).collect(),
             groups: provider.groups.iter().map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
             aggregation_extension: ExtensionType::MAC_AGGREGATION,
+            require_extended_master_secret: true,
+            resumption: true,
+            session_tickets: true,
+            packing: Packing::default(),
+            max_fragment_length: None,
+            record_size_limit: None,
+            connection_id: None,
             datagram_bytes: tuning::DATAGRAM_BYTES,
             record_numbers: RecordNumbers::default(),
             silence: tuning::SILENCE,
@@ -178,16 +241,38 @@ impl Settings {
         })
     }
 
+    /// RFC 7925's profile for small devices with a PSK (section 4.2): DTLS 1.2 with
+    /// `TLS_PSK_WITH_AES_128_CCM_8`, nothing else.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn rfc7925(provider: &'static Provider) -> Result<Self, ConfigError> {
+        Ok(Self {
+            versions: alloc::vec![ProtocolVersion::Dtls12],
+            suites: alloc::vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
+            initial_timeout: tuning::INITIAL_TIMEOUT_7925,
+            ..Self::new(provider)?
+        })
+    }
+
     /// Checks that the settings make sense together.
     ///
     /// # Errors
     /// Names the first setting that does not.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.suites.is_empty() || self.suites.iter().any(|id| self.provider.suite(*id).is_none())
-        {
+        let known = |id| self.provider.suite(id).is_some() || self.provider.suite_12(id).is_some();
+        if !self.suites.iter().all(|id| known(*id)) {
             return Err(ConfigError::CipherSuites);
         }
-        let needs_group = self.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE);
+        if self.versions.is_empty() {
+            return Err(ConfigError::Versions);
+        }
+        let speaks_13 = self.speaks(ProtocolVersion::Dtls13);
+        if !(speaks_13 || self.speaks(ProtocolVersion::Dtls12)) {
+            return Err(ConfigError::CipherSuites);
+        }
+        let needs_group = speaks_13 && self.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE)
+            || self.offers_ecdhe_psk();
         if needs_group
             && (self.groups.is_empty()
                 || self.groups.iter().any(|id| self.provider.group(*id).is_none()))
@@ -197,6 +282,12 @@ impl Settings {
         let known = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
         if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
             return Err(ConfigError::PskModes);
+        }
+        if self.record_size_limit.is_some_and(|limit| !(64..=1 + (1 << 14)).contains(&limit)) {
+            return Err(ConfigError::RecordSizeLimit);
+        }
+        if self.connection_id.is_some_and(|len| usize::from(len) > ConnectionId::MAX_LEN) {
+            return Err(ConfigError::ConnectionIdLength);
         }
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
@@ -211,10 +302,39 @@ impl Settings {
         Ok(())
     }
 
-    /// The suites in order of preference, those that can aggregate first if that is wanted.
+    /// Whether tickets may be used.
+    pub(crate) const fn uses_tickets(&self) -> bool {
+        self.resumption && self.session_tickets
+    }
+
+    /// Whether this version may be spoken.
+    pub(crate) fn speaks(&self, version: ProtocolVersion) -> bool {
+        match version {
+            ProtocolVersion::Dtls12 => self.suites_12().next().is_some(),
+            ProtocolVersion::Dtls13 => self.ordered_suites().next().is_some(),
+        }
+    }
+
+    /// The suites of DTLS 1.2 in order of preference; none if that is not spoken.
+    pub(crate) fn suites_12(&self) -> impl Iterator<Item = &'static CipherSuite12> + Clone + '_ {
+        let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
+        let suites = self.suites.iter().filter(move |_| spoken);
+        suites.filter_map(|id| self.provider.suite_12(*id))
+    }
+
+    /// Whether a suite of DTLS 1.2 with a key exchange may be spoken.
+    pub(crate) fn offers_ecdhe_psk(&self) -> bool {
+        self.suites_12().any(|suite| suite.exchange == Exchange12::EcdhePsk)
+    }
+
+    /// The suites of DTLS 1.3 in order of preference, those that can aggregate first if that is wanted.
     pub(crate) fn ordered_suites(&self) -> impl Iterator<Item = &'static CipherSuite> + Clone + '_ {
         let wanted = self.aggregation.is_wanted();
-        let suites = || self.suites.iter().filter_map(|id| self.provider.suite(*id));
+        let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
+        let suites = move || {
+            let suites = self.suites.iter().filter(move |_| spoken);
+            suites.filter_map(|id| self.provider.suite(*id))
+        };
         suites()
             .filter(move |suite| wanted && can_aggregate(suite))
             .chain(suites().filter(move |suite| !(wanted && can_aggregate(suite))))
@@ -241,6 +361,8 @@ impl fmt::Debug for Settings {
 pub struct ClientConfig {
     /// The key it offers.
     pub psk: Psk,
+    /// A DTLS 1.2 session of this PSK to resume, from [`Connection::session`](crate::Connection::session).
+    pub session: Option<Session>,
     /// Everything else.
     pub settings: Settings,
 }
@@ -252,7 +374,11 @@ impl ClientConfig {
     /// As [`Settings::new`].
     #[cfg(feature = "rustcrypto")]
     pub fn new(psk: Psk) -> Result<Self, ConfigError> {
-        Ok(Self { psk, settings: Settings::new(&crate::crypto::rustcrypto::PROVIDER)? })
+        Ok(Self {
+            psk,
+            session: None,
+            settings: Settings::new(&crate::crypto::rustcrypto::PROVIDER)?,
+        })
     }
 }
 
@@ -274,6 +400,8 @@ pub struct ServerConfig {
     pub psks: Arc<dyn PskStore>,
     /// Whether it asks for cookies.
     pub cookies: CookiePolicy,
+    /// How many DTLS 1.2 sessions of clients without tickets it remembers.
+    pub remembered_sessions: usize,
     /// Everything else.
     pub settings: Settings,
 }
@@ -288,6 +416,7 @@ impl ServerConfig {
         Ok(Self {
             psks,
             cookies: CookiePolicy::default(),
+            remembered_sessions: tuning::REMEMBERED_SESSIONS,
             settings: Settings::new(&crate::crypto::rustcrypto::PROVIDER)?,
         })
     }

@@ -6,13 +6,14 @@
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
-use crate::connection::{Connection, Event, Step};
+use crate::connection::{Admitted, Connection, Event, Notice, Step};
 use crate::error::{CloseReason, ConfigError, Fault, SendError};
 use crate::handshake::cookie::CookieJar;
-use crate::handshake::greeting::{self, Greeting, fingerprint};
+use crate::handshake::dtls12::session::Sessions;
+use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
-use crate::record::PlaintextHeader;
+use crate::record::{ConnectionId, PlaintextHeader};
 use crate::stats::Stats;
 use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PAST_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,7 +40,7 @@ pub struct EndpointEvent<'a> {
 /// Counters of what belongs to no association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointStats {
-    /// HelloRetryRequests sent.
+    /// HelloRetryRequests and HelloVerifyRequests sent.
     pub retries: u64,
     /// Associations accepted: the client proved its key, and its address if cookies are asked for.
     pub accepted: u64,
@@ -60,6 +61,18 @@ struct Entry {
     ready: bool,
 }
 
+/// A ClientHello, reassembled.
+struct Hello {
+    /// The number of the record it came in.
+    record: u64,
+    /// Its number in the client's sequence of messages.
+    sequence: u16,
+    body: Vec<u8>,
+}
+
+/// A client of DTLS 1.2 may have been asked more than once for a cookie.
+const MAX_HELLO_SEQUENCE: u16 = 3;
+
 /// Answers that belong to no association: bounded, and lost under pressure.
 const MAX_STATELESS_ANSWERS: usize = 64;
 
@@ -70,6 +83,7 @@ pub struct Endpoint {
     rng: Random,
     now: Instant,
     jar: CookieJar,
+    sessions: Sessions,
     next_handle: u64,
     entries: BTreeMap<Handle, Entry>,
     by_peer: BTreeMap<SocketAddr, Handle>,
@@ -100,6 +114,7 @@ impl Endpoint {
             rng,
             now: Instant::ZERO,
             jar,
+            sessions: Sessions::new(),
             next_handle: 0,
             entries: BTreeMap::new(),
             by_peer: BTreeMap::new(),
@@ -217,7 +232,7 @@ impl Endpoint {
 
     /// A datagram that begins with a ClientHello in clear: its record number and the hello,
     /// if that is whole.
-    fn client_hello(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<(u64, Vec<u8>)> {
+    fn client_hello(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Hello> {
         let mut r = Reader::new(datagram);
         let first = PlaintextHeader::read(&mut r).ok()?;
         if first.kind != ContentType::HANDSHAKE {
@@ -226,12 +241,13 @@ impl Endpoint {
         let content = r.take(first.length.into()).ok()?;
         let mut fragments = Reader::new(content);
         let fragment = Fragment::read(&mut fragments).ok()?;
-        // A first hello has number 0, one with a cookie number 1.
-        if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.sequence > 1 {
+        // A first hello has number 0, one with a cookie the next.
+        if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.sequence > MAX_HELLO_SEQUENCE {
             return None;
         }
+        let (record, sequence) = (first.number, fragment.sequence);
         if fragment.is_whole() {
-            return Some((first.number, fragment.body.to_vec()));
+            return Some(Hello { record, sequence, body: fragment.body.to_vec() });
         }
         // A late fragment of the first hello has nothing to do with the second one.
         let this = |(peer, sequence, _): &(SocketAddr, u16, Reassembly)| {
@@ -261,49 +277,63 @@ impl Endpoint {
         }
         let message = reassembly.next_message()?;
         self.partial.remove(at);
-        Some((first.number, message.body))
+        Some(Hello { record, sequence, body: message.body })
     }
 
-    fn greet(
-        &mut self,
-        from: SocketAddr,
-        record_number: u64,
-        body: &[u8],
-        hello: [u8; 32],
-        known: bool,
-    ) {
+    fn greet(&mut self, from: SocketAddr, hello: &Hello, fingerprint: [u8; 32], known: bool) {
         let config = Arc::clone(&self.config);
-        let (jar, rng) = (&mut self.jar, &mut self.rng);
-        // Whoever takes an association's place must prove the address.
-        let greeting = greeting::consider(&config, jar, rng, self.now, from, known, body);
-        match greeting {
+        let reception = Reception {
+            config: &config,
+            jar: &mut self.jar,
+            sessions: &mut self.sessions,
+            rng: &mut self.rng,
+            now: self.now,
+            from,
+            // Whoever takes an association's place must prove the address.
+            require_cookie: known,
+        };
+        let record = hello.record;
+        let admitted = match greeting::consider(reception, hello.sequence, &hello.body) {
             Ok(Greeting::Retry(request)) => {
                 self.stats.retries += 1;
-                self.answer_retry(from, record_number, &request);
+                return self.answer_retry(from, record, 0, HandshakeType::SERVER_HELLO, &request);
             }
-            Ok(Greeting::Accept(accepted)) => {
-                let rng = self.rng.fork();
-                match Connection::accept(config, from, self.now, rng, *accepted, record_number) {
-                    Ok(connection) => self.insert(from, connection, hello),
-                    Err(fault) => self.refuse(from, record_number, fault),
-                }
+            Ok(Greeting::Verify(request)) => {
+                self.stats.retries += 1;
+                let kind = HandshakeType::HELLO_VERIFY_REQUEST;
+                return self.answer_retry(from, record, hello.sequence, kind, &request);
             }
-            Err(fault) => self.refuse(from, record_number, fault),
+            Ok(Greeting::Accept(accepted)) => Admitted::Dtls13(accepted),
+            Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
+            Err(fault) => return self.refuse(from, record, fault),
+        };
+        let rng = self.rng.fork();
+        let cid = self.fresh_cid();
+        match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
+            Ok(connection) => self.insert(from, connection, fingerprint),
+            Err(fault) => self.refuse(from, record, fault),
         }
     }
 
-    /// Sends a HelloRetryRequest, in as many fragments as it takes.
-    fn answer_retry(&mut self, to: SocketAddr, record_number: u64, request: &[u8]) {
+    /// A connection ID that no association has, if the configuration wants one.
+    fn fresh_cid(&mut self) -> Option<ConnectionId> {
+        let len = self.config.settings.connection_id?;
+        Some(ConnectionId::random(&mut self.rng, len))
+    }
+
+    /// Asks for another hello, in as many fragments as it takes.
+    fn answer_retry(
+        &mut self,
+        to: SocketAddr,
+        record_number: u64,
+        sequence: u16,
+        kind: HandshakeType,
+        request: &[u8],
+    ) {
         let room = self.config.settings.datagram_bytes - PlaintextHeader::LEN - Fragment::HEADER;
         let mut offset = 0;
         for (number, body) in (record_number..).zip(request.chunks(room)) {
-            let fragment = Fragment {
-                kind: HandshakeType::SERVER_HELLO,
-                length: request.len() as u32,
-                sequence: 0,
-                offset,
-                body,
-            };
+            let fragment = Fragment { kind, length: request.len() as u32, sequence, offset, body };
             self.answer(to, ContentType::HANDSHAKE, number, |w| fragment.write(w));
             offset += body.len() as u32;
         }
@@ -399,7 +429,15 @@ impl Endpoint {
             let deadline = match entry.connection.step(buf) {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
-                step => return Some((handle, step)),
+                step => {
+                    if matches!(step, Step::Notice(Notice::Connected(_)))
+                        && let Some(session) = entry.connection.session()
+                    {
+                        let most = self.config.remembered_sessions;
+                        self.sessions.remember(self.now, session, most);
+                    }
+                    return Some((handle, step));
+                }
             };
             entry.ready = false;
             self.ready.pop_front();
@@ -420,16 +458,16 @@ impl Engine for Endpoint {
         self.now = self.now.max(now);
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
-        if looks_like_hello && let Some((number, body)) = self.client_hello(from, datagram) {
-            let hello = fingerprint(&body);
+        if looks_like_hello && let Some(hello) = self.client_hello(from, datagram) {
+            let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
-                Some(entry) if entry.hello == hello => {}
-                _ if self.past.contains(&hello) => {
+                Some(entry) if entry.hello == print => {}
+                _ if self.past.contains(&print) => {
                     self.stats.ignored += 1;
                     return;
                 }
                 _ => {
-                    self.greet(from, number, &body, hello, known.is_some());
+                    self.greet(from, &hello, print, known.is_some());
                     return;
                 }
             }

@@ -37,6 +37,8 @@ pub enum Misbehaviour {
     UnsolicitedExtension,
     /// The PSK binder does not verify: the two ends hold different keys for this identity.
     WrongBinder,
+    /// Records of the handshake fail under its keys: in DTLS 1.2 what `WrongBinder` is in 1.3.
+    WrongKey,
     /// The Finished message does not verify.
     WrongFinished,
 }
@@ -95,9 +97,9 @@ impl Fault {
                 Misbehaviour::IllegalParameter(_) => AlertDescription::ILLEGAL_PARAMETER,
                 Misbehaviour::MissingExtension(_) => AlertDescription::MISSING_EXTENSION,
                 Misbehaviour::UnsolicitedExtension => AlertDescription::UNSUPPORTED_EXTENSION,
-                Misbehaviour::WrongBinder | Misbehaviour::WrongFinished => {
-                    AlertDescription::DECRYPT_ERROR
-                }
+                Misbehaviour::WrongBinder
+                | Misbehaviour::WrongKey
+                | Misbehaviour::WrongFinished => AlertDescription::DECRYPT_ERROR,
             },
             Self::Incompatible(incompatibility) => match incompatibility {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
@@ -134,7 +136,9 @@ impl fmt::Display for Misbehaviour {
             Self::IllegalParameter(what) => write!(f, "the peer sent an illegal {what}"),
             Self::MissingExtension(what) => write!(f, "the peer's {what} extension is missing"),
             Self::UnsolicitedExtension => f.write_str("the peer answered what was not asked"),
-            Self::WrongBinder => f.write_str("the peer holds another key for this PSK identity"),
+            Self::WrongBinder | Self::WrongKey => {
+                f.write_str("the peer holds another key for this PSK identity")
+            }
             Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
         }
     }
@@ -143,7 +147,7 @@ impl fmt::Display for Misbehaviour {
 impl fmt::Display for Incompatibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Version => "the peer does not speak DTLS 1.3",
+            Self::Version => "no protocol version in common",
             Self::CipherSuite => "no cipher suite in common",
             Self::Group => "no key exchange group in common",
             Self::PskMode => "no PSK key exchange mode in common",
@@ -235,8 +239,14 @@ pub enum ConfigError {
     PskIdentityLength(usize),
     /// A PSK must have at least 16 bytes.
     PskTooShort(usize),
-    /// No cipher suite was chosen, or one the provider lacks.
+    /// No cipher suite was chosen for a version, or one the provider lacks.
     CipherSuites,
+    /// No version was chosen.
+    Versions,
+    /// A record size limit must be 64 to 16,385 bytes.
+    RecordSizeLimit,
+    /// A connection ID has at most 32 bytes.
+    ConnectionIdLength,
     /// No group was chosen, or one the provider lacks.
     Groups,
     /// No PSK key exchange mode was chosen, or one that does not exist.
@@ -259,6 +269,9 @@ impl fmt::Display for ConfigError {
             Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
             Self::PskTooShort(n) => write!(f, "PSK of {n} bytes is shorter than 16"),
             Self::CipherSuites => f.write_str("no usable cipher suite"),
+            Self::Versions => f.write_str("no protocol version"),
+            Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
+            Self::ConnectionIdLength => f.write_str("a connection ID of more than 32 bytes"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),
             Self::AggregationSuite => {

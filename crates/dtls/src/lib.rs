@@ -79,11 +79,14 @@ pub mod tuning;
 
 pub use aggregation::Scheme;
 pub use config::{
-    AggregationPolicy, ClientConfig, CookiePolicy, KeyLog, Psk, PskStore, RecordNumbers,
-    ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, CookiePolicy, KeyLog, Packing, ProtocolVersion, Psk, PskStore,
+    RecordNumbers, ServerConfig, Settings,
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
 pub use error::{CloseReason, ConfigError, Fault, SendError};
 pub use handshake::Negotiated;
+pub use handshake::dtls12::session::Session;
+pub use messages::extensions::MaxFragmentLength;
+pub use record::ConnectionId;
 pub use stats::Stats;

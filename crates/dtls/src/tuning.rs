@@ -4,6 +4,8 @@ use core::time::Duration;
 
 /// First retransmission timeout (RFC 9147, section 5.8.2, suggests one second).
 pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same for small devices on slow links (RFC 7925, section 11).
+pub const INITIAL_TIMEOUT_7925: Duration = Duration::from_secs(9);
 /// Timeouts double up to this. The RFC's 60 s leaves six attempts a minute, too
 /// few at 20 % loss; 8 s leaves ten, and a tenth of a datagram a second is no load.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(8);
@@ -66,3 +68,13 @@ pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 pub const MAX_PAST_HELLOS: usize = 256;
 /// Peers whose fragmented first ClientHello an endpoint holds at once.
 pub const MAX_PARTIAL_HELLOS: usize = 32;
+/// For how long a DTLS 1.2 session can be resumed (RFC 5077, section 5.6, leaves it open;
+/// RFC 5246, appendix F.1.4, suggests at most a day).
+pub const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// A ticket key seals this long, and opens as long again.
+pub const TICKET_ROTATION: Duration = SESSION_LIFETIME;
+/// Sessions an endpoint remembers by ID by default, about 200 bytes each.
+pub const REMEMBERED_SESSIONS: usize = 256;
+/// Records under a client's new keys that may fail before a DTLS 1.2 server takes it that
+/// the client has another PSK. Less could be noise, more would leave the client waiting.
+pub const MAX_WRONG_KEYS: u64 = 3;

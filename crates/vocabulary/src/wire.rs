@@ -185,6 +185,11 @@ impl<'a> Writer<'a> {
         &mut self.buf[..self.len]
     }
 
+    /// Takes back what was written behind the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     /// Reserves the next `n` bytes and returns them to be filled in.
     pub fn reserve(&mut self, n: usize) -> Result<&mut [u8], BufferFull> {
         let end = self.len.checked_add(n).ok_or(BufferFull)?;

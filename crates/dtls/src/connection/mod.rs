@@ -2,11 +2,13 @@
 //!
 //! - `receive`: from datagrams to verified payloads and handshake messages;
 //! - `transmit`: from queues and flights to datagrams;
+//! - `dtls12`: what only DTLS 1.2 needs;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
 //! - `acks`: which records wait for an acknowledgement;
 //! - `queue`: payloads that wait to be sealed.
 
 mod acks;
+mod dtls12;
 mod early;
 mod queue;
 mod receive;
@@ -18,17 +20,20 @@ mod update;
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
-use crate::config::{ClientConfig, ServerConfig, Settings};
+use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
 use crate::crypto::ExportTooLong;
 use crate::error::{CloseReason, ConfigError, Fault, SendError};
 use crate::handshake::client::WaitServerHello;
-use crate::handshake::flight::Flight;
+use crate::handshake::dtls12::greeting::Accepted12;
+use crate::handshake::dtls12::session::Session;
 use crate::handshake::greeting::Accepted;
 use crate::handshake::reassembly::Reassembly;
-use crate::handshake::{Channel, Negotiated, State, server};
+use crate::handshake::{
+    Channel, Established, EstablishedKeys, Negotiated, State, dtls12 as handshake12, server,
+};
 use crate::record::held::Slot;
 use crate::record::seal::Shape;
-use crate::record::{Held, NumberLength, ReceiveEpochs, SendEpoch, SendEpochs};
+use crate::record::{ConnectionId, Held, NumberLength, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT};
@@ -38,6 +43,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 use core::time::Duration;
+use dtls12::Older;
 use early::EarlyRecords;
 use queue::SendQueue;
 use update::{KeyUpdateState, LossMeter};
@@ -70,6 +76,13 @@ pub(crate) enum Step {
     Notice(Notice),
     WakeAt(Instant),
     Idle,
+}
+
+/// A client that a server took in.
+#[derive(Debug)]
+pub(crate) enum Admitted<'a> {
+    Dtls13(Box<Accepted<'a>>),
+    Dtls12(Box<Accepted12<'a>>),
 }
 
 #[derive(Debug)]
@@ -125,6 +138,10 @@ pub struct Connection {
     saw_handshake: bool,
     key_update: KeyUpdateState,
     loss: LossMeter,
+    /// The connection ID the peer was told to use, whether it agreed or not.
+    cid: ConnectionId,
+    /// What only DTLS 1.2 needs.
+    older: Older,
     stats: Stats,
 }
 
@@ -140,46 +157,50 @@ impl Connection {
         rng: Random,
     ) -> Result<Self, ConfigError> {
         config.settings.check()?;
-        let mut channel = Channel {
-            rng,
-            flight: Flight::default(),
-            send: SendEpochs::default(),
-            receive: ReceiveEpochs::default(),
-            plaintext_next: 0,
-        };
-        let state = WaitServerHello::start(&config, &mut channel).map(State::WaitServerHello);
+        let mut channel = Channel::new(rng, 0, 0);
+        let state = WaitServerHello::start(&config, &mut channel);
+        let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
             Self::new(Role::Client(config), peer, now, channel, Reassembly::default());
+        connection.incoming.allow_clear_ahead(older);
         match state {
-            Ok(state) => connection.state = state,
+            Ok(state) => {
+                connection.cid = state.cid();
+                connection.state = State::WaitServerHello(state);
+            }
             Err(fault) => connection.fail(fault),
         }
         Ok(connection)
     }
 
     /// Goes on where a stateless greeting ended. The hello came in the record
-    /// `record_number` of epoch 0.
+    /// `record_number` of epoch 0; `cid` is what the client is to use, if it wants one.
     pub(crate) fn accept(
         config: Arc<ServerConfig>,
         peer: SocketAddr,
         now: Instant,
         rng: Random,
-        accepted: Accepted<'_>,
+        admitted: Admitted<'_>,
         record_number: u64,
+        cid: Option<ConnectionId>,
     ) -> Result<Self, Fault> {
-        // After a retry each end has one message behind it, and the client has
-        // seen a record with the number of its first hello.
-        let sequence = u16::from(accepted.retried);
-        let mut channel = Channel {
-            rng,
-            flight: Flight::starting_at(sequence),
-            send: SendEpochs::default(),
-            receive: ReceiveEpochs::default(),
-            plaintext_next: record_number,
+        // Each end has as many messages behind it as were answered without state, and the
+        // client has seen a record with the number of its first hello.
+        let sequence = match &admitted {
+            Admitted::Dtls13(accepted) => u16::from(accepted.retried),
+            Admitted::Dtls12(accepted) => accepted.sequence,
         };
-        let state = server::accept(&config, &mut channel, accepted)?;
-        let incoming = Reassembly::starting_at(sequence + 1);
+        let mut channel = Channel::new(rng, sequence, record_number);
+        let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
+        let state = match admitted {
+            Admitted::Dtls13(accepted) => server::accept(&config, &mut channel, *accepted, cid)?,
+            Admitted::Dtls12(accepted) => {
+                incoming.allow_clear_ahead(true);
+                handshake12::server::accept(&config, &mut channel, now, *accepted, cid)?
+            }
+        };
         let mut connection = Self::new(Role::Server(config), peer, now, channel, incoming);
+        connection.cid = cid.unwrap_or_default();
         connection.state = state;
         Ok(connection)
     }
@@ -218,6 +239,8 @@ impl Connection {
             saw_handshake: false,
             key_update: KeyUpdateState::default(),
             loss: LossMeter::default(),
+            cid: ConnectionId::EMPTY,
+            older: Older::default(),
             stats: Stats::default(),
         }
     }
@@ -245,6 +268,19 @@ impl Connection {
         }
     }
 
+    /// The DTLS 1.2 session, for [`ClientConfig::session`] of a later association;
+    /// `None` in 1.3, before the handshake is complete, and where the server gave nothing
+    /// to resume with.
+    pub fn session(&self) -> Option<Session> {
+        match &self.state {
+            State::Established(Established {
+                keys: EstablishedKeys::Dtls12 { session, .. },
+                ..
+            }) => Some(Session::clone(session)).filter(Session::is_resumable),
+            _ => None,
+        }
+    }
+
     /// Counters.
     pub const fn stats(&self) -> &Stats {
         &self.stats
@@ -261,16 +297,20 @@ impl Connection {
     pub fn max_payload(&self) -> usize {
         /// Flags, a 16-bit number, the type and a full tag.
         const MOST: usize = 1 + 2 + 1 + 16;
-        let datagram = self.role.settings().datagram_bytes;
+        /// DTLS 1.2's header, explicit nonce, type inside and full tag.
+        const MOST_12: usize = 13 + 8 + 1 + 16;
+        let settings = self.role.settings();
+        let cid = if settings.connection_id.is_some() { ConnectionId::MAX_LEN } else { 0 };
         let overhead = match (&self.state, self.channel.send.peek()) {
             (State::Established(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
-            _ => MOST,
+            _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
+            _ => MOST + cid,
         };
-        datagram.saturating_sub(overhead).min(crate::codepoints::MAX_CONTENT)
+        settings.datagram_bytes.saturating_sub(overhead).min(self.channel.record_limit)
     }
 
     /// Keying material for the application (RFC 8446, section 7.5); `None`
-    /// before the handshake is complete.
+    /// before the handshake is complete. In DTLS 1.2 (RFC 5705) an empty context is none.
     ///
     /// # Errors
     /// `out` may have at most 8160 bytes, `label` 249.
@@ -281,9 +321,7 @@ impl Connection {
         out: &mut [u8],
     ) -> Option<Result<(), ExportTooLong>> {
         match &self.state {
-            State::Established(established) => {
-                Some(established.exporter.export(label, context, out))
-            }
+            State::Established(established) => Some(established.export(label, context, out)),
             _ => None,
         }
     }
@@ -375,6 +413,11 @@ impl Connection {
         self.role.settings()
     }
 
+    /// Whether DTLS 1.2 was agreed on.
+    fn is_12(&self) -> bool {
+        self.state.version() == Some(ProtocolVersion::Dtls12)
+    }
+
     /// The header of the next data record.
     fn data_shape(&self) -> Shape {
         let aggregated = self.negotiated().is_some_and(|agreed| agreed.send.aggregates());
@@ -406,7 +449,12 @@ impl Connection {
     }
 
     fn retransmit(&mut self) {
-        if let Some(alert) = self.alert_hint.take()
+        // A server of 1.3 refuses each time, one of 1.2 once, and is silent from then on.
+        let hint = match self.state.version() {
+            Some(ProtocolVersion::Dtls13) => self.alert_hint.take(),
+            _ => self.alert_hint,
+        };
+        if let Some(alert) = hint
             && !matches!(self.state, State::Established(_))
         {
             self.refusals += 1;

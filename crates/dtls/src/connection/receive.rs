@@ -2,13 +2,14 @@
 
 use super::{Connection, Ending, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
+use crate::config::ProtocolVersion;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::State;
 use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
-use crate::record::epochs::APPLICATION_EPOCH;
-use crate::record::{PlaintextHeader, ReceiveEpoch, UnifiedHeader};
+use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
+use crate::record::{Header12, ReceiveEpoch, UnifiedHeader};
 use crate::timer::Timer;
 use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
 use alloc::boxed::Box;
@@ -60,20 +61,22 @@ impl Connection {
             self.protected_record(header, record)?;
             Ok(Some(rest))
         } else {
-            let Ok(header) = PlaintextHeader::read(&mut Reader::new(datagram)) else {
-                return Ok(None);
-            };
-            let len = PlaintextHeader::LEN + usize::from(header.length);
+            let Ok(header) = Header12::read(datagram, self.cid.len()) else { return Ok(None) };
+            let len = header.len + usize::from(header.body);
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
-            let content = record.get(PlaintextHeader::LEN..).unwrap_or_default();
-            self.plaintext_record(header, content)?;
+            if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
+                let content = record.get(header.len..).unwrap_or_default();
+                self.plaintext_record(&header, content)?;
+            } else {
+                self.protected_record_12(&header, record)?;
+            }
             Ok(Some(rest))
         }
     }
 
     /// A record in clear means something only before the handshake is complete,
     /// and its errors are noise: anybody can send one.
-    fn plaintext_record(&mut self, header: PlaintextHeader, content: &[u8]) -> Result<(), Fault> {
+    fn plaintext_record(&mut self, header: &Header12, content: &[u8]) -> Result<(), Fault> {
         if matches!(self.state, State::Established(_)) {
             self.stats.received.unauthentic += 1;
             return Ok(());
@@ -81,6 +84,10 @@ impl Connection {
         let parsed = match header.kind {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
             ContentType::ACK => self.acknowledged(0, content),
+            // Records say their epoch themselves.
+            ContentType::CHANGE_CIPHER_SPEC if self.state.expects_clear() && content == [1] => {
+                Ok(())
+            }
             ContentType::ALERT => match Alert::decode(content) {
                 Ok(Alert(alert)) => {
                     self.alert_hint = Some(alert);
@@ -130,7 +137,7 @@ impl Connection {
     }
 
     /// Acts on an authenticated record.
-    fn authenticated(
+    pub(super) fn authenticated(
         &mut self,
         epoch: u64,
         kind: ContentType,
@@ -138,7 +145,13 @@ impl Connection {
         content: &[u8],
     ) -> Result<(), Fault> {
         match kind {
-            ContentType::APPLICATION_DATA if epoch >= APPLICATION_EPOCH => {
+            ContentType::APPLICATION_DATA
+                if epoch == EPOCH_12 && !matches!(self.state, State::Established(_)) =>
+            {
+                self.keep_for_later(content);
+                Ok(())
+            }
+            ContentType::APPLICATION_DATA if carries_data(epoch) => {
                 let received = &mut self.stats.received;
                 match self.held.hold(content) {
                     Some(slot) => {
@@ -152,6 +165,7 @@ impl Connection {
             ContentType::HANDSHAKE => self.fragments(epoch, number, content),
             ContentType::ACK => self.acknowledged(epoch, content),
             ContentType::ALERT => {
+                let warning = content.first() == Some(&Alert::WARNING);
                 match Alert::decode(content)? {
                     // A close_notify follows (RFC 8446, section 6.1).
                     Alert(AlertDescription::USER_CANCELED) => {}
@@ -160,6 +174,8 @@ impl Connection {
                         self.queue.clear();
                         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Peer);
                     }
+                    // In 1.3 all others are fatal (RFC 8446, section 6.2).
+                    Alert(_) if warning && epoch == EPOCH_12 => {}
                     Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
                 }
                 Ok(())
@@ -174,10 +190,11 @@ impl Connection {
         self.saw_handshake = true;
         let mut r = Reader::new(content);
         let (mut stored, mut old, mut refused) = (false, false, false);
-        // Only a ServerHello comes in clear: anything else would be an attacker's.
-        let expected = epoch > 0 || matches!(self.state, State::WaitServerHello(_));
+        // In 1.3 only a ServerHello comes in clear: anything else would be an attacker's.
+        let expected = epoch > 0 || self.state.expects_clear();
         while !r.is_empty() {
             match Fragment::read(&mut r) {
+                Ok(fragment) if epoch > 0 && self.refuses(fragment.kind) => {}
                 Ok(fragment) if !expected && !self.incoming.is_old(fragment.sequence) => {
                     refused = true;
                 }
@@ -197,7 +214,7 @@ impl Connection {
         if refused {
             // An ACK would claim that all of the record was kept (RFC 9147, section 7).
             self.stats.received.refused += 1;
-        } else if stored || old {
+        } else if (stored || old) && self.acknowledges() {
             self.acks.note(RecordNumber { epoch, number });
         }
         while let Some(message) = self.incoming.next_message() {
@@ -208,10 +225,15 @@ impl Connection {
         }
         if old && !stored {
             self.answer_repetition(epoch);
-        } else if stored {
+        } else if stored && self.acknowledges() {
             self.schedule_ack(epoch);
         }
         Ok(())
+    }
+
+    /// Whether the peer understands ACKs: not in DTLS 1.2, nor before the version is known.
+    fn acknowledges(&self) -> bool {
+        self.state.version() == Some(ProtocolVersion::Dtls13)
     }
 
     /// When to acknowledge what was just received in `epoch` (RFC 9147, section 7.1).
@@ -265,6 +287,9 @@ impl Connection {
         self.state = state.advance(settings, &mut self.channel, message)?;
         self.alert_hint = None;
         self.refusals = 0;
+        if self.state.version() == Some(ProtocolVersion::Dtls13) {
+            self.incoming.allow_clear_ahead(false);
+        }
         if matches!(self.state, State::Established(_)) {
             self.established();
         }
@@ -281,7 +306,9 @@ impl Connection {
     }
 
     fn established(&mut self) {
-        if matches!(self.role, Role::Server(_)) {
+        if self.is_12() {
+            self.established_12();
+        } else if matches!(self.role, Role::Server(_)) {
             self.timers.stop(Timer::HandshakeDeadline);
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);

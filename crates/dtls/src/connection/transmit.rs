@@ -2,11 +2,12 @@
 
 use super::{Connection, Ending};
 use crate::codepoints::{AlertDescription, ContentType};
+use crate::config::Packing;
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, SendError};
 use crate::handshake::State;
 use crate::messages::{Alert, RecordNumber, ack};
-use crate::record::epochs::HANDSHAKE_EPOCH;
+use crate::record::epochs::{EPOCH_12, HANDSHAKE_EPOCH};
 use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
@@ -16,7 +17,7 @@ use vocabulary::{Encode, Writer};
 
 /// The header of a control record. 16 bits: it may follow a burst of losses.
 const CONTROL: Shape = Shape { number: NumberLength::Two, last: false };
-const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: true };
+pub(super) const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: true };
 
 impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
@@ -46,7 +47,7 @@ impl Connection {
             }
             self.switch_send_epoch();
         }
-        if let Some(len) = self.write_loss_report(buf) {
+        if let Some(len) = self.write_loss_report(buf).or_else(|| self.write_refusal(buf)) {
             return Some(len);
         }
         let sealed = self.write_queued(buf);
@@ -129,18 +130,39 @@ impl Connection {
     /// Packs as much of the flight as fits.
     fn write_flight(&mut self, buf: &mut [u8]) -> usize {
         let mut at = 0;
+        let alone = self.settings().packing == Packing::RecordPerDatagram;
         while let Some(epoch) = self.channel.flight.unsent_epoch() {
+            if alone && at > 0 {
+                break;
+            }
             let Some(rest) = buf.get_mut(at..) else { break };
+            if epoch == EPOCH_12 && self.channel.flight.is_cipher_change_due() {
+                let Some(len) = self.write_cipher_change(rest) else { break };
+                at += len;
+                continue;
+            }
             let Some((len, number, pieces)) = self.write_flight_record(epoch, rest) else { break };
             self.channel.flight.sent(self.now, RecordNumber { epoch, number }, pieces);
             at += len;
         }
         if at > 0 {
-            self.timers.set(Timer::Retransmit, self.now + self.timeout);
+            // In 1.2 nothing answers the last flight, which is sent again when the peer
+            // repeats its own.
+            if !(self.is_12() && matches!(self.state, State::Established(_))) {
+                self.timers.set(Timer::Retransmit, self.now + self.timeout);
+            }
             // The flight answers all that came before it, unless it is a post-handshake message.
             self.last_repeat = Some(self.now);
         }
         at
+    }
+
+    /// Says that the next record is under keys (RFC 5246, section 7.1).
+    fn write_cipher_change(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let (kind, next) = (ContentType::CHANGE_CIPHER_SPEC, &mut self.channel.plaintext_next);
+        let (len, _) = write_plaintext(buf, kind, next, |w| w.u8(1))?;
+        self.channel.flight.cipher_changed();
+        Some(len)
     }
 
     fn write_flight_record(
@@ -148,11 +170,12 @@ impl Connection {
         epoch: u64,
         buf: &mut [u8],
     ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::Piece>)> {
+        let alone = self.settings().packing != Packing::Full;
         let channel = &mut self.channel;
         let flight = &channel.flight;
         if epoch == 0 {
-            let room = buf.len().checked_sub(PlaintextHeader::LEN)?;
-            let pieces = flight.plan(0, room);
+            let room = buf.len().checked_sub(PlaintextHeader::LEN)?.min(channel.record_limit);
+            let pieces = flight.plan(0, room, alone);
             if pieces.is_empty() {
                 return None;
             }
@@ -167,7 +190,7 @@ impl Connection {
             return None;
         };
         let room = buf.len().checked_sub(keys.overhead(ContentType::HANDSHAKE, CONTROL))?;
-        let pieces = flight.plan(epoch, room);
+        let pieces = flight.plan(epoch, room.min(channel.record_limit), alone);
         if pieces.is_empty() {
             return None;
         }
@@ -196,7 +219,7 @@ impl Connection {
         if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
             // What was queued still leaves, a datagram at a time, behind our Finished.
             if alert == AlertDescription::CLOSE_NOTIFY {
-                if self.channel.flight.unsent_epoch() == Some(HANDSHAKE_EPOCH) {
+                if matches!(self.channel.flight.unsent_epoch(), Some(0..=HANDSHAKE_EPOCH)) {
                     let len = self.write_flight(buf);
                     if len > 0 {
                         return Some(len);
@@ -211,7 +234,10 @@ impl Connection {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);
-        let written = buf.get_mut(at..).and_then(|rest| match self.channel.send.newest() {
+        // In 1.2 the peer may not have our keys yet, or other ones.
+        let clear = self.is_12() && !matches!(self.state, State::Established(_));
+        let keys = self.channel.send.newest().filter(|_| !clear);
+        let written = buf.get_mut(at..).and_then(|rest| match keys {
             Some(epoch) => {
                 epoch.seal(rest, ContentType::ALERT, LAST_CONTROL, content).map(|s| s.len).ok()
             }

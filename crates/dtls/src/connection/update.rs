@@ -5,8 +5,8 @@ use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::RecordNumbers;
 use crate::error::{Fault, Misbehaviour};
-use crate::handshake::State;
 use crate::handshake::reassembly::Message;
+use crate::handshake::{EstablishedKeys, State};
 use crate::messages::KeyUpdate;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
@@ -56,7 +56,11 @@ impl Connection {
     }
 
     pub(super) fn want_key_update(&mut self) {
-        if self.key_update.phase == Phase::Idle && matches!(self.state, State::Established(_)) {
+        // DTLS 1.2 has no other keys without renegotiation.
+        if self.key_update.phase == Phase::Idle
+            && matches!(self.state, State::Established(_))
+            && !self.is_12()
+        {
             self.key_update.phase = Phase::Wanted;
             self.start_key_update();
         }
@@ -109,13 +113,9 @@ impl Connection {
             return;
         }
         let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
-        established.send_secret = established.send_secret.next();
-        let next = SendEpoch::new(
-            epoch + 1,
-            established.suite,
-            established.negotiated.send,
-            &established.send_secret,
-        );
+        let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else { return };
+        *send = send.next();
+        let next = SendEpoch::new(epoch + 1, suite, established.negotiated.send, send);
         self.channel.send.install(next);
         self.channel.send.forget_before(epoch + 1);
         self.loss.forget_report();
@@ -126,6 +126,9 @@ impl Connection {
     }
 
     pub(super) fn post_handshake(&mut self, message: &Message) -> Result<(), Fault> {
+        if self.is_12() {
+            return self.post_handshake_12(message);
+        }
         if message.epoch < APPLICATION_EPOCH {
             return Err(Misbehaviour::WrongEpoch.into());
         }
@@ -144,13 +147,12 @@ impl Connection {
         if newest != Some(message.epoch) {
             return Err(Misbehaviour::WrongEpoch.into());
         }
-        established.receive_secret = established.receive_secret.next();
-        let next = ReceiveEpoch::new(
-            message.epoch + 1,
-            established.suite,
-            established.negotiated.receive,
-            &established.receive_secret,
-        );
+        let scheme = established.negotiated.receive;
+        let EstablishedKeys::Dtls13 { suite, receive, .. } = &mut established.keys else {
+            return Ok(());
+        };
+        *receive = receive.next();
+        let next = ReceiveEpoch::new(message.epoch + 1, suite, scheme, receive);
         // Two bits tell four epochs apart; the last two are enough.
         self.forget_epochs_before(message.epoch);
         self.channel.receive.install(next);
@@ -188,6 +190,10 @@ impl Connection {
     }
 
     pub(super) fn forget_old_epochs(&mut self) {
+        if self.is_12() {
+            // Who repeats a flight after so long gets no answer.
+            self.channel.flight.complete();
+        }
         if let Some(newest) = self.channel.receive.newest().map(ReceiveEpoch::epoch) {
             self.forget_epochs_before(newest);
         }

@@ -1,19 +1,24 @@
 //! The client's states.
 
-use super::{Channel, Established, Negotiated, State, absorb, expect_epoch, log_secret};
-use crate::codepoints::{
-    DTLS_1_3, ExtensionType, HandshakeType, LEGACY_VERSION, PskKeyExchangeMode,
+use super::{
+    Channel, Established, EstablishedKeys, Negotiated, State, absorb, dtls12, expect_epoch, extras,
+    log_secret,
 };
-use crate::config::{ClientConfig, Settings, can_aggregate};
+use crate::codepoints::{
+    DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
+    LEGACY_VERSION, PskKeyExchangeMode, UNCOMPRESSED_POINTS,
+};
+use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
-    BinderKey, CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
+    CipherSuite, CipherSuiteId, EarlySecret, HandshakeSecret, KeyExchange, NamedGroup,
     TrafficSecret, Transcript,
 };
-use crate::error::{Fault, Misbehaviour};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_client_hello;
 use crate::messages::{EncryptedExtensions, ServerHello, aggregation as aggregation_extension};
+use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use aggregation::Scheme;
 use alloc::boxed::Box;
@@ -38,16 +43,24 @@ impl core::fmt::Debug for Share {
     }
 }
 
-/// The ClientHello was sent.
+/// What a ClientHello offers to a server of DTLS 1.3.
 #[derive(Debug)]
-pub(crate) struct WaitServerHello {
-    random: [u8; 32],
-    identity: Vec<u8>,
+struct Offer {
     early: EarlySecret,
     share: Option<Share>,
     transcript: Transcript,
     /// The suite of the HelloRetryRequest, if one came.
     retried: Option<CipherSuiteId>,
+}
+
+/// The ClientHello was sent.
+#[derive(Debug)]
+pub(crate) struct WaitServerHello {
+    random: [u8; 32],
+    psk: Psk,
+    cid: Option<ConnectionId>,
+    offer_13: Option<Offer>,
+    offer_12: Option<Box<dtls12::client::Offer>>,
 }
 
 fn start_share(settings: &Settings, channel: &mut Channel, group: NamedGroup) -> Option<Share> {
@@ -59,54 +72,127 @@ impl WaitServerHello {
     /// Sends the first ClientHello.
     pub(crate) fn start(config: &ClientConfig, channel: &mut Channel) -> Result<Self, Fault> {
         let settings = &config.settings;
-        let share = match settings.groups.first() {
-            Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
-                start_share(settings, channel, *group)
-            }
-            _ => None,
-        };
-        let mut state = Self {
-            random: channel.rng.array(),
-            identity: config.psk.identity().to_vec(),
+        let random = channel.rng.array();
+        let cid = settings.connection_id.map(|len| ConnectionId::random(&mut channel.rng, len));
+        let newer = settings.speaks(ProtocolVersion::Dtls13);
+        let offer_13 = newer.then(|| Offer {
             early: EarlySecret::from_psk(config.psk.key()),
-            share,
+            share: match settings.groups.first() {
+                Some(group) if settings.psk_modes.contains(&PskKeyExchangeMode::PSK_DHE_KE) => {
+                    start_share(settings, channel, *group)
+                }
+                _ => None,
+            },
             transcript: Transcript::new(),
             retried: None,
-        };
-        state.send_hello(settings, channel, &[])?;
+        });
+        let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
+            let session = config.session.clone().filter(|session| {
+                settings.resumption && session.identity() == config.psk.identity()
+            });
+            Box::new(dtls12::client::Offer::new(random, &config.psk, newer, session, cid, channel))
+        });
+        let mut state = Self { random, psk: config.psk.clone(), cid, offer_13, offer_12 };
+        state.send_hello(settings, channel, &[], &[])?;
         Ok(state)
     }
 
+    /// The version, if only one is left.
+    pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
+        match (&self.offer_13, &self.offer_12) {
+            (Some(_), None) => Some(ProtocolVersion::Dtls13),
+            (None, Some(_)) => Some(ProtocolVersion::Dtls12),
+            _ => None,
+        }
+    }
+
+    /// The connection ID the server is to use.
+    pub(crate) fn cid(&self) -> ConnectionId {
+        self.cid.unwrap_or_default()
+    }
+
+    /// Sends a hello with the cookie of either version.
     fn send_hello(
         &mut self,
         settings: &Settings,
         channel: &mut Channel,
-        cookie: &[u8],
+        cookie_13: &[u8],
+        cookie_12: &[u8],
     ) -> Result<(), Fault> {
         let body = self
-            .write_hello(settings, cookie)
+            .write_hello(settings, cookie_13, cookie_12)
             .map_err(|BufferFull| Fault::Internal("ClientHello too long"))?;
-        absorb(&mut self.transcript, HandshakeType::CLIENT_HELLO, &body);
+        if let Some(offer) = &mut self.offer_13 {
+            absorb(&mut offer.transcript, HandshakeType::CLIENT_HELLO, &body);
+        }
+        if let Some(offer) = &mut self.offer_12 {
+            offer.hello.clone_from(&body);
+            offer.sequence = channel.flight.next_sequence();
+        }
         channel.flight.push(0, HandshakeType::CLIENT_HELLO, body);
         Ok(())
     }
 
-    fn write_hello(&self, settings: &Settings, cookie: &[u8]) -> Result<Vec<u8>, BufferFull> {
-        let key = self.share.as_ref().map_or(&[][..], |share| share.exchange.public_key());
-        let room = HELLO_ROOM + self.identity.len() + cookie.len() + key.len();
+    fn write_hello(
+        &self,
+        settings: &Settings,
+        cookie_13: &[u8],
+        cookie_12: &[u8],
+    ) -> Result<Vec<u8>, BufferFull> {
+        let offer_13 = self.offer_13.as_ref();
+        let share = offer_13.and_then(|offer| offer.share.as_ref());
+        let key = share.map_or(&[][..], |share| share.exchange.public_key());
+        let (session_id, ticket) = match &self.offer_12 {
+            Some(offer) => {
+                (&offer.session_id[..], Some(offer.ticket()).filter(|_| settings.uses_tickets()))
+            }
+            None => (&[][..], None),
+        };
+        let variable = [self.psk.identity(), cookie_13, cookie_12, key, ticket.unwrap_or_default()];
+        let room = HELLO_ROOM + variable.iter().map(|part| part.len()).sum::<usize>();
         let mut body = alloc::vec![0; room];
         let mut w = Writer::new(&mut body);
-        let suites = settings.ordered_suites().map(|suite| suite.id.0);
-        let mut binder_at = 0;
-        write_client_hello(&mut w, &self.random, &[], &[], suites, |w| {
-            write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.vec8(|w| w.u16(DTLS_1_3)))?;
-            if !cookie.is_empty() {
-                write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie)))?;
+        let renegotiation = self.offer_12.as_ref().map(|_| EMPTY_RENEGOTIATION_INFO_SCSV);
+        let suites = settings
+            .ordered_suites()
+            .map(|suite| suite.id.0)
+            .chain(settings.suites_12().map(|suite| suite.id.0))
+            .chain(renegotiation);
+        let ecdhe_12 = settings.offers_ecdhe_psk();
+        let mut binder_at = None;
+        write_client_hello(&mut w, &self.random, session_id, cookie_12, suites, |w| {
+            if offer_13.is_some() {
+                write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| {
+                    w.vec8(|w| {
+                        w.u16(DTLS_1_3)?;
+                        if self.offer_12.is_some() { w.u16(DTLS_1_2) } else { Ok(()) }
+                    })
+                })?;
             }
-            if let Some(share) = &self.share {
+            if !cookie_13.is_empty() {
+                write_extension(w, ExtensionType::COOKIE, |w| w.vec16(|w| w.bytes(cookie_13)))?;
+            }
+            if self.offer_12.is_some() {
+                write_extension(w, ExtensionType::EXTENDED_MASTER_SECRET, |_| Ok(()))?;
+            }
+            if let Some(ticket) = ticket {
+                write_extension(w, ExtensionType::SESSION_TICKET, |w| w.bytes(ticket))?;
+            }
+            extras::write_offer(settings, self.cid, w)?;
+            if share.is_some() || ecdhe_12 {
                 write_extension(w, ExtensionType::SUPPORTED_GROUPS, |w| {
                     w.vec16(|w| settings.groups.iter().try_for_each(|group| w.u16(group.0)))
                 })?;
+            }
+            if ecdhe_12 {
+                write_extension(w, ExtensionType::EC_POINT_FORMATS, |w| {
+                    w.vec8(|w| w.u8(UNCOMPRESSED_POINTS))
+                })?;
+            }
+            if offer_13.is_none() {
+                return Ok(());
+            }
+            if let Some(share) = share {
                 let entry = KeyShareEntry { group: share.group, key };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.vec16(|w| w.put(&entry)))?;
             }
@@ -122,12 +208,12 @@ impl WaitServerHello {
             // Always last (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
-                    w.vec16(|w| w.bytes(&self.identity))?;
+                    w.vec16(|w| w.bytes(self.psk.identity()))?;
                     w.u32(0) // obfuscated_ticket_age of an external PSK
                 })?;
                 w.vec16(|w| {
                     w.vec8(|w| {
-                        binder_at = w.len();
+                        binder_at = Some(w.len());
                         w.bytes(&[0; 32])
                     })
                 })
@@ -135,20 +221,13 @@ impl WaitServerHello {
         })?;
         let len = w.len();
         body.truncate(len);
-        let binder = self.binder(&self.early.external_binder(), &body, binder_at);
-        if let Some(slot) = body.get_mut(binder_at..) {
-            slot.copy_from_slice(&binder);
+        if let (Some(offer), Some(at)) = (offer_13, binder_at) {
+            let binder = offer.binder(&body, at);
+            if let Some(slot) = body.get_mut(at..) {
+                slot.copy_from_slice(&binder);
+            }
         }
         Ok(body)
-    }
-
-    /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
-    fn binder(&self, key: &BinderKey, body: &[u8], binder_at: usize) -> [u8; 32] {
-        let mut transcript = self.transcript.clone();
-        transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
-        // Before the binder stand the lengths of the list and of the binder.
-        transcript.update(body.get(..binder_at - 3).unwrap_or_default());
-        key.verify_data(&transcript.hash())
     }
 
     /// Takes a ServerHello or HelloRetryRequest.
@@ -161,35 +240,158 @@ impl WaitServerHello {
         expect_epoch(message, 0)?;
         let hello = ServerHello::decode(&message.body)?;
         if hello.legacy_version != LEGACY_VERSION {
-            return Err(crate::error::Incompatibility::Version.into());
+            return Err(Incompatibility::Version.into());
         }
         // RFC 8446, section 4.2.1, and RFC 9147, section 5.3.
-        match hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS) {
-            Some(version) if version == DTLS_1_3.to_be_bytes() => {}
-            Some(_) => return Err(Misbehaviour::IllegalParameter("version").into()),
-            None => return Err(crate::error::Incompatibility::Version.into()),
+        let version = hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS);
+        match (version, self.offer_13.take(), self.offer_12.take()) {
+            (Some(version), _, _) if version != DTLS_1_3.to_be_bytes() => {
+                Err(Misbehaviour::IllegalParameter("version").into())
+            }
+            (Some(_), Some(offer), older) if hello.is_retry() => {
+                (self.offer_13, self.offer_12) = (Some(offer), older);
+                self.retry(settings, channel, message, &hello)?;
+                Ok(State::WaitServerHello(self))
+            }
+            (Some(_), Some(offer), _) => offer.server_hello(
+                self.random,
+                &self.psk,
+                self.cid,
+                settings,
+                channel,
+                message,
+                &hello,
+            ),
+            (None, _, Some(offer)) if !hello.is_retry() => {
+                offer.server_hello(settings, channel, message, &hello)
+            }
+            _ => Err(Incompatibility::Version.into()),
         }
+    }
+
+    /// Answers a HelloVerifyRequest: the server speaks DTLS 1.2 (RFC 9147, section 5.1).
+    pub(crate) fn hello_verify_request(
+        mut self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        let offer = self.offer_12.as_mut().ok_or(Incompatibility::Version)?;
+        let cookie = offer.verify_request(message)?;
+        if let Some(offer) = &mut self.offer_13 {
+            if offer.retried.is_some() {
+                return Err(Misbehaviour::UnexpectedMessage.into());
+            }
+            // It was in vain, and the next hello is the first that counts.
+            offer.transcript = Transcript::new();
+        }
+        channel.flight.complete();
+        self.send_hello(settings, channel, &[], cookie)?;
+        Ok(State::WaitServerHello(self))
+    }
+
+    /// Answers a HelloRetryRequest (RFC 8446, section 4.1.4).
+    fn retry(
+        &mut self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+        hello: &ServerHello<'_>,
+    ) -> Result<(), Fault> {
+        check_hello_13(hello)?;
+        let Some(offer) = &mut self.offer_13 else { return Err(Incompatibility::Version.into()) };
+        let suite = offer.suite(settings, hello)?;
+        if offer.retried.is_some() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        let cookie = match hello.extensions.get(ExtensionType::COOKIE) {
+            Some(content) => {
+                let mut r = Reader::new(content);
+                let cookie = r.vec16()?;
+                r.finish()?;
+                if cookie.is_empty() {
+                    return Err(Misbehaviour::IllegalParameter("cookie").into());
+                }
+                cookie
+            }
+            None => &[],
+        };
+        if let Some(content) = hello.extensions.get(ExtensionType::KEY_SHARE) {
+            let mut r = Reader::new(content);
+            let group = NamedGroup(r.u16()?);
+            r.finish()?;
+            let offered = offer.share.as_ref().map(|share| share.group);
+            if offered.is_none() || offered == Some(group) || !settings.groups.contains(&group) {
+                return Err(Misbehaviour::IllegalParameter("retry group").into());
+            }
+            offer.share = start_share(settings, channel, group);
+        } else if cookie.is_empty() {
+            return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
+        }
+        offer.retried = Some(suite.id);
+        offer.transcript.replace_with_message_hash();
+        absorb(&mut offer.transcript, message.kind, &message.body);
+        // A server that asks so speaks 1.3.
+        self.offer_12 = None;
+        channel.flight.complete();
+        self.send_hello(settings, channel, cookie, &[])
+    }
+}
+
+/// What holds for every ServerHello and HelloRetryRequest of DTLS 1.3.
+fn check_hello_13(hello: &ServerHello<'_>) -> Result<(), Fault> {
+    // RFC 8446, sections 4.1.4 and 4.2.
+    let third = match hello.is_retry() {
+        true => ExtensionType::COOKIE,
+        false => ExtensionType::PRE_SHARED_KEY,
+    };
+    let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
+    if hello.extensions.iter().any(|(kind, _)| !expected.contains(&kind)) {
+        return Err(Misbehaviour::UnsolicitedExtension.into());
+    }
+    Ok(())
+}
+
+impl Offer {
+    /// The binder over the hello up to the list of binders (RFC 8446, section 4.2.11.2).
+    fn binder(&self, body: &[u8], binder_at: usize) -> [u8; 32] {
+        let mut transcript = self.transcript.clone();
+        transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
+        // Before the binder stand the lengths of the list and of the binder.
+        transcript.update(body.get(..binder_at - 3).unwrap_or_default());
+        self.early.external_binder().verify_data(&transcript.hash())
+    }
+
+    /// The chosen suite, which must have been offered.
+    fn suite(
+        &self,
+        settings: &Settings,
+        hello: &ServerHello<'_>,
+    ) -> Result<&'static CipherSuite, Fault> {
+        let mut suites = settings.ordered_suites();
+        suites
+            .find(|suite| suite.id == hello.cipher_suite)
+            .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
+            .ok_or(Misbehaviour::IllegalParameter("cipher suite").into())
+    }
+
+    /// Takes the ServerHello of a server that chose DTLS 1.3.
+    #[expect(clippy::too_many_arguments, reason = "what the state before it held")]
+    fn server_hello(
+        mut self,
+        random: [u8; 32],
+        psk: &Psk,
+        cid: Option<ConnectionId>,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+        hello: &ServerHello<'_>,
+    ) -> Result<State, Fault> {
         if !hello.session_id.is_empty() {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
-        // RFC 8446, sections 4.1.4 and 4.2.
-        let third = match hello.is_retry() {
-            true => ExtensionType::COOKIE,
-            false => ExtensionType::PRE_SHARED_KEY,
-        };
-        let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
-        if hello.extensions.iter().any(|(kind, _)| !expected.contains(&kind)) {
-            return Err(Misbehaviour::UnsolicitedExtension.into());
-        }
-        let suite = settings
-            .ordered_suites()
-            .find(|suite| suite.id == hello.cipher_suite)
-            .filter(|suite| self.retried.is_none_or(|retried| retried == suite.id))
-            .ok_or(Misbehaviour::IllegalParameter("cipher suite"))?;
-        if hello.is_retry() {
-            self.retry(settings, channel, message, &hello)?;
-            return Ok(State::WaitServerHello(self));
-        }
+        check_hello_13(hello)?;
+        let suite = self.suite(settings, hello)?;
         // The one offered PSK must have been taken: there is no other credential yet.
         match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
             Some([0, 0]) => {}
@@ -218,13 +420,14 @@ impl WaitServerHello {
         let handshake = self.early.into_handshake(shared.as_ref());
         let client = handshake.client_traffic(&hash);
         let server = handshake.server_traffic(&hash);
-        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &self.random, &client);
-        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &self.random, &server);
+        log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
+        log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
         // The handshake epoch keeps the standard layout, whatever follows.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
-            random: self.random,
-            identity: self.identity,
+            random,
+            identity: psk.identity().to_vec(),
+            cid,
             suite,
             group,
             transcript: self.transcript,
@@ -233,48 +436,6 @@ impl WaitServerHello {
             server,
         }))
     }
-
-    /// Answers a HelloRetryRequest (RFC 8446, section 4.1.4).
-    fn retry(
-        &mut self,
-        settings: &Settings,
-        channel: &mut Channel,
-        message: &Message,
-        hello: &ServerHello<'_>,
-    ) -> Result<(), Fault> {
-        if self.retried.is_some() {
-            return Err(Misbehaviour::UnexpectedMessage.into());
-        }
-        let cookie = match hello.extensions.get(ExtensionType::COOKIE) {
-            Some(content) => {
-                let mut r = Reader::new(content);
-                let cookie = r.vec16()?;
-                r.finish()?;
-                if cookie.is_empty() {
-                    return Err(Misbehaviour::IllegalParameter("cookie").into());
-                }
-                cookie
-            }
-            None => &[],
-        };
-        if let Some(content) = hello.extensions.get(ExtensionType::KEY_SHARE) {
-            let mut r = Reader::new(content);
-            let group = NamedGroup(r.u16()?);
-            r.finish()?;
-            let offered = self.share.as_ref().map(|share| share.group);
-            if offered.is_none() || offered == Some(group) || !settings.groups.contains(&group) {
-                return Err(Misbehaviour::IllegalParameter("retry group").into());
-            }
-            self.share = start_share(settings, channel, group);
-        } else if cookie.is_empty() {
-            return Err(Misbehaviour::IllegalParameter("retry that changes nothing").into());
-        }
-        self.retried = Some(hello.cipher_suite);
-        self.transcript.replace_with_message_hash();
-        absorb(&mut self.transcript, message.kind, &message.body);
-        channel.flight.complete();
-        self.send_hello(settings, channel, cookie)
-    }
 }
 
 /// The handshake keys are known.
@@ -282,6 +443,7 @@ impl WaitServerHello {
 pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     identity: Vec<u8>,
+    cid: Option<ConnectionId>,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
     transcript: Transcript,
@@ -295,6 +457,7 @@ impl WaitEncryptedExtensions {
     pub(crate) fn encrypted_extensions(
         mut self,
         settings: &Settings,
+        channel: &mut Channel,
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
@@ -308,6 +471,7 @@ impl WaitEncryptedExtensions {
                 }
                 // The server's preferences, for another time (RFC 8446, section 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
+                kind if extras::is_offered(settings, ProtocolVersion::Dtls13, self.cid, kind) => {}
                 _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
             }
         }
@@ -319,6 +483,9 @@ impl WaitEncryptedExtensions {
         {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
         }
+        let version = ProtocolVersion::Dtls13;
+        let extras = extras::read_answer(settings, version, extensions, self.cid)?;
+        channel.record_limit = extras.record_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         Ok(State::WaitServerFinished(WaitFinished {
             random: self.random,
@@ -328,12 +495,18 @@ impl WaitEncryptedExtensions {
             client: self.client,
             server: self.server,
             negotiated: Negotiated {
+                version,
                 suite: self.suite.id,
                 suite_name: self.suite.name,
                 group: self.group,
                 psk_identity: self.identity,
                 send,
                 receive,
+                resumed: false,
+                extended_master: true,
+                record_limit: extras.record_limit,
+                send_cid: extras.send_cid,
+                receive_cid: extras.receive_cid,
             },
         }))
     }
@@ -381,10 +554,12 @@ impl WaitFinished {
             (&receive_secret, self.negotiated.receive),
         );
         Ok(State::Established(Established {
-            suite: self.suite,
-            send_secret,
-            receive_secret,
-            exporter,
+            keys: EstablishedKeys::Dtls13 {
+                suite: self.suite,
+                send: send_secret,
+                receive: receive_secret,
+                exporter,
+            },
             negotiated: self.negotiated,
         }))
     }

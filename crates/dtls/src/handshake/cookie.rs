@@ -4,10 +4,11 @@
 //! | secret (1) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
 //! ```
 //!
-//! The tag is HMAC-SHA256 over everything before it and the client's address,
+//! The tag is HMAC-SHA256 over the client's address and everything before it,
 //! under a secret that rotates. The first byte's low bit says which secret.
 
 use crate::crypto::{CipherSuiteId, NamedGroup};
+use crate::messages::ClientHello;
 use crate::tuning::COOKIE_ROTATION;
 use core::net::{IpAddr, SocketAddr};
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,6 +18,9 @@ use vocabulary::{Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 const TAG: usize = 16;
+
+/// Bytes of a cookie of DTLS 1.2.
+pub const COOKIE_12_LEN: usize = 16;
 
 /// Bytes of a cookie.
 pub const COOKIE_LEN: usize = 1 + 2 + 2 + 32 + TAG;
@@ -64,16 +68,22 @@ impl CookieJar {
         self.rotate_at = now + COOKIE_ROTATION;
     }
 
-    fn tag(&self, from: SocketAddr, content: &[u8]) -> [u8; TAG] {
-        let which = content.first().map_or(0, |byte| usize::from(byte & 1));
-        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secrets[which])
+    /// A MAC over an address under one of the secrets.
+    fn keyed(&self, which: u8, from: SocketAddr) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secrets[usize::from(which & 1)])
             .expect("HMAC takes keys of any length");
-        mac.update(content);
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
             IpAddr::V6(ip) => mac.update(&ip.octets()),
         }
         mac.update(&from.port().to_be_bytes());
+        mac
+    }
+
+    fn tag(&self, from: SocketAddr, content: &[u8]) -> [u8; TAG] {
+        let mut mac = self.keyed(content.first().copied().unwrap_or(0), from);
+        mac.update(b"1.3");
+        mac.update(content);
         let full = mac.finalize().into_bytes();
         let mut tag = [0; TAG];
         tag.copy_from_slice(&full[..TAG]);
@@ -124,6 +134,49 @@ impl CookieJar {
             group => Some(NamedGroup(group)),
         };
         Some(Retry { suite, group, hello_hash: r.array().ok()? })
+    }
+}
+
+/// DTLS 1.2 (RFC 6347, section 4.2.1): a tag over what must not change between the
+/// two hellos. Its first bit says which secret.
+impl CookieJar {
+    fn tag12(&self, which: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
+        let mut mac = self.keyed(which, from);
+        mac.update(b"1.2");
+        mac.update(hello.random);
+        for field in [hello.legacy_session_id, hello.cipher_suites, hello.compression_methods] {
+            mac.update(&(field.len() as u16).to_be_bytes());
+            mac.update(field);
+        }
+        let mut tag = [0; COOKIE_12_LEN];
+        tag.copy_from_slice(&mac.finalize().into_bytes()[..COOKIE_12_LEN]);
+        tag[0] = tag[0] & 0x7f | which << 7;
+        tag
+    }
+
+    /// A cookie for a client of DTLS 1.2 at `from`.
+    pub fn bake12(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        from: SocketAddr,
+        hello: &ClientHello<'_>,
+    ) -> [u8; COOKIE_12_LEN] {
+        self.rotate(now, rng);
+        self.tag12(self.rotations & 1, from, hello)
+    }
+
+    /// Whether the hello's cookie is genuine, of this address, and not too old.
+    pub fn open12(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        from: SocketAddr,
+        hello: &ClientHello<'_>,
+    ) -> bool {
+        self.rotate(now, rng);
+        let Some(first) = hello.legacy_cookie.first() else { return false };
+        self.tag12(first >> 7, from, hello).ct_eq(hello.legacy_cookie).into()
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Flight {
     /// When the flight first left, unless it was sent again since (Karn's rule).
     first_sent: Option<Instant>,
     repeated: bool,
+    /// Whether this flight's ChangeCipherSpec left: DTLS 1.2's step from epoch 0 to 1.
+    cipher_changed: bool,
 }
 
 impl Flight {
@@ -70,6 +72,7 @@ impl Flight {
         self.next_sequence = self.next_sequence.wrapping_add(1);
         self.first_sent = None;
         self.repeated = false;
+        self.cipher_changed = false;
     }
 
     /// Whether nothing waits for an acknowledgement.
@@ -78,7 +81,6 @@ impl Flight {
     }
 
     /// The sequence number of the next message.
-    #[cfg(test)]
     pub(crate) const fn next_sequence(&self) -> u16 {
         self.next_sequence
     }
@@ -102,6 +104,7 @@ impl Flight {
     /// Marks all that is not acknowledged to be sent again.
     pub(crate) fn resend(&mut self) {
         self.repeated = true;
+        self.cipher_changed = false;
         for message in &mut self.messages {
             message.unsent = message.unacknowledged.clone();
         }
@@ -123,8 +126,19 @@ impl Flight {
         true
     }
 
-    /// Chooses pieces of `epoch` for a record with room for `capacity` bytes.
-    pub(crate) fn plan(&self, epoch: u64, mut capacity: usize) -> Vec<Piece> {
+    /// Whether a ChangeCipherSpec must precede what is to be sent in DTLS 1.2's epoch 1.
+    pub(crate) const fn is_cipher_change_due(&self) -> bool {
+        !self.cipher_changed
+    }
+
+    /// Notes that the ChangeCipherSpec left.
+    pub(crate) const fn cipher_changed(&mut self) {
+        self.cipher_changed = true;
+    }
+
+    /// Chooses pieces of `epoch` for a record with room for `capacity` bytes: of the first
+    /// unsent message alone, if each is to have a record of its own.
+    pub(crate) fn plan(&self, epoch: u64, mut capacity: usize, alone: bool) -> Vec<Piece> {
         let mut plan = Vec::new();
         for message in &self.messages {
             if message.unsent.is_empty() {
@@ -145,7 +159,7 @@ impl Flight {
                 capacity -= Fragment::HEADER + len;
                 plan.push(Piece { sequence: message.sequence, range });
             }
-            if !unsent.is_empty() {
+            if !unsent.is_empty() || alone {
                 break;
             }
         }
@@ -215,9 +229,9 @@ mod tests {
         let mut flight = Flight::default();
         flight.push(2, HandshakeType::ENCRYPTED_EXTENSIONS, alloc::vec![1; 100]);
         flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
-        let first = flight.plan(2, 70);
+        let first = flight.plan(2, 70, false);
         flight.sent(Instant::ZERO, number(0), first);
-        let second = flight.plan(2, 1000);
+        let second = flight.plan(2, 1000, false);
         assert_eq!(second.len(), 2, "the rest of one message and all of the next");
         flight.sent(Instant::ZERO, number(1), second);
         assert_eq!(flight.unsent_epoch(), None);
@@ -225,7 +239,7 @@ mod tests {
         assert!(flight.acknowledge(number(1)));
         assert!(!flight.acknowledge(number(1)));
         flight.resend();
-        let again = flight.plan(2, 1000);
+        let again = flight.plan(2, 1000, false);
         assert_eq!(again.len(), 1);
         assert_eq!(again[0].range, 0..58);
         flight.sent(Instant::ZERO, number(2), again);
@@ -239,9 +253,9 @@ mod tests {
         flight.push(0, HandshakeType::SERVER_HELLO, alloc::vec![1; 50]);
         flight.push(2, HandshakeType::FINISHED, alloc::vec![2; 32]);
         assert_eq!(flight.unsent_epoch(), Some(0));
-        assert_eq!(flight.plan(0, 1000).len(), 1);
-        assert!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT - 1).is_empty());
-        assert_eq!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT).len(), 1);
-        assert!(flight.plan(2, 1000).is_empty(), "epoch 0 comes first");
+        assert_eq!(flight.plan(0, 1000, false).len(), 1);
+        assert!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT - 1, false).is_empty());
+        assert_eq!(flight.plan(0, Fragment::HEADER + MIN_FRAGMENT, false).len(), 1);
+        assert!(flight.plan(2, 1000, false).is_empty(), "epoch 0 comes first");
     }
 }

@@ -1,10 +1,14 @@
 //! What a server makes of a ClientHello before it keeps any state.
 
 use super::cookie::{CookieJar, Retry};
+use super::dtls12;
+use super::dtls12::greeting::Accepted12;
+use super::dtls12::session::Sessions;
 use crate::codepoints::{
-    DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType, PskKeyExchangeMode,
+    DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
+    PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ServerConfig, Settings, can_aggregate};
+use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, can_aggregate};
 use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
@@ -57,27 +61,73 @@ pub(crate) struct Accepted<'a> {
 pub(crate) enum Greeting<'a> {
     /// Send this HelloRetryRequest and forget.
     Retry(Vec<u8>),
+    /// Send this HelloVerifyRequest and forget.
+    Verify(Vec<u8>),
     /// Go on.
     Accept(Box<Accepted<'a>>),
+    /// Go on in DTLS 1.2.
+    Accept12(Box<Accepted12<'a>>),
 }
 
-/// Reads a ClientHello and decides.
+/// What a server has before it has state of a client.
+#[derive(Debug)]
+pub(crate) struct Reception<'r> {
+    pub(crate) config: &'r ServerConfig,
+    pub(crate) jar: &'r mut CookieJar,
+    pub(crate) sessions: &'r mut Sessions,
+    pub(crate) rng: &'r mut Random,
+    pub(crate) now: Instant,
+    /// Where the hello comes from.
+    pub(crate) from: SocketAddr,
+    /// Whether the client must prove its address whatever the configuration says.
+    pub(crate) require_cookie: bool,
+}
+
+/// The version to speak with a client: 1.2 only if it speaks no better one
+/// (RFC 8446, section 4.2.1).
+fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<ProtocolVersion, Fault> {
+    let (theirs_13, theirs_12) = match hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS) {
+        Some(content) => {
+            let theirs = versions(content)?;
+            let speaks = |version| theirs.clone().any(|theirs| theirs == version);
+            (speaks(DTLS_1_3), speaks(DTLS_1_2))
+        }
+        // Numbers fall as versions rise.
+        None => (false, hello.legacy_version <= DTLS_1_2),
+    };
+    if theirs_13 && settings.speaks(ProtocolVersion::Dtls13) {
+        Ok(ProtocolVersion::Dtls13)
+    } else if theirs_12 && settings.speaks(ProtocolVersion::Dtls12) {
+        Ok(ProtocolVersion::Dtls12)
+    } else {
+        Err(Incompatibility::Version.into())
+    }
+}
+
+/// Reads a ClientHello, the message number `sequence`, and decides.
 pub(crate) fn consider<'a>(
-    config: &ServerConfig,
-    jar: &mut CookieJar,
-    rng: &mut Random,
-    now: Instant,
-    from: SocketAddr,
-    require_cookie: bool,
+    mut reception: Reception<'_>,
+    sequence: u16,
     body: &'a [u8],
 ) -> Result<Greeting<'a>, Fault> {
-    let settings = &config.settings;
     let hello = ClientHello::decode(body)?;
-    let extension = |kind| hello.extensions.get(kind);
-    match extension(ExtensionType::SUPPORTED_VERSIONS) {
-        Some(content) if versions(content)?.any(|version| version == DTLS_1_3) => {}
-        _ => return Err(Incompatibility::Version.into()),
+    match choose_version(&reception.config.settings, &hello)? {
+        ProtocolVersion::Dtls12 => {
+            dtls12::greeting::consider(&mut reception, sequence, hello, body)
+        }
+        ProtocolVersion::Dtls13 => consider_13(&mut reception, hello, body),
     }
+}
+
+fn consider_13<'a>(
+    reception: &mut Reception<'_>,
+    hello: ClientHello<'a>,
+    body: &'a [u8],
+) -> Result<Greeting<'a>, Fault> {
+    let Reception { config, jar, rng, now, from, require_cookie, .. } = reception;
+    let (now, from, require_cookie) = (*now, *from, *require_cookie);
+    let settings = &config.settings;
+    let extension = |kind| hello.extensions.get(kind);
     if hello.compression_methods != [0] {
         return Err(Misbehaviour::IllegalParameter("compression methods").into());
     }

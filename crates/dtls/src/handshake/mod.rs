@@ -1,6 +1,8 @@
 //! The handshake: one struct a state, moved by value into the next, with just
 //! the secrets that state may use.
 //!
+//! DTLS 1.3 ([`dtls12`] has the states of 1.2, behind the same first one):
+//!
 //! ```text
 //! client: WaitServerHello -> WaitEncryptedExtensions -> WaitFinished -> Established
 //! server: (stateless greeting) -> WaitFinished -> Established
@@ -11,27 +13,33 @@
 
 pub(crate) mod client;
 pub mod cookie;
+pub(crate) mod dtls12;
+pub(crate) mod extras;
 pub(crate) mod flight;
 pub(crate) mod greeting;
 mod ranges;
 pub(crate) mod reassembly;
 pub(crate) mod server;
 
-use crate::codepoints::{HandshakeType, PskKeyExchangeMode};
-use crate::config::Settings;
+use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
+use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{
-    CipherSuite, CipherSuiteId, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
+    CipherSuite, CipherSuiteId, ExportTooLong, ExporterSecret, NamedGroup, TrafficSecret,
+    Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header;
-use crate::record::{ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
+use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
 use aggregation::Scheme;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use dtls12::session::Session;
 use flight::Flight;
 use reassembly::Message;
-use vocabulary::Random;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Random, Writer};
 
 /// What handshake states act upon.
 #[derive(Debug)]
@@ -42,9 +50,22 @@ pub(crate) struct Channel {
     pub(crate) receive: ReceiveEpochs,
     /// The next record number of epoch 0.
     pub(crate) plaintext_next: u64,
+    /// The longest content this end may send in a record, as far as is agreed.
+    pub(crate) record_limit: usize,
 }
 
 impl Channel {
+    pub(crate) fn new(rng: Random, next_message: u16, next_record: u64) -> Self {
+        Self {
+            rng,
+            flight: Flight::starting_at(next_message),
+            send: SendEpochs::default(),
+            receive: ReceiveEpochs::default(),
+            plaintext_next: next_record,
+            record_limit: MAX_CONTENT,
+        }
+    }
+
     pub(crate) fn install(
         &mut self,
         epoch: u64,
@@ -60,6 +81,8 @@ impl Channel {
 /// What two ends agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
+    /// The version.
+    pub version: ProtocolVersion,
     /// The cipher suite.
     pub suite: CipherSuiteId,
     /// Its name.
@@ -72,6 +95,16 @@ pub struct Negotiated {
     pub send: Scheme,
     /// How the peer's records are tagged.
     pub receive: Scheme,
+    /// Whether a session was resumed.
+    pub resumed: bool,
+    /// Whether the keys are bound to the whole handshake (RFC 7627). In 1.3 they always are.
+    pub extended_master: bool,
+    /// The longest content of a record this end may send, in bytes.
+    pub record_limit: usize,
+    /// The connection ID in records this end sends; empty if there is none.
+    pub send_cid: ConnectionId,
+    /// The connection ID in records the peer sends; empty if there is none.
+    pub receive_cid: ConnectionId,
 }
 
 impl Negotiated {
@@ -84,14 +117,45 @@ impl Negotiated {
     }
 }
 
-/// A complete handshake: the secrets that later keys come from.
+/// The secrets that later keys come from.
+#[derive(Debug)]
+pub(crate) enum EstablishedKeys {
+    Dtls12 {
+        session: Box<Session>,
+        client_random: [u8; 32],
+        server_random: [u8; 32],
+    },
+    Dtls13 {
+        suite: &'static CipherSuite,
+        send: TrafficSecret,
+        receive: TrafficSecret,
+        exporter: ExporterSecret,
+    },
+}
+
+/// A complete handshake.
 #[derive(Debug)]
 pub(crate) struct Established {
-    pub(crate) suite: &'static CipherSuite,
-    pub(crate) send_secret: TrafficSecret,
-    pub(crate) receive_secret: TrafficSecret,
-    pub(crate) exporter: ExporterSecret,
+    pub(crate) keys: EstablishedKeys,
     pub(crate) negotiated: Negotiated,
+}
+
+impl Established {
+    /// RFC 8446, section 7.5; RFC 5705 in DTLS 1.2.
+    pub(crate) fn export(
+        &self,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), ExportTooLong> {
+        match &self.keys {
+            EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
+            EstablishedKeys::Dtls12 { session, client_random, server_random } => {
+                let context = Some(context).filter(|context| !context.is_empty());
+                session.master.export(label, context, client_random, server_random, out)
+            }
+        }
+    }
 }
 
 /// Where an association stands.
@@ -101,12 +165,41 @@ pub(crate) enum State {
     WaitEncryptedExtensions(client::WaitEncryptedExtensions),
     WaitServerFinished(client::WaitFinished),
     WaitClientFinished(server::WaitFinished),
+    WaitHelloDone12(dtls12::client::WaitHelloDone),
+    WaitServerFinished12(dtls12::client::WaitFinished),
+    WaitKeyExchange12(dtls12::server::WaitKeyExchange),
+    WaitClientFinished12(dtls12::server::WaitFinished),
     Established(Established),
     /// Ended, or between two states.
     Closed,
 }
 
 impl State {
+    /// The version, once it is agreed on.
+    pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
+        match self {
+            Self::WaitServerHello(state) => state.version(),
+            Self::Closed => None,
+            Self::WaitEncryptedExtensions(_)
+            | Self::WaitServerFinished(_)
+            | Self::WaitClientFinished(_) => Some(ProtocolVersion::Dtls13),
+            Self::WaitHelloDone12(_)
+            | Self::WaitServerFinished12(_)
+            | Self::WaitKeyExchange12(_)
+            | Self::WaitClientFinished12(_) => Some(ProtocolVersion::Dtls12),
+            Self::Established(established) => Some(established.negotiated.version),
+        }
+    }
+
+    /// Whether messages in clear still have a place here.
+    pub(crate) const fn expects_clear(&self) -> bool {
+        match self {
+            Self::WaitServerHello(_) => true,
+            Self::Established(_) => false,
+            other => matches!(other.version(), Some(ProtocolVersion::Dtls12)),
+        }
+    }
+
     /// Takes a handshake message into the next state.
     pub(crate) fn advance(
         self,
@@ -118,8 +211,29 @@ impl State {
             (Self::WaitServerHello(state), HandshakeType::SERVER_HELLO) => {
                 state.server_hello(settings, channel, message)
             }
+            (Self::WaitServerHello(state), HandshakeType::HELLO_VERIFY_REQUEST) => {
+                state.hello_verify_request(settings, channel, message)
+            }
+            (Self::WaitHelloDone12(state), HandshakeType::SERVER_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitHelloDone12(state), HandshakeType::SERVER_HELLO_DONE) => {
+                state.hello_done(settings, channel, message)
+            }
+            (Self::WaitServerFinished12(state), HandshakeType::NEW_SESSION_TICKET) => {
+                state.ticket(message)
+            }
+            (Self::WaitServerFinished12(state), HandshakeType::FINISHED) => {
+                state.finished(channel, message)
+            }
+            (Self::WaitKeyExchange12(state), HandshakeType::CLIENT_KEY_EXCHANGE) => {
+                state.key_exchange(settings, channel, message)
+            }
+            (Self::WaitClientFinished12(state), HandshakeType::FINISHED) => {
+                state.finished(channel, message)
+            }
             (Self::WaitEncryptedExtensions(state), HandshakeType::ENCRYPTED_EXTENSIONS) => {
-                state.encrypted_extensions(settings, message)
+                state.encrypted_extensions(settings, channel, message)
             }
             (Self::WaitServerFinished(state), HandshakeType::FINISHED) => {
                 state.finished(settings, channel, message)
@@ -143,6 +257,19 @@ pub(crate) fn expect_epoch(message: &Message, epoch: u64) -> Result<(), Fault> {
     if message.epoch == epoch { Ok(()) } else { Err(Misbehaviour::WrongEpoch.into()) }
 }
 
+/// A handshake message of at most `room` bytes.
+pub(crate) fn message_body(
+    room: usize,
+    write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Result<Vec<u8>, Fault> {
+    let mut body = alloc::vec![0; room];
+    let mut w = Writer::new(&mut body);
+    write(&mut w).map_err(|BufferFull| Fault::Internal("handshake message too long"))?;
+    let len = w.len();
+    body.truncate(len);
+    Ok(body)
+}
+
 /// Writes a traffic secret to the key log, if there is one.
 pub(crate) fn log_secret(
     settings: &Settings,
@@ -150,10 +277,15 @@ pub(crate) fn log_secret(
     client_random: &[u8; 32],
     secret: &TrafficSecret,
 ) {
+    log_line(settings, label, client_random, secret.as_bytes());
+}
+
+/// Writes a line to the key log, if there is one.
+pub(crate) fn log_line(settings: &Settings, label: &str, client_random: &[u8; 32], secret: &[u8]) {
     let Some(key_log) = &settings.key_log else { return };
-    let mut line = String::with_capacity(label.len() + 130);
+    let mut line = String::with_capacity(label.len() + 2 + 64 + 2 * secret.len());
     line.push_str(label);
-    for bytes in [client_random, secret.as_bytes()] {
+    for bytes in [&client_random[..], secret] {
         line.push(' ');
         for byte in bytes {
             // Writing to a string cannot fail.

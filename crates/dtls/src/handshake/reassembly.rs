@@ -19,6 +19,8 @@ struct Partial {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) kind: HandshakeType,
+    /// Its number in the sender's sequence.
+    pub(crate) sequence: u16,
     /// The epoch it came in, which its type must fit.
     pub(crate) epoch: u64,
     pub(crate) body: Vec<u8>,
@@ -40,12 +42,20 @@ pub(crate) enum Offered {
 pub(crate) struct Reassembly {
     next: u16,
     partial: Vec<Partial>,
+    /// Whether messages in clear may come ahead of their turn: in DTLS 1.2 a server's
+    /// whole flight is in clear, in 1.3 only its first message.
+    clear_ahead: bool,
 }
 
 impl Reassembly {
     /// Expects the message with sequence number `next` first.
     pub(crate) const fn starting_at(next: u16) -> Self {
-        Self { next, partial: Vec::new() }
+        Self { next, partial: Vec::new(), clear_ahead: false }
+    }
+
+    /// Whether messages in clear may come ahead of their turn from now on.
+    pub(crate) const fn allow_clear_ahead(&mut self, allowed: bool) {
+        self.clear_ahead = allowed;
     }
 
     /// Whether the message with this sequence number was processed before.
@@ -62,8 +72,8 @@ impl Reassembly {
             return Offered::Old;
         }
         let ahead = fragment.sequence.wrapping_sub(self.next);
-        // Nothing is sent in clear behind a message the receiver has not answered.
-        if epoch == 0 && ahead > 0
+        // In 1.3 nothing is sent in clear behind a message the receiver has not answered.
+        if epoch == 0 && ahead > 0 && !self.clear_ahead
             || ahead > MAX_MESSAGES_AHEAD
             || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
         {
@@ -111,7 +121,8 @@ impl Reassembly {
             self.partial.iter().position(|p| p.sequence == self.next && p.missing.is_empty())?;
         let partial = self.partial.swap_remove(at);
         self.next = self.next.wrapping_add(1);
-        Some(Message { kind: partial.kind, epoch: partial.epoch, body: partial.body })
+        let Partial { kind, sequence, epoch, body, .. } = partial;
+        Some(Message { kind, sequence, epoch, body })
     }
 }
 

@@ -1,23 +1,26 @@
 //! The server's states.
 
+use super::extras::Answer;
 use super::greeting::Accepted;
 use super::reassembly::Message;
-use super::{Channel, Established, Negotiated, State, absorb, expect_epoch, log_secret};
+use super::{
+    Channel, Established, EstablishedKeys, Negotiated, State, absorb, expect_epoch, log_secret,
+    message_body,
+};
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
-use crate::config::{Psk, ServerConfig};
+use crate::config::{ProtocolVersion, Psk, ServerConfig};
 use crate::crypto::EarlySecret;
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::aggregation as aggregation_extension;
 use crate::messages::extensions::{KeyShareEntry, write_extension};
 use crate::messages::fragment::transcript_header;
 use crate::messages::hello::write_server_hello;
+use crate::record::ConnectionId;
 use crate::record::epochs::{APPLICATION_EPOCH, HANDSHAKE_EPOCH};
 use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use subtle::ConstantTimeEq;
-use vocabulary::Writer;
-use vocabulary::wire::BufferFull;
 
 /// The server's flight was sent.
 #[derive(Debug)]
@@ -32,8 +35,11 @@ pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
     accepted: Accepted<'_>,
+    cid: Option<ConnectionId>,
 ) -> Result<State, Fault> {
     let settings = &config.settings;
+    let offer = accepted.hello.extensions;
+    let answer = Answer::new(settings, ProtocolVersion::Dtls13, offer, cid)?;
     let (index, psk) = find_psk(config, &accepted)?;
     let early = EarlySecret::from_psk(psk.key());
     check_binder(&accepted, &early, index)?;
@@ -57,7 +63,7 @@ pub(crate) fn accept(
     absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.body);
 
     let random = channel.rng.array();
-    let hello = message(256 + share.len(), |w| {
+    let hello = message_body(256 + share.len(), |w| {
         write_server_hello(w, &random, &[], suite.id, |w| {
             write_extension(w, ExtensionType::SUPPORTED_VERSIONS, |w| w.u16(DTLS_1_3))?;
             if let Some(group) = group {
@@ -77,17 +83,18 @@ pub(crate) fn accept(
     log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
     // The handshake epoch keeps the standard layout, whatever follows.
+    channel.record_limit = answer.extras.record_limit;
     channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
 
     let (send, receive) = (accepted.send, accepted.receive);
-    let extensions = message(64, |w| {
+    let extensions = message_body(128, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
                 write_extension(w, settings.aggregation_extension, |w| {
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
             }
-            Ok(())
+            answer.write(w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
@@ -106,32 +113,28 @@ pub(crate) fn accept(
     Ok(State::WaitClientFinished(WaitFinished {
         client_finished: client.finished_key().verify_data(&hash),
         established: Box::new(Established {
-            suite,
-            send_secret,
-            receive_secret,
-            exporter: master.exporter(&hash),
+            keys: EstablishedKeys::Dtls13 {
+                suite,
+                send: send_secret,
+                receive: receive_secret,
+                exporter: master.exporter(&hash),
+            },
             negotiated: Negotiated {
+                version: ProtocolVersion::Dtls13,
                 suite: suite.id,
                 suite_name: suite.name,
                 group,
                 psk_identity: psk.identity().to_vec(),
                 send,
                 receive,
+                resumed: false,
+                extended_master: true,
+                record_limit: answer.extras.record_limit,
+                send_cid: answer.extras.send_cid,
+                receive_cid: answer.extras.receive_cid,
             },
         }),
     }))
-}
-
-fn message(
-    room: usize,
-    write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-) -> Result<Vec<u8>, Fault> {
-    let mut body = alloc::vec![0; room];
-    let mut w = Writer::new(&mut body);
-    write(&mut w).map_err(|BufferFull| Fault::Internal("handshake message too long"))?;
-    let len = w.len();
-    body.truncate(len);
-    Ok(body)
 }
 
 fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk), Fault> {
@@ -164,13 +167,10 @@ impl WaitFinished {
         }
         channel.flight.complete();
         let established = *self.established;
-        let (send, receive) = (established.negotiated.send, established.negotiated.receive);
-        channel.install(
-            APPLICATION_EPOCH,
-            established.suite,
-            (&established.send_secret, send),
-            (&established.receive_secret, receive),
-        );
+        let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
+        if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
+            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+        }
         Ok(State::Established(established))
     }
 }

@@ -10,6 +10,8 @@ use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 pub struct Alert(pub AlertDescription);
 
 impl Alert {
+    /// The level of alerts that end nothing in DTLS 1.2 (RFC 5246, section 7.2).
+    pub const WARNING: u8 = 1;
     /// Bytes of an alert on the wire.
     pub const LEN: usize = 2;
 }
@@ -25,7 +27,7 @@ impl Encode for Alert {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         let warning =
             matches!(self.0, AlertDescription::CLOSE_NOTIFY | AlertDescription::USER_CANCELED);
-        w.u8(if warning { 1 } else { 2 })?;
+        w.u8(if warning { Self::WARNING } else { 2 })?;
         w.u8(self.0.0)
     }
 }

@@ -132,6 +132,28 @@ pub fn write_server_hello(
     w.vec16(extensions)
 }
 
+/// Writes a ServerHello of DTLS 1.2, whose extension block is left out when empty
+/// (RFC 5246, section 7.4.1.3).
+pub fn write_server_hello_12(
+    w: &mut Writer<'_>,
+    random: &[u8; 32],
+    session_id: &[u8],
+    suite: CipherSuiteId,
+    extensions: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+) -> Result<(), BufferFull> {
+    w.u16(LEGACY_VERSION)?;
+    w.bytes(random)?;
+    w.vec8(|w| w.bytes(session_id))?;
+    w.u16(suite.0)?;
+    w.u8(0)?; // compression_method: null
+    let before = w.len();
+    w.vec16(extensions)?;
+    if w.len() == before + 2 {
+        w.truncate(before);
+    }
+    Ok(())
+}
+
 /// EncryptedExtensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncryptedExtensions<'a> {

@@ -7,10 +7,17 @@
 use super::{ReceiveEpoch, SendEpoch};
 use alloc::vec::Vec;
 
+/// The one epoch under keys of DTLS 1.2, whose renegotiation is refused.
+pub const EPOCH_12: u64 = 1;
 /// The handshake's epoch.
 pub const HANDSHAKE_EPOCH: u64 = 2;
 /// The first epoch of application data.
 pub const APPLICATION_EPOCH: u64 = 3;
+
+/// Whether an epoch's keys protect application data.
+pub const fn carries_data(epoch: u64) -> bool {
+    epoch == EPOCH_12 || epoch >= APPLICATION_EPOCH
+}
 
 /// Sending epochs, oldest first.
 #[derive(Debug, Default)]
@@ -56,6 +63,11 @@ impl ReceiveEpochs {
     /// The newest epoch whose low bits are `bits`.
     pub fn by_bits(&mut self, bits: u8) -> Option<&mut ReceiveEpoch> {
         self.0.iter_mut().rev().find(|e| (e.epoch() & 3) as u8 == bits)
+    }
+
+    /// The epoch with this number.
+    pub fn get(&mut self, epoch: u64) -> Option<&mut ReceiveEpoch> {
+        self.0.iter_mut().find(|e| e.epoch() == epoch)
     }
 
     /// Whether there is more than the newest epoch.

@@ -1,11 +1,15 @@
 //! The record layer (RFC 9147, section 4).
 //!
 //! - [`header`]: DTLSPlaintext and the unified header;
+//! - [`dtls12`]: the layout of DTLS 1.2;
+//! - [`cid`]: connection IDs;
 //! - [`number`]: record numbers, reconstructed from their low bits;
 //! - [`seal`] and [`open`]: one direction of one epoch;
 //! - [`held`]: received payloads that wait for verification or for the application;
 //! - [`epochs`]: which epochs exist.
 
+pub mod cid;
+pub mod dtls12;
 pub mod epochs;
 pub mod header;
 pub mod held;
@@ -13,6 +17,8 @@ pub mod number;
 pub mod open;
 pub mod seal;
 
+pub use cid::ConnectionId;
+pub use dtls12::Header12;
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
 pub use held::Held;

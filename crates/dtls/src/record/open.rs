@@ -1,12 +1,15 @@
 //! Opening: the receiving direction of one epoch.
 
+use super::cid::ConnectionId;
+use super::dtls12::{Header12, Keys12, inner};
 use super::header::{UnifiedHeader, apply_mask, number_bits};
 use super::held::Held;
 use super::number::nearest;
 use super::seal::mask_sample;
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{
-    CipherSuite, KeyState, Keying, PrfProtection, Protection, Record, TrafficSecret, Usage,
+    Aead, CipherSuite, CipherSuite12, KeyState, Keying, PrfProtection, Protection, Record,
+    TrafficSecret, Usage,
 };
 use crate::stats::ReceiveStats;
 use aggregation::scheme::TAG_BYTES;
@@ -37,6 +40,11 @@ enum Keys {
         prf: Box<dyn PrfProtection>,
         scheme: Scheme,
         opener: Box<Opener>,
+    },
+    /// DTLS 1.2's layout.
+    Dtls12 {
+        keys: Keys12,
+        window: ReplayWindow,
     },
 }
 
@@ -82,6 +90,23 @@ impl ReceiveEpoch {
         }
     }
 
+    /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
+    pub fn dtls12(
+        epoch: u64,
+        suite: &'static CipherSuite12,
+        aead: Box<dyn Aead>,
+        cid: ConnectionId,
+    ) -> Self {
+        Self {
+            epoch,
+            usage: Usage::new(&suite.limits),
+            arrivals: 0,
+            evaluations: 0,
+            used: false,
+            keys: Keys::Dtls12 { keys: Keys12::new(suite, aead, cid), window: ReplayWindow::new() },
+        }
+    }
+
     /// The epoch's number.
     pub const fn epoch(&self) -> u64 {
         self.epoch
@@ -105,7 +130,7 @@ impl ReceiveEpoch {
     /// One more than the highest authenticated number.
     pub fn expected(&self) -> u64 {
         match &self.keys {
-            Keys::Standard { window, .. } => window.next(),
+            Keys::Standard { window, .. } | Keys::Dtls12 { window, .. } => window.next(),
             Keys::Aggregated { opener, .. } => opener.expected(),
         }
     }
@@ -148,9 +173,49 @@ impl ReceiveEpoch {
                 self.settle(held, stats);
                 inner
             }
+            Keys::Dtls12 { .. } => None,
         };
         self.used |= stats.records > authentic;
         inner
+    }
+
+    /// As [`Self::open`], for a record of DTLS 1.2.
+    pub fn open12<'a>(
+        &mut self,
+        header: &Header12,
+        record: &'a mut [u8],
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        if self.usage.state() == KeyState::Exhausted {
+            stats.exhausted += 1;
+            return None;
+        }
+        let Keys::Dtls12 { keys, window } = &mut self.keys else { return None };
+        let Some((content, tag)) = keys.body(header, record) else {
+            stats.malformed += 1;
+            return None;
+        };
+        if !window.check(header.number) {
+            stats.replayed += 1;
+            return None;
+        }
+        self.usage.add_evaluated(keys.overhead(), content.len());
+        let Some(content) = keys.open(header, content, tag) else {
+            self.usage.add_failed();
+            stats.unauthentic += 1;
+            return None;
+        };
+        window.commit(header.number);
+        self.arrivals += 1;
+        self.used = true;
+        stats.records += 1;
+        let opened =
+            inner(header.kind, content).filter(|(_, content)| content.len() <= MAX_CONTENT);
+        let Some((kind, content)) = opened else {
+            stats.malformed += 1;
+            return None;
+        };
+        Some(Inner { kind, number: header.number, content })
     }
 
     fn open_standard<'a>(

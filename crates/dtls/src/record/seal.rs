@@ -1,9 +1,12 @@
 //! Sealing: the sending direction of one epoch.
 
+use super::cid::ConnectionId;
+use super::dtls12::Keys12;
 use super::header::{UnifiedHeader, apply_mask};
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
-    CipherSuite, KeyState, Keying, PrfProtection, Protection, Record, TrafficSecret, Usage,
+    Aead, CipherSuite, CipherSuite12, KeyState, Keying, PrfProtection, Protection, Record,
+    TrafficSecret, Usage,
 };
 use aggregation::scheme::TAG_BYTES;
 use aggregation::{Kind, Scheme, Sealer, TAG_BLOCK};
@@ -67,6 +70,8 @@ enum Keys {
     Standard { protection: Box<dyn Protection>, tag_len: usize },
     /// Content type first, tags aggregated.
     Aggregated { prf: Box<dyn PrfProtection>, scheme: Scheme, sealer: Box<Sealer> },
+    /// DTLS 1.2's layout.
+    Dtls12(Keys12),
 }
 
 /// The sending direction of one epoch.
@@ -114,6 +119,17 @@ impl SendEpoch {
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), keys }
     }
 
+    /// A DTLS 1.2 epoch with its key. Records carry `cid` unless that is empty.
+    pub fn dtls12(
+        epoch: u64,
+        suite: &'static CipherSuite12,
+        aead: Box<dyn Aead>,
+        cid: ConnectionId,
+    ) -> Self {
+        let keys = Keys::Dtls12(Keys12::new(suite, aead, cid));
+        Self { epoch, next: 0, usage: Usage::new(&suite.limits), keys }
+    }
+
     /// The epoch's number.
     pub const fn epoch(&self) -> u64 {
         self.epoch
@@ -135,6 +151,9 @@ impl SendEpoch {
 
     /// Bytes that a record of type `kind` has beside its content, padding excluded.
     pub fn overhead(&self, kind: ContentType, shape: Shape) -> usize {
+        if let Keys::Dtls12(keys) = &self.keys {
+            return keys.overhead();
+        }
         let header = 1 + shape.number.bytes() + if shape.last { 0 } else { 2 };
         header + 1 + self.tags_len(kind, self.next)
     }
@@ -144,6 +163,7 @@ impl SendEpoch {
         let tag = match self.keys {
             Keys::Standard { tag_len, .. } => tag_len,
             Keys::Aggregated { .. } => TAG_BYTES,
+            Keys::Dtls12(ref keys) => return keys.overhead(),
         };
         2 + number.bytes() + tag
     }
@@ -155,6 +175,7 @@ impl SendEpoch {
                 let own = if kind == ContentType::APPLICATION_DATA { 0 } else { TAG_BYTES };
                 own + scheme.aggregate_len(number)
             }
+            Keys::Dtls12(keys) => keys.tag_len(),
         }
     }
 
@@ -169,6 +190,12 @@ impl SendEpoch {
         let number = self.next;
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
             return Err(SealError::Exhausted);
+        }
+        if let Keys::Dtls12(keys) = &self.keys {
+            let (len, content_len) = keys.seal(buf, self.epoch, number, kind, content)?;
+            self.usage.add_sealed(keys.overhead(), content_len);
+            self.next = number + 1;
+            return Ok(Sealed { len, number });
         }
         let tags_len = self.tags_len(kind, number);
         let mut header = UnifiedHeader {
@@ -193,6 +220,7 @@ impl SendEpoch {
                 w.u8(kind.0)?;
                 content(&mut w)?;
             }
+            Keys::Dtls12(_) => {}
         }
         let content_len = w.len();
         if content_len > MAX_CONTENT + 1 {
@@ -223,6 +251,7 @@ impl SendEpoch {
                     .expect("numbers are consecutive and the aggregate's length is the scheme's");
                 prf.mask(&mask_sample(body))
             }
+            Keys::Dtls12(_) => [0; 2],
         };
         let len = header_len + body.len();
         apply_mask(head, shape.number.bytes(), mask);
@@ -234,7 +263,7 @@ impl SendEpoch {
     /// Whether application data waits for a tag that only later records would bring.
     pub fn has_open_data(&self) -> bool {
         match &self.keys {
-            Keys::Standard { .. } => false,
+            Keys::Standard { .. } | Keys::Dtls12(_) => false,
             Keys::Aggregated { sealer, .. } => sealer.is_open(),
         }
     }

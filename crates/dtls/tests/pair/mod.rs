@@ -127,6 +127,16 @@ impl<'a> Pair<'a> {
         }
     }
 
+    /// Another client at the same address, with the same server.
+    pub fn reconnect<'b>(&mut self, client: ClientConfig, seed: u64) -> Pair<'b> {
+        let mut configs = Configs::new();
+        configs.client = client;
+        let mut pair = Pair::new(configs, seed);
+        std::mem::swap(&mut pair.server, &mut self.server);
+        pair.now = self.now;
+        pair
+    }
+
     pub fn with_rule(mut self, rule: impl FnMut(Direction, usize, &[u8]) -> Fate + 'a) -> Self {
         self.rule = Box::new(rule);
         self

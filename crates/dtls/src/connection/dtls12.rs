@@ -1,0 +1,117 @@
+//! What only DTLS 1.2 needs: records with an epoch in clear, data before the
+//! handshake's end, keys that do not fit, and renegotiation, which is refused.
+
+use super::Connection;
+use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
+use crate::config::ProtocolVersion;
+use crate::crypto::KeyState;
+use crate::error::{Fault, Limit, Misbehaviour};
+use crate::handshake::State;
+use crate::handshake::reassembly::Message;
+use crate::record::Header12;
+use crate::record::epochs::EPOCH_12;
+use crate::record::held::Slot;
+use crate::record::seal::SealError;
+use crate::timer::Timer;
+use crate::tuning::MAX_WRONG_KEYS;
+use alloc::vec::Vec;
+
+/// The state.
+#[derive(Debug, Default)]
+pub(super) struct Older {
+    /// Payloads that overtook the peer's Finished.
+    waiting: Vec<Slot>,
+    /// Records under the handshake's keys that failed.
+    wrong_keys: u64,
+    /// A renegotiation is to be refused.
+    refusal_due: bool,
+}
+
+impl Connection {
+    /// Takes a record of an epoch other than 0.
+    pub(super) fn protected_record_12(
+        &mut self,
+        header: &Header12,
+        record: &mut [u8],
+    ) -> Result<(), Fault> {
+        let Some(epoch) = self.channel.receive.get(header.epoch.into()) else {
+            let early = self.settings().speaks(ProtocolVersion::Dtls12)
+                && u64::from(header.epoch) == EPOCH_12
+                && !matches!(self.state, State::Established(_));
+            if !(early && self.early.keep(record)) {
+                self.stats.received.unknown_epoch += 1;
+            }
+            return Ok(());
+        };
+        let failed = self.stats.received.unauthentic;
+        let inner = epoch.open12(header, record, &mut self.stats.received);
+        let key_state = epoch.key_state();
+        let Some(inner) = inner else {
+            let failed = self.stats.received.unauthentic > failed;
+            return self
+                .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
+        };
+        self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
+    }
+
+    /// A record failed. While the peer has proved nothing, it may have another key.
+    fn note_failure(&mut self, failed: bool, key_state: KeyState) -> Result<(), Fault> {
+        if key_state == KeyState::Exhausted {
+            return Err(Fault::Limit(Limit::Forgeries));
+        }
+        if failed && !matches!(self.state, State::Established(_)) {
+            self.older.wrong_keys += 1;
+            if self.older.wrong_keys >= MAX_WRONG_KEYS {
+                return Err(Misbehaviour::WrongKey.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a payload that came before the peer's Finished.
+    pub(super) fn keep_for_later(&mut self, content: &[u8]) {
+        match self.held.hold(content) {
+            Some(slot) => self.older.waiting.push(slot),
+            None => self.stats.received.buffer_full += 1,
+        }
+    }
+
+    /// The handshake is complete: what waited for that is delivered.
+    pub(super) fn established_12(&mut self) {
+        self.timers.stop(Timer::HandshakeDeadline);
+        self.timers.stop(Timer::Retransmit);
+        for slot in core::mem::take(&mut self.older.waiting) {
+            let received = &mut self.stats.received;
+            received.delivered += 1;
+            received.delivered_bytes += self.held.deliver(slot) as u64;
+        }
+    }
+
+    /// Whether a handshake message would renegotiate, which is refused (RFC 7925, section 17).
+    pub(super) fn refuses(&mut self, kind: HandshakeType) -> bool {
+        let renegotiates = self.is_12()
+            && matches!(self.state, State::Established(_))
+            && matches!(kind, HandshakeType::HELLO_REQUEST | HandshakeType::CLIENT_HELLO);
+        self.older.refusal_due |= renegotiates;
+        renegotiates
+    }
+
+    /// A message after the handshake that is no renegotiation.
+    pub(super) fn post_handshake_12(&self, _: &Message) -> Result<(), Fault> {
+        Err(Misbehaviour::UnexpectedMessage.into())
+    }
+
+    /// Refuses a renegotiation with a warning (RFC 5246, section 7.2.2).
+    pub(super) fn write_refusal(&mut self, buf: &mut [u8]) -> Option<usize> {
+        if !core::mem::take(&mut self.older.refusal_due) {
+            return None;
+        }
+        let shape = super::transmit::LAST_CONTROL;
+        let epoch = self.channel.send.newest()?;
+        let sealed: Result<_, SealError> = epoch.seal(buf, ContentType::ALERT, shape, |w| {
+            w.u8(1)?;
+            w.u8(AlertDescription::NO_RENEGOTIATION.0)
+        });
+        sealed.ok().map(|sealed| sealed.len)
+    }
+}

@@ -1,0 +1,292 @@
+//! The client's states.
+
+use super::session::{Session, Ticket, fresh_id};
+use super::{End, Hellos, Keyed, absorb, absorb_message, send};
+use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
+use crate::config::{ProtocolVersion, Psk, Settings};
+use crate::crypto::{Exchange12, NamedGroup, PremasterSecret, SharedSecret, Transcript};
+use crate::error::{Fault, Misbehaviour};
+use crate::handshake::reassembly::Message;
+use crate::handshake::{Channel, State, expect_epoch, extras, message_body};
+use crate::messages::key_exchange::{
+    EcdhePskServerParams, read_psk_hint, write_ecdhe_psk_client_key_exchange,
+    write_psk_client_key_exchange,
+};
+use crate::messages::ticket::NewSessionTicket12;
+use crate::messages::{HelloVerifyRequest, ServerHello};
+use crate::record::ConnectionId;
+use alloc::vec::Vec;
+use vocabulary::Decode;
+
+/// A server may ask again for a cookie, when its secret changed in between.
+const MAX_VERIFICATIONS: u8 = 3;
+
+/// What a ClientHello offered to a server of DTLS 1.2.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) random: [u8; 32],
+    pub(crate) psk: Psk,
+    /// Whether DTLS 1.3 was offered too.
+    pub(crate) newer: bool,
+    pub(crate) session: Option<Session>,
+    /// The ID by which the server says that it resumes, empty if it cannot.
+    pub(crate) session_id: Vec<u8>,
+    pub(crate) cid: Option<ConnectionId>,
+    /// The last hello and its number in the sequence of messages.
+    pub(crate) hello: Vec<u8>,
+    pub(crate) sequence: u16,
+    pub(crate) verifications: u8,
+}
+
+impl Offer {
+    /// What the first hello offers.
+    pub(crate) fn new(
+        random: [u8; 32],
+        psk: &Psk,
+        newer: bool,
+        session: Option<Session>,
+        cid: Option<ConnectionId>,
+        channel: &mut Channel,
+    ) -> Self {
+        let session_id = match &session {
+            Some(Session { ticket: Some(_), .. }) => fresh_id(&mut channel.rng),
+            Some(session) => session.id.clone(),
+            None => Vec::new(),
+        };
+        let psk = psk.clone();
+        let (hello, sequence, verifications) = (Vec::new(), 0, 0);
+        Self { random, psk, newer, session, session_id, cid, hello, sequence, verifications }
+    }
+
+    /// What `session_ticket` says: the ticket to resume with, or nothing to ask for one.
+    pub(crate) fn ticket(&self) -> &[u8] {
+        let ticket = self.session.as_ref().and_then(|session| session.ticket.as_ref());
+        ticket.map_or(&[], |ticket| &ticket.bytes)
+    }
+
+    /// Reads a HelloVerifyRequest: the cookie that the next hello must have.
+    pub(crate) fn verify_request<'a>(&mut self, message: &'a Message) -> Result<&'a [u8], Fault> {
+        expect_epoch(message, 0)?;
+        let request = HelloVerifyRequest::decode(&message.body)?;
+        self.verifications += 1;
+        if self.verifications > MAX_VERIFICATIONS {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        Ok(request.cookie)
+    }
+
+    /// Takes the ServerHello of a server that chose DTLS 1.2.
+    pub(crate) fn server_hello(
+        self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+        hello: &ServerHello<'_>,
+    ) -> Result<State, Fault> {
+        // RFC 8446, section 4.1.3: somebody took the better version away.
+        let tail = hello.random.last_chunk().copied().unwrap_or_default();
+        if tail == DOWNGRADE_1_1 || self.newer && tail == DOWNGRADE_1_2 {
+            return Err(Misbehaviour::IllegalParameter("downgrade").into());
+        }
+        let suite = settings
+            .suites_12()
+            .find(|suite| suite.id == hello.cipher_suite)
+            .ok_or(Misbehaviour::IllegalParameter("cipher suite"))?;
+        let version = ProtocolVersion::Dtls12;
+        for (kind, content) in hello.extensions.iter() {
+            let valid = match kind {
+                ExtensionType::EXTENDED_MASTER_SECRET => content.is_empty(),
+                // RFC 5746, section 3.4: of a first handshake.
+                ExtensionType::RENEGOTIATION_INFO => content == [0],
+                ExtensionType::SESSION_TICKET => settings.uses_tickets() && content.is_empty(),
+                ExtensionType::EC_POINT_FORMATS => settings.offers_ecdhe_psk(),
+                // Out of place here, but some servers say it.
+                ExtensionType::SUPPORTED_GROUPS => settings.offers_ecdhe_psk(),
+                kind => extras::is_offered(settings, version, self.cid, kind),
+            };
+            if !valid {
+                return Err(Misbehaviour::UnsolicitedExtension.into());
+            }
+        }
+        let extended_master = hello.extensions.get(ExtensionType::EXTENDED_MASTER_SECRET).is_some();
+        if settings.require_extended_master_secret && !extended_master {
+            return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
+        }
+        let extras = extras::read_answer(settings, version, hello.extensions, self.cid)?;
+        channel.record_limit = extras.record_limit;
+        let mut transcript = Transcript::new();
+        absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
+        absorb_message(&mut transcript, message);
+        let id = hello.session_id;
+        let resumed = !id.is_empty() && id == self.session_id && self.session.is_some();
+        let hellos = Hellos {
+            suite,
+            client_random: self.random,
+            server_random: *hello.random,
+            extended_master,
+            resumed,
+            extras,
+            transcript,
+        };
+        let gives_ticket = hello.extensions.get(ExtensionType::SESSION_TICKET).is_some();
+        if let Some(session) = self.session.filter(|_| resumed) {
+            // RFC 7627, section 5.3.
+            if session.suite != suite.id || session.extended_master != extended_master {
+                return Err(Misbehaviour::IllegalParameter("resumed session").into());
+            }
+            let Session { master, identity, id, ticket, .. } = session;
+            let mut keyed =
+                Keyed::new(hellos, End::Client, master, None, identity, id, settings, channel);
+            keyed.ticket = ticket;
+            return Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket }));
+        }
+        Ok(State::WaitHelloDone12(WaitHelloDone {
+            hellos,
+            psk: self.psk,
+            session_id: id.to_vec(),
+            gives_ticket,
+            exchange: None,
+        }))
+    }
+}
+
+/// The client's half of an ECDHE exchange, done.
+#[derive(Debug)]
+struct Exchanged {
+    group: NamedGroup,
+    public: Vec<u8>,
+    shared: SharedSecret,
+}
+
+/// The server's flight is not complete.
+#[derive(Debug)]
+pub(crate) struct WaitHelloDone {
+    hellos: Hellos,
+    psk: Psk,
+    session_id: Vec<u8>,
+    gives_ticket: bool,
+    exchange: Option<Exchanged>,
+}
+
+impl WaitHelloDone {
+    /// Takes the ServerKeyExchange: with a PSK alone a hint, which is of no use here.
+    pub(crate) fn key_exchange(
+        mut self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        expect_epoch(message, 0)?;
+        match self.hellos.suite.exchange {
+            Exchange12::Psk => {
+                read_psk_hint(&message.body)?;
+            }
+            Exchange12::EcdhePsk => {
+                if self.exchange.is_some() {
+                    return Err(Misbehaviour::UnexpectedMessage.into());
+                }
+                let params = EcdhePskServerParams::decode(&message.body)?;
+                let group = Some(params.group)
+                    .filter(|group| settings.groups.contains(group))
+                    .and_then(|group| settings.provider.group(group))
+                    .ok_or(Misbehaviour::IllegalParameter("key exchange group"))?;
+                let exchange = group.start(&mut channel.rng);
+                let public = exchange.public_key().to_vec();
+                let shared = exchange
+                    .complete(params.point)
+                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+                self.exchange = Some(Exchanged { group: params.group, public, shared });
+            }
+        }
+        absorb_message(&mut self.hellos.transcript, message);
+        Ok(State::WaitHelloDone12(self))
+    }
+
+    /// Takes the ServerHelloDone and answers.
+    pub(crate) fn hello_done(
+        mut self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        expect_epoch(message, 0)?;
+        if !message.body.is_empty() {
+            return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
+        }
+        absorb_message(&mut self.hellos.transcript, message);
+        let (identity, key) = (self.psk.identity().to_vec(), self.psk.key());
+        let room = 4 + identity.len() + 256;
+        let (premaster, group, body) = match (self.hellos.suite.exchange, &self.exchange) {
+            (Exchange12::Psk, _) => {
+                let body = message_body(room, |w| write_psk_client_key_exchange(&identity, w))?;
+                (PremasterSecret::psk(key), None, body)
+            }
+            (Exchange12::EcdhePsk, Some(exchanged)) => {
+                let body = message_body(room, |w| {
+                    write_ecdhe_psk_client_key_exchange(&identity, &exchanged.public, w)
+                })?;
+                let premaster = PremasterSecret::ecdhe_psk(&exchanged.shared, key);
+                (premaster, Some(exchanged.group), body)
+            }
+            (Exchange12::EcdhePsk, None) => return Err(Misbehaviour::UnexpectedMessage.into()),
+        };
+        channel.flight.complete();
+        let transcript = &mut self.hellos.transcript;
+        send(channel, transcript, 0, HandshakeType::CLIENT_KEY_EXCHANGE, body);
+        let master = self.hellos.master(premaster);
+        let mut keyed = Keyed::new(
+            self.hellos,
+            End::Client,
+            master,
+            group,
+            identity,
+            self.session_id,
+            settings,
+            channel,
+        );
+        keyed.send_finished(channel);
+        Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket: self.gives_ticket }))
+    }
+}
+
+/// Only the server's proof is missing.
+#[derive(Debug)]
+pub(crate) struct WaitFinished {
+    keyed: Keyed,
+    gives_ticket: bool,
+}
+
+impl WaitFinished {
+    /// Takes the ticket that was announced.
+    pub(crate) fn ticket(mut self, message: &Message) -> Result<State, Fault> {
+        expect_epoch(message, 0)?;
+        if !self.gives_ticket {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        self.gives_ticket = false;
+        let ticket = NewSessionTicket12::decode(&message.body)?.ticket;
+        // An empty one takes the announcement back (RFC 5077, section 3.3).
+        if !ticket.is_empty() {
+            self.keyed.ticket = Some(Ticket { bytes: ticket.to_vec() });
+        }
+        absorb_message(&mut self.keyed.hellos.transcript, message);
+        Ok(State::WaitServerFinished12(self))
+    }
+
+    /// Takes the server's Finished; answers with ours if the session was resumed.
+    pub(crate) fn finished(
+        mut self,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        if self.gives_ticket {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        self.keyed.check_finished(message)?;
+        channel.flight.complete();
+        if self.keyed.hellos.resumed {
+            self.keyed.send_finished(channel);
+        }
+        Ok(self.keyed.established())
+    }
+}

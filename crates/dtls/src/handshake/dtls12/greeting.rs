@@ -1,0 +1,130 @@
+//! What a server makes of a ClientHello of DTLS 1.2 before it keeps any state.
+
+use super::session::{Session, TicketKeys};
+use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType};
+use crate::config::{CookiePolicy, ServerConfig};
+use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::greeting::{Greeting, Reception};
+use crate::messages::extensions::{cipher_suites, groups};
+use crate::messages::{ClientHello, HelloVerifyRequest};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use vocabulary::{Encode, Writer};
+
+/// Everything the server's first flight is made from.
+#[derive(Debug)]
+pub(crate) struct Accepted12<'a> {
+    pub(crate) hello: ClientHello<'a>,
+    /// The hello's bytes, without any header, and its number in the sequence of messages.
+    pub(crate) body: &'a [u8],
+    pub(crate) sequence: u16,
+    pub(crate) suite: &'static CipherSuite12,
+    pub(crate) group: Option<NamedGroup>,
+    pub(crate) extended_master: bool,
+    /// Whether the client knows that renegotiation can be secured.
+    pub(crate) secure_renegotiation: bool,
+    /// The session to resume.
+    pub(crate) session: Option<Session>,
+    /// What to seal a new ticket with, if the client wants one.
+    pub(crate) tickets: Option<Arc<TicketKeys>>,
+    /// Whether the session is to be remembered under an ID.
+    pub(crate) remember: bool,
+}
+
+/// Decides on a hello whose client speaks no better version.
+pub(crate) fn consider<'a>(
+    reception: &mut Reception<'_>,
+    sequence: u16,
+    hello: ClientHello<'a>,
+    body: &'a [u8],
+) -> Result<Greeting<'a>, Fault> {
+    let Reception { config, jar, sessions, rng, now, from, require_cookie } = reception;
+    let (now, from) = (*now, *from);
+    let settings = &config.settings;
+    // Nothing is computed for a client that has not proved its address.
+    let ask = *require_cookie || config.cookies == CookiePolicy::Always;
+    if ask && !jar.open12(now, rng, from, &hello) {
+        let cookie = jar.bake12(now, rng, from, &hello);
+        let mut request = alloc::vec![0; 3 + cookie.len()];
+        HelloVerifyRequest { cookie: &cookie }
+            .write(&mut Writer::new(&mut request))
+            .map_err(|_| Fault::Internal("HelloVerifyRequest too long"))?;
+        return Ok(Greeting::Verify(request));
+    }
+    let extension = |kind| hello.extensions.get(kind);
+    let extended_master = extension(ExtensionType::EXTENDED_MASTER_SECRET).is_some();
+    if settings.require_extended_master_secret && !extended_master {
+        return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
+    }
+    let offered = cipher_suites(hello.cipher_suites)?;
+    let renegotiation = extension(ExtensionType::RENEGOTIATION_INFO);
+    if renegotiation.is_some_and(|content| content != [0]) {
+        return Err(Misbehaviour::IllegalParameter("renegotiation_info").into());
+    }
+    let signals = offered.clone().any(|number| number == EMPTY_RENEGOTIATION_INFO_SCSV);
+    let (suite, group) = choose(config, &hello)?;
+
+    let wants_ticket = extension(ExtensionType::SESSION_TICKET);
+    let tickets = sessions.tickets(now, rng, settings.provider).filter(|_| settings.uses_tickets());
+    let session = match wants_ticket {
+        Some(ticket) if !ticket.is_empty() => {
+            tickets.as_ref().and_then(|keys| keys.open(now, ticket))
+        }
+        _ => sessions.by_id(now, hello.legacy_session_id),
+    };
+    // RFC 5246, section 7.4.1.2, and RFC 7627, section 5.3: the same suite and secret, or a
+    // new session.
+    let session = session.filter(|session| {
+        settings.resumption
+            && !hello.legacy_session_id.is_empty()
+            && session.extended_master == extended_master
+            && offered.clone().any(|number| number == session.suite.0)
+            && settings.suites_12().any(|suite| suite.id == session.suite)
+    });
+    let suite = session
+        .as_ref()
+        .and_then(|session| settings.provider.suite_12(session.suite))
+        .unwrap_or(suite);
+    Ok(Greeting::Accept12(Box::new(Accepted12 {
+        hello,
+        body,
+        sequence,
+        suite,
+        group,
+        extended_master,
+        secure_renegotiation: signals || renegotiation.is_some(),
+        session,
+        tickets: tickets.filter(|_| wants_ticket.is_some()),
+        remember: settings.resumption && config.remembered_sessions > 0,
+    })))
+}
+
+/// The best suite in common, and the group if it needs one.
+fn choose(
+    config: &ServerConfig,
+    hello: &ClientHello<'_>,
+) -> Result<(&'static CipherSuite12, Option<NamedGroup>), Fault> {
+    let settings = &config.settings;
+    let offered = cipher_suites(hello.cipher_suites)?;
+    let group = match hello.extensions.get(ExtensionType::SUPPORTED_GROUPS) {
+        Some(content) => {
+            let theirs = groups(content)?;
+            settings.groups.iter().copied().find(|group| theirs.clone().any(|g| g == *group))
+        }
+        // RFC 8422, section 4: the client leaves the choice. P-256 everybody has.
+        None => settings.groups.iter().copied().find(|group| *group == NamedGroup::P256),
+    };
+    let mut common =
+        settings.suites_12().filter(|suite| offered.clone().any(|number| number == suite.id.0));
+    let mut failure = Incompatibility::CipherSuite;
+    let suite = common.find(|suite| match suite.exchange {
+        Exchange12::Psk => true,
+        Exchange12::EcdhePsk => {
+            failure = Incompatibility::Group;
+            group.is_some()
+        }
+    });
+    let suite = suite.ok_or(failure)?;
+    Ok((suite, group.filter(|_| suite.exchange == Exchange12::EcdhePsk)))
+}

@@ -1,0 +1,190 @@
+//! The handshake of DTLS 1.2 with PSKs (RFC 6347, section 4.2; RFC 4279; RFC 5489).
+//!
+//! ```text
+//! client: WaitServerHello -> WaitHelloDone ----> WaitServerFinished -> Established
+//!                      `------ resumed ---------´
+//! server: (stateless greeting) -> WaitKeyExchange -> WaitClientFinished -> Established
+//!                      `------ resumed -----------------´
+//! ```
+//!
+//! Certificates will add states beside `WaitHelloDone` and `WaitKeyExchange`.
+//!
+//! ChangeCipherSpec needs no state: records say their epoch. It is sent, and
+//! ignored when it comes.
+
+pub(crate) mod client;
+pub(crate) mod greeting;
+pub(crate) mod server;
+pub(crate) mod session;
+
+use super::extras::Extras;
+use super::reassembly::Message;
+use super::{Channel, Established, EstablishedKeys, Negotiated, State, log_line};
+use crate::codepoints::HandshakeType;
+use crate::config::{ProtocolVersion, Settings};
+use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
+use crate::error::{Fault, Misbehaviour};
+use crate::messages::fragment::transcript_header_12;
+use crate::record::epochs::EPOCH_12;
+use crate::record::{ReceiveEpoch, SendEpoch};
+use aggregation::Scheme;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use session::Session;
+use subtle::ConstantTimeEq;
+
+/// Bytes of `verify_data` (RFC 5246, section 7.4.9).
+const VERIFY_DATA: usize = 12;
+
+/// Appends a message in the form that DTLS 1.2 hashes (RFC 6347, section 4.2.6).
+fn absorb(transcript: &mut Transcript, kind: HandshakeType, sequence: u16, body: &[u8]) {
+    transcript.update(&transcript_header_12(kind, body.len(), sequence));
+    transcript.update(body);
+}
+
+fn absorb_message(transcript: &mut Transcript, message: &Message) {
+    absorb(transcript, message.kind, message.sequence, &message.body);
+}
+
+/// Sends a message and appends it to the transcript.
+fn send(
+    channel: &mut Channel,
+    transcript: &mut Transcript,
+    epoch: u64,
+    kind: HandshakeType,
+    body: Vec<u8>,
+) {
+    absorb(transcript, kind, channel.flight.next_sequence(), &body);
+    channel.flight.push(epoch, kind, body);
+}
+
+/// What the two hellos agreed on.
+#[derive(Debug)]
+struct Hellos {
+    suite: &'static CipherSuite12,
+    client_random: [u8; 32],
+    server_random: [u8; 32],
+    extended_master: bool,
+    resumed: bool,
+    extras: Extras,
+    transcript: Transcript,
+}
+
+impl Hellos {
+    /// The master secret of a new session.
+    fn master(&self, premaster: PremasterSecret) -> MasterSecret12 {
+        if self.extended_master {
+            premaster.into_extended_master(&self.transcript.hash())
+        } else {
+            premaster.into_master(&self.client_random, &self.server_random)
+        }
+    }
+}
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Client,
+    Server,
+}
+
+/// The keys are known and in place; the peer has to prove that it has them.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    hellos: Hellos,
+    end: End,
+    master: MasterSecret12,
+    group: Option<NamedGroup>,
+    identity: Vec<u8>,
+    /// The session's ID, and for a client the ticket it may get.
+    session_id: Vec<u8>,
+    ticket: Option<session::Ticket>,
+}
+
+impl Keyed {
+    /// Installs the keys of both directions.
+    #[expect(clippy::too_many_arguments, reason = "what a handshake has come to know")]
+    fn new(
+        hellos: Hellos,
+        end: End,
+        master: MasterSecret12,
+        group: Option<NamedGroup>,
+        identity: Vec<u8>,
+        session_id: Vec<u8>,
+        settings: &Settings,
+        channel: &mut Channel,
+    ) -> Self {
+        log_line(settings, "CLIENT_RANDOM", &hellos.client_random, master.as_bytes());
+        let keys = master.keys(hellos.suite, &hellos.client_random, &hellos.server_random);
+        let (send, receive) = match end {
+            End::Client => (keys.client, keys.server),
+            End::Server => (keys.server, keys.client),
+        };
+        let (suite, extras) = (hellos.suite, &hellos.extras);
+        channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
+        let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
+        channel.receive.install(receive);
+        Self { hellos, end, master, group, identity, session_id, ticket: None }
+    }
+
+    /// Sends our Finished.
+    fn send_finished(&mut self, channel: &mut Channel) {
+        let hash = self.hellos.transcript.hash();
+        let verify_data = match self.end {
+            End::Client => self.master.client_finished(&hash),
+            End::Server => self.master.server_finished(&hash),
+        };
+        let transcript = &mut self.hellos.transcript;
+        send(channel, transcript, EPOCH_12, HandshakeType::FINISHED, verify_data.to_vec());
+    }
+
+    /// Takes the peer's Finished.
+    fn check_finished(&mut self, message: &Message) -> Result<(), Fault> {
+        super::expect_epoch(message, EPOCH_12)?;
+        let hash = self.hellos.transcript.hash();
+        let expected: [u8; VERIFY_DATA] = match self.end {
+            End::Client => self.master.server_finished(&hash),
+            End::Server => self.master.client_finished(&hash),
+        };
+        if !bool::from(expected.ct_eq(&message.body)) {
+            return Err(Misbehaviour::WrongFinished.into());
+        }
+        absorb_message(&mut self.hellos.transcript, message);
+        Ok(())
+    }
+
+    fn established(self) -> State {
+        let Hellos {
+            suite, client_random, server_random, extended_master, resumed, extras, ..
+        } = self.hellos;
+        let session = Session {
+            suite: suite.id,
+            extended_master,
+            master: self.master,
+            identity: self.identity.clone(),
+            id: self.session_id,
+            ticket: self.ticket,
+        };
+        State::Established(Established {
+            keys: EstablishedKeys::Dtls12 {
+                session: Box::new(session),
+                client_random,
+                server_random,
+            },
+            negotiated: Negotiated {
+                version: ProtocolVersion::Dtls12,
+                suite: suite.id,
+                suite_name: suite.name,
+                group: self.group,
+                psk_identity: self.identity,
+                send: Scheme::Plain,
+                receive: Scheme::Plain,
+                resumed,
+                extended_master,
+                record_limit: extras.record_limit,
+                send_cid: extras.send_cid,
+                receive_cid: extras.receive_cid,
+            },
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! The server's states.
+
+use super::greeting::Accepted12;
+use super::session::{Session, TicketKeys, fresh_id};
+use super::{End, Hellos, Keyed, absorb, absorb_message, send};
+use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
+use crate::config::{ProtocolVersion, PskStore, ServerConfig, Settings};
+use crate::crypto::{Exchange12, KeyExchange, NamedGroup, PremasterSecret, Transcript};
+use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::extras::Answer;
+use crate::handshake::reassembly::Message;
+use crate::handshake::{Channel, State, expect_epoch, message_body};
+use crate::messages::extensions::write_extension;
+use crate::messages::hello::write_server_hello_12;
+use crate::messages::key_exchange::{
+    EcdhePskServerParams, read_ecdhe_psk_client_key_exchange, read_psk_client_key_exchange,
+};
+use crate::messages::ticket::NewSessionTicket12;
+use crate::record::ConnectionId;
+use crate::tuning::SESSION_LIFETIME;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use vocabulary::{Encode, Instant};
+
+/// What a server still has to give.
+#[derive(Debug)]
+struct Tickets {
+    keys: Option<Arc<TicketKeys>>,
+    now: Instant,
+}
+
+/// The server's first flight was sent.
+pub(crate) struct WaitKeyExchange {
+    hellos: Hellos,
+    exchange: Option<(NamedGroup, Box<dyn KeyExchange>)>,
+    psks: Arc<dyn PskStore>,
+    session_id: Vec<u8>,
+    tickets: Tickets,
+}
+
+impl core::fmt::Debug for WaitKeyExchange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("WaitKeyExchange").field("hellos", &self.hellos).finish_non_exhaustive()
+    }
+}
+
+/// Sends the server's first flight. `cid` is what the client is to use, if it wants one.
+pub(crate) fn accept(
+    config: &ServerConfig,
+    channel: &mut Channel,
+    now: Instant,
+    accepted: Accepted12<'_>,
+    cid: Option<ConnectionId>,
+) -> Result<State, Fault> {
+    let settings = &config.settings;
+    let hello = &accepted.hello;
+    let answer = Answer::new(settings, ProtocolVersion::Dtls12, hello.extensions, cid)?;
+    channel.record_limit = answer.extras.record_limit;
+    let mut random: [u8; 32] = channel.rng.array();
+    if settings.speaks(ProtocolVersion::Dtls13) {
+        random[24..].copy_from_slice(&DOWNGRADE_1_2);
+    }
+    let gives_ticket = accepted.tickets.is_some() && accepted.session.is_none();
+    let id = match &accepted.session {
+        // The client's own, whether it came with a ticket or alone (RFC 5077, section 3.4).
+        Some(_) => hello.legacy_session_id.to_vec(),
+        None if accepted.remember && !gives_ticket => fresh_id(&mut channel.rng),
+        None => Vec::new(),
+    };
+    let suite = accepted.suite;
+    let mut transcript = Transcript::new();
+    absorb(&mut transcript, HandshakeType::CLIENT_HELLO, accepted.sequence, accepted.body);
+    let body = message_body(512, |w| {
+        write_server_hello_12(w, &random, &id, suite.id, |w| {
+            if accepted.secure_renegotiation {
+                write_extension(w, ExtensionType::RENEGOTIATION_INFO, |w| w.u8(0))?;
+            }
+            if accepted.extended_master {
+                write_extension(w, ExtensionType::EXTENDED_MASTER_SECRET, |_| Ok(()))?;
+            }
+            if gives_ticket {
+                write_extension(w, ExtensionType::SESSION_TICKET, |_| Ok(()))?;
+            }
+            if accepted.group.is_some()
+                && hello.extensions.get(ExtensionType::EC_POINT_FORMATS).is_some()
+            {
+                write_extension(w, ExtensionType::EC_POINT_FORMATS, |w| w.vec8(|w| w.u8(0)))?;
+            }
+            answer.write(w)
+        })
+    })?;
+    send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);
+    let mut hellos = Hellos {
+        suite,
+        client_random: *hello.random,
+        server_random: random,
+        extended_master: accepted.extended_master,
+        resumed: accepted.session.is_some(),
+        extras: answer.extras,
+        transcript,
+    };
+    if let Some(session) = accepted.session {
+        let Session { master, identity, .. } = session;
+        let mut keyed =
+            Keyed::new(hellos, End::Server, master, None, identity, id, settings, channel);
+        keyed.send_finished(channel);
+        return Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: None }));
+    }
+    let exchange = match accepted.group {
+        Some(id) => {
+            let group = settings.provider.group(id).ok_or(Incompatibility::Group)?;
+            let exchange = group.start(&mut channel.rng);
+            let params =
+                EcdhePskServerParams { hint: &[], group: id, point: exchange.public_key() };
+            let body = message_body(256, |w| params.write(w))?;
+            let transcript = &mut hellos.transcript;
+            send(channel, transcript, 0, HandshakeType::SERVER_KEY_EXCHANGE, body);
+            Some((id, exchange))
+        }
+        None => None,
+    };
+    let transcript = &mut hellos.transcript;
+    send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
+    let tickets = Tickets { keys: accepted.tickets, now };
+    let psks = Arc::clone(&config.psks);
+    let state = WaitKeyExchange { hellos, exchange, psks, session_id: id, tickets };
+    Ok(State::WaitKeyExchange12(state))
+}
+
+impl WaitKeyExchange {
+    /// Takes the ClientKeyExchange: from now on there are keys.
+    pub(crate) fn key_exchange(
+        mut self,
+        settings: &Settings,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        expect_epoch(message, 0)?;
+        let find = |identity: &[u8]| {
+            self.psks.psk(identity).ok_or(Fault::from(Incompatibility::UnknownIdentity))
+        };
+        let (psk, premaster, group) = match (self.hellos.suite.exchange, self.exchange) {
+            (Exchange12::EcdhePsk, Some((group, exchange))) => {
+                let (identity, point) = read_ecdhe_psk_client_key_exchange(&message.body)?;
+                let psk = find(identity)?;
+                let shared = exchange
+                    .complete(point)
+                    .map_err(|_| Misbehaviour::IllegalParameter("key share"))?;
+                let premaster = PremasterSecret::ecdhe_psk(&shared, psk.key());
+                (psk, premaster, Some(group))
+            }
+            _ => {
+                let psk = find(read_psk_client_key_exchange(&message.body)?)?;
+                let premaster = PremasterSecret::psk(psk.key());
+                (psk, premaster, None)
+            }
+        };
+        absorb_message(&mut self.hellos.transcript, message);
+        let master = self.hellos.master(premaster);
+        let keyed = Keyed::new(
+            self.hellos,
+            End::Server,
+            master,
+            group,
+            psk.identity().to_vec(),
+            self.session_id,
+            settings,
+            channel,
+        );
+        Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: Some(self.tickets) }))
+    }
+}
+
+/// Only the client's proof is missing.
+#[derive(Debug)]
+pub(crate) struct WaitFinished {
+    keyed: Keyed,
+    /// `None` in a resumed handshake, whose Finished has left already.
+    tickets: Option<Tickets>,
+}
+
+impl WaitFinished {
+    /// Takes the client's Finished and is done, after an answer unless one was sent before.
+    pub(crate) fn finished(
+        mut self,
+        channel: &mut Channel,
+        message: &Message,
+    ) -> Result<State, Fault> {
+        self.keyed.check_finished(message)?;
+        channel.flight.complete();
+        if let Some(tickets) = self.tickets {
+            if let Some(keys) = &tickets.keys {
+                self.keyed.send_ticket(channel, keys, tickets.now)?;
+            }
+            self.keyed.send_finished(channel);
+        }
+        Ok(self.keyed.established())
+    }
+}
+
+impl Keyed {
+    fn send_ticket(
+        &mut self,
+        channel: &mut Channel,
+        keys: &TicketKeys,
+        now: Instant,
+    ) -> Result<(), Fault> {
+        let session = Session {
+            suite: self.hellos.suite.id,
+            extended_master: self.hellos.extended_master,
+            master: self.master.clone(),
+            identity: self.identity.clone(),
+            id: Vec::new(),
+            ticket: None,
+        };
+        // An empty one, where none can be made: it was announced.
+        let ticket = keys.seal(now, &mut channel.rng, &session).unwrap_or_default();
+        let message = NewSessionTicket12 {
+            lifetime_hint: SESSION_LIFETIME.as_secs() as u32,
+            ticket: &ticket,
+        };
+        let body = message_body(6 + ticket.len(), |w| message.write(w))?;
+        let transcript = &mut self.hellos.transcript;
+        send(channel, transcript, 0, HandshakeType::NEW_SESSION_TICKET, body);
+        Ok(())
+    }
+}

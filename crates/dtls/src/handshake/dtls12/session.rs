@@ -1,0 +1,216 @@
+//! Sessions that later handshakes resume, by ID (RFC 5246, section 7.3) or by
+//! ticket (RFC 5077).
+
+use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
+use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Instant, Random, Reader, Writer};
+use zeroize::Zeroizing;
+
+/// Bytes of the IDs this crate gives.
+const ID_LEN: usize = 16;
+
+/// What a server gave a client to resume with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A DTLS 1.2 session: what a later handshake can resume.
+///
+/// It holds the master secret: whoever has it can read recordings of the
+/// associations made with it.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) suite: CipherSuiteId,
+    pub(crate) extended_master: bool,
+    pub(crate) master: MasterSecret12,
+    pub(crate) identity: Vec<u8>,
+    pub(crate) id: Vec<u8>,
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl Session {
+    /// The PSK identity it was made with.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
+    /// The cipher suite, which does not change.
+    pub const fn suite(&self) -> CipherSuiteId {
+        self.suite
+    }
+
+    /// Whether it has anything to resume by.
+    pub fn is_resumable(&self) -> bool {
+        !self.id.is_empty() || self.ticket.is_some()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("suite", &self.suite)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A fresh session ID.
+pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
+    rng.array::<ID_LEN>().to_vec()
+}
+
+/// One key that tickets are sealed with.
+struct TicketKey {
+    name: u32,
+    aead: Box<dyn Aead>,
+}
+
+/// The current ticket key and the one before it.
+///
+/// ```text
+/// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), identity | tag |
+/// ```
+pub(crate) struct TicketKeys {
+    suite: &'static CipherSuite12,
+    current: Arc<TicketKey>,
+    previous: Option<Arc<TicketKey>>,
+}
+
+const TICKET_HEAD: usize = 4 + 8;
+
+impl TicketKeys {
+    fn find(&self, name: u32) -> Option<&TicketKey> {
+        let mut keys = core::iter::once(&self.current).chain(&self.previous);
+        keys.find(|key| key.name == name).map(|key| &**key)
+    }
+
+    /// A ticket for `session`.
+    pub(crate) fn seal(
+        &self,
+        now: Instant,
+        rng: &mut Random,
+        session: &Session,
+    ) -> Option<Vec<u8>> {
+        let key = &self.current;
+        let mut content =
+            Zeroizing::new(alloc::vec![0; 1 + 8 + 2 + 1 + 48 + session.identity.len()]);
+        let mut w = Writer::new(&mut content);
+        let mut write = || -> Result<(), BufferFull> {
+            w.u8(1)?;
+            w.u64((now + SESSION_LIFETIME).as_micros())?;
+            w.u16(session.suite.0)?;
+            w.u8(session.extended_master.into())?;
+            w.bytes(session.master.as_bytes())?;
+            w.bytes(&session.identity)
+        };
+        write().ok()?;
+        let number = u64::from_be_bytes(rng.array());
+        let mut ticket = Vec::with_capacity(TICKET_HEAD + content.len() + self.suite.tag_len);
+        ticket.extend(key.name.to_be_bytes());
+        ticket.extend(number.to_be_bytes());
+        ticket.extend_from_slice(&content);
+        ticket.resize(ticket.len() + self.suite.tag_len, 0);
+        let (head, body) = ticket.split_at_mut(TICKET_HEAD);
+        let (content, tag) = body.split_at_mut_checked(content.len())?;
+        key.aead.seal(Record { number, header: head }, content, tag);
+        Some(ticket)
+    }
+
+    /// The session in a ticket of ours that has not expired.
+    pub(crate) fn open(&self, now: Instant, ticket: &[u8]) -> Option<Session> {
+        let mut ticket = Zeroizing::new(ticket.to_vec());
+        let (head, body) = ticket.split_at_mut_checked(TICKET_HEAD)?;
+        let mut r = Reader::new(head);
+        let (name, number) = (r.u32().ok()?, r.u64().ok()?);
+        let at = body.len().checked_sub(self.suite.tag_len)?;
+        let (content, tag) = body.split_at_mut_checked(at)?;
+        let record = Record { number, header: head };
+        self.find(name)?.aead.open(record, content, tag).ok()?;
+        let mut r = Reader::new(content);
+        let (version, expiry) = (r.u8().ok()?, r.u64().ok()?);
+        if version != 1 || now.as_micros() >= expiry {
+            return None;
+        }
+        let suite = CipherSuiteId(r.u16().ok()?);
+        let extended_master = r.u8().ok()? == 1;
+        let master = MasterSecret12::from_bytes(r.array().ok()?);
+        let identity = r.rest().to_vec();
+        Some(Session { suite, extended_master, master, identity, id: Vec::new(), ticket: None })
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TicketKeys(..)")
+    }
+}
+
+/// What a server remembers, or has its clients remember, of sessions.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    tickets: Option<Arc<TicketKeys>>,
+    rotate_at: Instant,
+    by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
+    /// Oldest first.
+    order: VecDeque<Vec<u8>>,
+}
+
+impl Sessions {
+    pub(crate) const fn new() -> Self {
+        Self {
+            tickets: None,
+            rotate_at: Instant::ZERO,
+            by_id: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// The keys for tickets, which rotate; `None` if the provider has nothing to seal with.
+    pub(crate) fn tickets(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        provider: &Provider,
+    ) -> Option<Arc<TicketKeys>> {
+        if now >= self.rotate_at || self.tickets.is_none() {
+            // Full tags only: a ticket may be forged offline as often as one likes.
+            let suite = provider.suites_12.iter().copied().find(|suite| suite.tag_len == 16)?;
+            let mut key = Zeroizing::new(alloc::vec![0; suite.key_len + suite.fixed_iv_len]);
+            rng.fill(&mut key);
+            let (key, iv) = key.split_at(suite.key_len);
+            let name = u32::from_be_bytes(rng.array());
+            let current = Arc::new(TicketKey { name, aead: (suite.aead)(key, iv) });
+            let previous = self.tickets.take().map(|old| Arc::clone(&old.current));
+            self.tickets = Some(Arc::new(TicketKeys { suite, current, previous }));
+            self.rotate_at = now + TICKET_ROTATION;
+        }
+        self.tickets.clone()
+    }
+
+    /// Remembers a session under its ID, at most `most` of them.
+    pub(crate) fn remember(&mut self, now: Instant, session: Session, most: usize) {
+        if session.id.is_empty() || most == 0 {
+            return;
+        }
+        while self.order.len() >= most {
+            if let Some(oldest) = self.order.pop_front() {
+                self.by_id.remove(&oldest);
+            }
+        }
+        self.order.push_back(session.id.clone());
+        self.by_id.insert(session.id.clone(), (now + SESSION_LIFETIME, session));
+    }
+
+    /// The session with this ID, unless it has expired.
+    pub(crate) fn by_id(&self, now: Instant, id: &[u8]) -> Option<Session> {
+        let (expiry, session) = self.by_id.get(id)?;
+        (now < *expiry).then(|| session.clone())
+    }
+}

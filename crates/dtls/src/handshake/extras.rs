@@ -1,0 +1,175 @@
+//! Extensions that mean the same in both versions: how long records may be, and
+//! connection IDs.
+//!
+//! A server answers them in its ServerHello (1.2) or EncryptedExtensions (1.3).
+
+use crate::codepoints::{ExtensionType, MAX_CONTENT};
+use crate::config::{ProtocolVersion, Settings};
+use crate::error::{Fault, Misbehaviour};
+use crate::messages::extensions::{
+    Extensions, MaxFragmentLength, read_connection_id, read_record_size_limit, write_connection_id,
+    write_extension,
+};
+use crate::record::ConnectionId;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, Writer};
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// The longest content this end may send in a record, in bytes.
+    pub(crate) record_limit: usize,
+    /// The ID in records this end sends.
+    pub(crate) send_cid: ConnectionId,
+    /// The ID in records this end receives.
+    pub(crate) receive_cid: ConnectionId,
+    /// Whether addresses can be validated (RFC 9853).
+    pub(crate) return_routability: bool,
+}
+
+impl Extras {
+    pub(crate) const NONE: Self = Self {
+        record_limit: MAX_CONTENT,
+        send_cid: ConnectionId::EMPTY,
+        receive_cid: ConnectionId::EMPTY,
+        return_routability: false,
+    };
+}
+
+/// What a client asks for.
+pub(crate) fn write_offer(
+    settings: &Settings,
+    cid: Option<ConnectionId>,
+    w: &mut Writer<'_>,
+) -> Result<(), BufferFull> {
+    if let Some(limit) = settings.max_fragment_length
+        && settings.speaks(ProtocolVersion::Dtls12)
+    {
+        write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
+    }
+    if let Some(limit) = settings.record_size_limit {
+        write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
+    }
+    if let Some(cid) = cid {
+        write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
+        write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+/// What a server takes of a client's offer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) extras: Extras,
+    max_fragment_length: Option<MaxFragmentLength>,
+    record_size_limit: Option<u16>,
+    cid: Option<ConnectionId>,
+}
+
+impl Answer {
+    /// Considers the offer in a ClientHello. `cid` is what the client is to use, if
+    /// this server takes part in connection IDs.
+    pub(crate) fn new(
+        settings: &Settings,
+        version: ProtocolVersion,
+        offer: Extensions<'_>,
+        cid: Option<ConnectionId>,
+    ) -> Result<Self, Fault> {
+        let mut extras = Extras::NONE;
+        let mut answer =
+            Self { extras, max_fragment_length: None, record_size_limit: None, cid: None };
+        let peer_cid =
+            offer.get(ExtensionType::CONNECTION_ID).map(read_connection_id).transpose()?;
+        // A longer ID would cost more than it helps: then none.
+        if let (Some(own), Some(Some(theirs))) = (cid, peer_cid.map(ConnectionId::new)) {
+            (extras.receive_cid, extras.send_cid) = (own, theirs);
+            extras.return_routability =
+                offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
+            answer.cid = Some(own);
+        }
+        if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
+            extras.record_limit = content_limit(read_record_size_limit(content)?, version, &extras);
+            let most = MAX_CONTENT as u16 + u16::from(version == ProtocolVersion::Dtls13);
+            answer.record_size_limit = Some(settings.record_size_limit.unwrap_or(most).min(most));
+        } else if version == ProtocolVersion::Dtls12
+            && let Some(content) = offer.get(ExtensionType::MAX_FRAGMENT_LENGTH)
+        {
+            let limit = MaxFragmentLength::decode(content)
+                .map_err(|_| Misbehaviour::IllegalParameter("max_fragment_length"))?;
+            extras.record_limit = limit.bytes();
+            answer.max_fragment_length = Some(limit);
+        }
+        Ok(Self { extras, ..answer })
+    }
+
+    /// Writes the answer's extensions.
+    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        if let Some(limit) = self.max_fragment_length {
+            write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
+        }
+        if let Some(limit) = self.record_size_limit {
+            write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
+        }
+        if let Some(cid) = self.cid {
+            write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
+            if self.extras.return_routability {
+                write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a client's offer contained this extension.
+pub(crate) fn is_offered(
+    settings: &Settings,
+    version: ProtocolVersion,
+    cid: Option<ConnectionId>,
+    kind: ExtensionType,
+) -> bool {
+    match kind {
+        ExtensionType::MAX_FRAGMENT_LENGTH => {
+            settings.max_fragment_length.is_some() && version == ProtocolVersion::Dtls12
+        }
+        ExtensionType::RECORD_SIZE_LIMIT => settings.record_size_limit.is_some(),
+        ExtensionType::CONNECTION_ID | ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some(),
+        _ => false,
+    }
+}
+
+/// Reads a server's answer to our offer; what was not offered was refused before.
+pub(crate) fn read_answer(
+    settings: &Settings,
+    version: ProtocolVersion,
+    answer: Extensions<'_>,
+    cid: Option<ConnectionId>,
+) -> Result<Extras, Fault> {
+    let mut extras = Extras::NONE;
+    if let (Some(content), Some(own)) = (answer.get(ExtensionType::CONNECTION_ID), cid) {
+        let theirs = ConnectionId::new(read_connection_id(content)?)
+            .ok_or(Misbehaviour::IllegalParameter("connection ID length"))?;
+        (extras.receive_cid, extras.send_cid) = (own, theirs);
+        extras.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
+    }
+    let fragment = answer.get(ExtensionType::MAX_FRAGMENT_LENGTH);
+    match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
+        (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
+        (Some(content), None) => {
+            extras.record_limit = content_limit(read_record_size_limit(content)?, version, &extras);
+        }
+        (None, Some(content)) => {
+            let granted = MaxFragmentLength::decode(content).ok();
+            let asked = settings.max_fragment_length.filter(|asked| Some(*asked) == granted);
+            extras.record_limit =
+                asked.ok_or(Misbehaviour::IllegalParameter("max_fragment_length"))?.bytes();
+        }
+        (None, None) => {}
+    }
+    Ok(extras)
+}
+
+/// The content that a limit on plaintexts leaves: a type inside counts too (RFC 8449, section 4).
+fn content_limit(limit: u16, version: ProtocolVersion, extras: &Extras) -> usize {
+    let inner_type = version == ProtocolVersion::Dtls13 || !extras.send_cid.is_empty();
+    usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT)
+}

@@ -1,0 +1,63 @@
+//! Connection IDs (RFC 9146; RFC 9147, section 9).
+
+use core::fmt;
+use core::ops::Deref;
+use vocabulary::Random;
+
+/// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. Empty: none.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    len: u8,
+    bytes: [u8; Self::MAX_LEN],
+}
+
+impl ConnectionId {
+    /// The longest one given or taken: it costs as many bytes in every record.
+    pub const MAX_LEN: usize = 32;
+    /// None.
+    pub const EMPTY: Self = Self { len: 0, bytes: [0; Self::MAX_LEN] };
+
+    /// A connection ID; `None` if it is too long.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut id = Self { len: bytes.len() as u8, ..Self::EMPTY };
+        id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(id)
+    }
+
+    /// A random one of `len` bytes, at most [`Self::MAX_LEN`].
+    pub fn random(rng: &mut Random, len: u8) -> Self {
+        let mut id = Self { len: len.min(Self::MAX_LEN as u8), ..Self::EMPTY };
+        rng.fill(&mut id.bytes[..usize::from(id.len)]);
+        id
+    }
+}
+
+impl Deref for ConnectionId {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_id_has_at_most_its_longest_length() {
+        assert_eq!(ConnectionId::new(&[7; 3]).as_deref(), Some(&[7; 3][..]));
+        assert_eq!(ConnectionId::new(&[]), Some(ConnectionId::EMPTY));
+        assert_eq!(ConnectionId::new(&[0; 33]), None);
+        let rng = &mut Random::insecure(1);
+        assert_eq!(ConnectionId::random(rng, 32).len(), 32);
+        assert_eq!(ConnectionId::random(rng, 255).len(), 32);
+        assert_ne!(ConnectionId::random(rng, 8), ConnectionId::random(rng, 8));
+    }
+}

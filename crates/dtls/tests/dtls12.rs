@@ -1,0 +1,230 @@
+//! DTLS 1.2: both ends ours, in virtual time.
+
+mod pair;
+
+use dtls::crypto::CipherSuiteId;
+use dtls::{ProtocolVersion, Settings};
+use pair::{Configs, Direction, Fate, Pair, pass};
+use std::time::Duration;
+
+const SUITES: [CipherSuiteId; 6] = [
+    CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+    CipherSuiteId::PSK_WITH_AES_128_CCM,
+    CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+    CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+    CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+    CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+];
+
+fn older(suite: CipherSuiteId) -> Configs {
+    both(suite, |settings| settings.versions = vec![ProtocolVersion::Dtls12])
+}
+
+fn both(suite: CipherSuiteId, change: impl Fn(&mut Settings)) -> Configs {
+    let mut configs = Configs::new().suite(suite);
+    change(&mut configs.client.settings);
+    change(&mut configs.server.settings);
+    configs
+}
+
+fn exchange(pair: &mut Pair<'_>) {
+    pair.client_send(b"ping");
+    pair.server_send(b"pong");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received.last().unwrap(), b"ping");
+    assert_eq!(pair.client_received.last().unwrap(), b"pong");
+}
+
+#[test]
+fn every_suite_connects_and_carries_data() {
+    for suite in SUITES {
+        let mut pair = older(suite).pair(1);
+        pair.connect().assert_connected();
+        let agreed = pair.client_connected.clone().unwrap();
+        assert_eq!((agreed.version, agreed.suite), (ProtocolVersion::Dtls12, suite));
+        assert!(agreed.extended_master && !agreed.resumed);
+        exchange(&mut pair);
+    }
+}
+
+#[test]
+fn both_speak_1_3_where_both_can() {
+    for (client, server, agreed) in [
+        (true, true, ProtocolVersion::Dtls13),
+        (true, false, ProtocolVersion::Dtls12),
+        (false, true, ProtocolVersion::Dtls12),
+    ] {
+        let versions = |newer| match newer {
+            true => vec![ProtocolVersion::Dtls12, ProtocolVersion::Dtls13],
+            false => vec![ProtocolVersion::Dtls12],
+        };
+        let mut configs = Configs::new();
+        configs.client.settings.versions = versions(client);
+        configs.server.settings.versions = versions(server);
+        let mut pair = configs.pair(2);
+        pair.connect().assert_connected();
+        assert_eq!(pair.client_connected.as_ref().unwrap().version, agreed);
+        assert_eq!(pair.server_connected.as_ref().unwrap().version, agreed);
+        exchange(&mut pair);
+    }
+}
+
+/// What an attacker in the middle does who wants the older version: takes the newer one
+/// out of the client's hello.
+#[test]
+fn a_downgrade_is_noticed() {
+    let mut configs = Configs::new();
+    configs.client.settings.handshake_deadline = Duration::from_secs(20);
+    let mut pair = configs.pair(3).with_rule(|direction, _, datagram| {
+        let mut datagram = datagram.to_vec();
+        // supported_versions (43), 5 bytes: two versions.
+        let versions = [0, 43, 0, 5, 4, 0xfe, 0xfc, 0xfe, 0xfd];
+        let at = datagram.windows(versions.len()).position(|window| window == versions);
+        if let (Direction::ToServer, Some(at)) = (direction, at) {
+            datagram[at + 5..at + 7].copy_from_slice(&[0xfe, 0xfd]);
+        }
+        pass(&datagram)
+    });
+    pair.connect();
+    assert!(pair.client_connected.is_none());
+    let reason = pair.client_closed.unwrap();
+    assert!(format!("{reason}").contains("downgrade"), "{reason}");
+}
+
+#[test]
+fn the_smallest_handshake_is_small() {
+    let mut configs = both(CipherSuiteId::PSK_WITH_AES_128_CCM_8, |settings| {
+        settings.versions = vec![ProtocolVersion::Dtls12];
+        settings.resumption = false;
+    });
+    let psk = dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
+    configs.client.psk = psk.clone();
+    configs.server.psks = std::sync::Arc::new(psk);
+    let mut pair = configs.pair(4);
+    pair.connect().assert_connected();
+    let bytes: usize = pair.log.iter().map(|(_, datagram)| datagram.len()).sum();
+    assert_eq!((pair.log.len(), bytes), (6, 466));
+}
+
+/// Two handshakes with the same server, the second with the first one's session.
+fn resume(configs: impl Fn() -> Configs) -> (Pair<'static>, Pair<'static>) {
+    let mut first = configs().pair(5);
+    first.connect().assert_connected();
+    let session = first.client.session().expect("a session to resume");
+    let mut again = configs();
+    again.client.session = Some(session);
+    let second = first.reconnect(again.client, 6);
+    (first, second)
+}
+
+#[test]
+fn sessions_are_resumed_by_ticket_and_by_id() {
+    for tickets in [true, false] {
+        let (_, mut second) = resume(|| {
+            let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM);
+            configs.client.settings.session_tickets = tickets;
+            configs
+        });
+        second.connect().assert_connected();
+        assert!(second.client_connected.as_ref().unwrap().resumed, "tickets: {tickets}");
+        assert!(second.server_connected.as_ref().unwrap().resumed);
+        exchange(&mut second);
+    }
+}
+
+/// Every pair of datagrams of a handshake lost in turn: it always completes.
+#[test]
+fn any_two_datagrams_may_be_lost() {
+    for resumed in [false, true] {
+        for first in 0..8 {
+            for second in first + 1..9 {
+                let lose = move |_: Direction, index: usize, datagram: &[u8]| -> Fate {
+                    if index == first || index == second { Vec::new() } else { pass(datagram) }
+                };
+                let configs = || older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
+                let mut pair = match resumed {
+                    true => resume(configs).1.with_rule(lose),
+                    false => configs().pair(7).with_rule(lose),
+                };
+                pair.connect();
+                pair.rule = Box::new(|_, _, datagram| pass(datagram));
+                pair.assert_connected();
+                exchange(&mut pair);
+            }
+        }
+    }
+}
+
+#[test]
+fn flights_come_one_record_a_datagram_if_asked_for() {
+    let configs = both(CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256, |settings| {
+        settings.versions = vec![ProtocolVersion::Dtls12];
+        settings.packing = dtls::Packing::RecordPerDatagram;
+    });
+    let mut pair = configs.pair(8);
+    pair.connect().assert_connected();
+    for (_, datagram) in &pair.log {
+        let length = usize::from(u16::from_be_bytes([datagram[11], datagram[12]]));
+        assert_eq!(datagram.len(), 13 + length);
+    }
+    exchange(&mut pair);
+}
+
+#[test]
+fn a_wrong_key_is_told_soon() {
+    let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
+    configs.client.psk = dtls::Psk::external(b"Client_identity", &[0x1b; 32]).unwrap();
+    let mut pair = configs.pair(9);
+    pair.connect();
+    let (client, server) = (pair.client_closed.unwrap(), pair.server_closed.unwrap());
+    assert!(format!("{server}").contains("another key"), "{server}");
+    assert!(format!("{client}").contains("another key"), "{client}");
+}
+
+#[test]
+fn records_are_no_longer_than_the_peer_takes() {
+    for limit in [64, 100, 512] {
+        for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
+            let mut configs = Configs::new();
+            configs.client.settings.versions = vec![version];
+            configs.client.settings.record_size_limit = Some(limit);
+            let mut pair = configs.pair(10);
+            pair.connect().assert_connected();
+            let agreed = pair.server_connected.clone().unwrap();
+            let inner = u16::from(version == ProtocolVersion::Dtls13);
+            assert_eq!(agreed.record_limit, usize::from(limit - inner));
+            let handle = pair.handle.unwrap();
+            let most = pair.server.connection(handle).unwrap().max_payload();
+            assert_eq!(most, agreed.record_limit);
+            pair.server_send(&vec![7; most]);
+            pair.run_for(Duration::from_secs(1));
+            assert_eq!(pair.client_received.last().unwrap().len(), most);
+            assert_eq!(
+                pair.server.send(handle, pair.now, &vec![7; most + 1]),
+                Err(dtls::SendError::TooLong)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fragment_length_is_granted() {
+    let mut configs = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
+    configs.client.settings.max_fragment_length = dtls::MaxFragmentLength::of_bytes(512);
+    let mut pair = configs.pair(11);
+    pair.connect().assert_connected();
+    assert_eq!(pair.client_connected.as_ref().unwrap().record_limit, 512);
+    assert_eq!(pair.server_connected.as_ref().unwrap().record_limit, 512);
+}
+
+#[test]
+fn exporters_and_key_logs_agree() {
+    let mut pair = older(CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256).pair(12);
+    pair.connect().assert_connected();
+    let (mut ours, mut theirs) = ([0; 40], [0; 40]);
+    let server = pair.server.connection(pair.handle.unwrap()).unwrap();
+    pair.client.export_keying_material(b"EXPORTER-test", b"ctx", &mut ours).unwrap().unwrap();
+    server.export_keying_material(b"EXPORTER-test", b"ctx", &mut theirs).unwrap().unwrap();
+    assert_eq!(ours, theirs);
+    assert_ne!(ours, [0; 40]);
+}
