@@ -17,7 +17,7 @@ use vocabulary::{Engine, Instant, Output, Random};
 /// # Panics
 /// When the provider does not work or lacks the suite.
 pub fn client_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ClientConfig {
-    ClientConfig { psk: psk(settings), settings: common(settings, provider) }
+    ClientConfig::with(psk(settings), common(settings, provider))
 }
 
 /// A server's configuration that `settings` fit.
@@ -26,9 +26,8 @@ pub fn client_config(settings: &wolfssl::Settings, provider: &'static Provider) 
 /// When the provider does not work or lacks the suite.
 pub fn server_config(settings: &wolfssl::Settings, provider: &'static Provider) -> ServerConfig {
     ServerConfig {
-        psks: Arc::new(psk(settings)),
         cookies: if settings.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying },
-        settings: common(settings, provider),
+        ..ServerConfig::with(Arc::new(psk(settings)), common(settings, provider))
     }
 }
 

@@ -30,13 +30,13 @@ impl Psk {
     /// A PSK with its identity, which is sent in clear.
     ///
     /// # Errors
-    /// The identity must have 1 to 256 bytes, the key at least 16.
+    /// The identity must have 1 to 256 bytes, the key 16 to 65,535.
     pub fn external(identity: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
         if identity.is_empty() || identity.len() > 256 {
             return Err(ConfigError::PskIdentityLength(identity.len()));
         }
-        if key.len() < 16 {
-            return Err(ConfigError::PskTooShort(key.len()));
+        if !(16..=usize::from(u16::MAX)).contains(&key.len()) {
+            return Err(ConfigError::PskLength(key.len()));
         }
         Ok(Self { identity: identity.to_vec(), key: Zeroizing::new(key.to_vec()) })
     }
@@ -368,17 +368,18 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// A client with these settings and no session to resume.
+    pub const fn with(psk: Psk, settings: Settings) -> Self {
+        Self { psk, session: None, settings }
+    }
+
     /// Defaults with the portable provider.
     ///
     /// # Errors
     /// As [`Settings::new`].
     #[cfg(feature = "rustcrypto")]
     pub fn new(psk: Psk) -> Result<Self, ConfigError> {
-        Ok(Self {
-            psk,
-            session: None,
-            settings: Settings::new(&crate::crypto::rustcrypto::PROVIDER)?,
-        })
+        Ok(Self::with(psk, Settings::new(&crate::crypto::rustcrypto::PROVIDER)?))
     }
 }
 
@@ -407,18 +408,23 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// A server with these settings that always asks for cookies.
+    pub fn with(psks: Arc<dyn PskStore>, settings: Settings) -> Self {
+        Self {
+            psks,
+            cookies: CookiePolicy::default(),
+            remembered_sessions: tuning::REMEMBERED_SESSIONS,
+            settings,
+        }
+    }
+
     /// Defaults with the portable provider.
     ///
     /// # Errors
     /// As [`Settings::new`].
     #[cfg(feature = "rustcrypto")]
     pub fn new(psks: Arc<dyn PskStore>) -> Result<Self, ConfigError> {
-        Ok(Self {
-            psks,
-            cookies: CookiePolicy::default(),
-            remembered_sessions: tuning::REMEMBERED_SESSIONS,
-            settings: Settings::new(&crate::crypto::rustcrypto::PROVIDER)?,
-        })
+        Ok(Self::with(psks, Settings::new(&crate::crypto::rustcrypto::PROVIDER)?))
     }
 }
 

@@ -237,8 +237,8 @@ impl core::error::Error for SendError {}
 pub enum ConfigError {
     /// A PSK identity must have 1 to 256 bytes.
     PskIdentityLength(usize),
-    /// A PSK must have at least 16 bytes.
-    PskTooShort(usize),
+    /// A PSK must have 16 to 65,535 bytes.
+    PskLength(usize),
     /// No cipher suite was chosen for a version, or one the provider lacks.
     CipherSuites,
     /// No version was chosen.
@@ -267,7 +267,8 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PskIdentityLength(n) => write!(f, "PSK identity of {n} bytes, not 1 to 256"),
-            Self::PskTooShort(n) => write!(f, "PSK of {n} bytes is shorter than 16"),
+            Self::PskLength(n @ ..16) => write!(f, "PSK of {n} bytes is shorter than 16"),
+            Self::PskLength(n) => write!(f, "PSK of {n} bytes is longer than 65535"),
             Self::CipherSuites => f.write_str("no usable cipher suite"),
             Self::Versions => f.write_str("no protocol version"),
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),

@@ -29,12 +29,13 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
     common.check().map_err(text)?;
     let seed = seed();
     Ok(match role {
-        Role::Client => {
-            Ours::client(ClientConfig { psk, settings: common }, address, Instant::ZERO, seed)
-        }
+        Role::Client => Ours::client(ClientConfig::with(psk, common), address, Instant::ZERO, seed),
         Role::Server => {
             let cookies = CookiePolicy::Always;
-            Ours::server(ServerConfig { psks: Arc::new(psk), cookies, settings: common }, seed)
+            Ours::server(
+                ServerConfig { cookies, ..ServerConfig::with(Arc::new(psk), common) },
+                seed,
+            )
         }
     })
 }

@@ -197,7 +197,6 @@ impl MasterSecret12 {
     }
 
     /// The bytes, for tickets, session stores and a key log.
-    #[allow(dead_code, reason = "its users come with the handshake")]
     pub(crate) const fn as_bytes(&self) -> &[u8; MASTER] {
         &self.bytes.0
     }

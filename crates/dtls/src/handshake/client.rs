@@ -6,7 +6,7 @@ use super::{
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
-    LEGACY_VERSION, PskKeyExchangeMode, UNCOMPRESSED_POINTS,
+    PskKeyExchangeMode, UNCOMPRESSED_POINTS,
 };
 use crate::config::{ClientConfig, ProtocolVersion, Psk, Settings, can_aggregate};
 use crate::crypto::{
@@ -239,9 +239,6 @@ impl WaitServerHello {
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
         let hello = ServerHello::decode(&message.body)?;
-        if hello.legacy_version != LEGACY_VERSION {
-            return Err(Incompatibility::Version.into());
-        }
         // RFC 8446, section 4.2.1, and RFC 9147, section 5.3.
         let version = hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS);
         match (version, self.offer_13.take(), self.offer_12.take()) {
@@ -262,7 +259,8 @@ impl WaitServerHello {
                 message,
                 &hello,
             ),
-            (None, _, Some(offer)) if !hello.is_retry() => {
+            // Only here the old field counts (RFC 8446, section 4.2.1).
+            (None, _, Some(offer)) if hello.legacy_version == DTLS_1_2 && !hello.is_retry() => {
                 offer.server_hello(settings, channel, message, &hello)
             }
             _ => Err(Incompatibility::Version.into()),

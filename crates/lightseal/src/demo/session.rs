@@ -5,10 +5,7 @@ use crate::failure::{Context, Failure};
 use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
 use crate::proxy::server::{self, ServerProxy};
-use dtls::{
-    AggregationPolicy, ClientConfig, CookiePolicy, Psk, RecordNumbers, Scheme, ServerConfig,
-    Settings,
-};
+use dtls::{AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings};
 use net::relay::{self, Relay};
 use net::{Impairments, socket};
 use serde::Serialize;
@@ -122,11 +119,7 @@ impl Session {
         let psk = psk()?;
         let service = loopback()?;
         let settings = settings(scheme)?;
-        let config = ServerConfig {
-            psks: Arc::new(psk.clone()),
-            cookies: CookiePolicy::default(),
-            settings: settings.clone(),
-        };
+        let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
         let options = server::Options {
             service: service.local_addr().context("service")?,
             max_flows: 1,
@@ -143,7 +136,7 @@ impl Session {
             ..relay::Settings::new(upstream)
         };
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
-        let config = ClientConfig { psk, settings };
+        let config = ClientConfig::with(psk, settings);
         let options = client::Options {
             server: relay.local_addr().context("relay")?,
             max_flows: 1,

@@ -9,10 +9,7 @@ use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use dtls::{
-    AggregationPolicy, ClientConfig, CloseReason, CookiePolicy, RecordNumbers, ServerConfig,
-    Settings,
-};
+use dtls::{AggregationPolicy, ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -39,7 +36,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let settings = settings(&args.proxy)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
-        Ok::<_, Failure>(Arc::new(ClientConfig { psk, settings: settings.clone() }))
+        Ok::<_, Failure>(Arc::new(ClientConfig::with(psk, settings.clone())))
     };
     let config = configure()?;
     let server = address::resolve("connect", args.proxy.connect.as_deref())?;
@@ -89,11 +86,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 /// If settings, keys or addresses are no good, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let config = ServerConfig {
-        psks: Arc::clone(&keys) as _,
-        cookies: CookiePolicy::default(),
-        settings: settings(&args.proxy)?,
-    };
+    let config = ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy)?);
     let service = address::resolve("connect", args.proxy.connect.as_deref())?;
     let options = server::Options {
         service,
