@@ -18,8 +18,10 @@ impl core::error::Error for Unauthentic {}
 /// What a record's protection depends on besides its key and content.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// In 1.3 the record number in its epoch, below 2^48; in 1.2 epoch and
-    /// sequence number as they stand in the header, epoch · 2^48 + sequence number.
+    /// What the nonce is made from. In 1.3 the record number in its epoch, below
+    /// 2^48; in 1.2 the explicit nonce, where records carry one, or epoch and sequence
+    /// number as they stand in the header, epoch · 2^48 + sequence number. What we send
+    /// carries just these for an explicit nonce.
     pub number: u64,
     /// The additional data. In 1.3 the header as sent, but with the record
     /// number in clear (RFC 9147, section 4.2.3); in 1.2 what RFC 5246, section

@@ -69,8 +69,8 @@ pub struct CipherSuite12 {
     /// How long one of its keys may be used.
     pub limits: Limits,
     /// What makes a key and an IV of the lengths above into record protection.
-    /// Where a record carries a part of the nonce, that part is epoch and
-    /// sequence number, in records received too.
+    /// Where a record carries a part of the nonce, [`Record::number`] is that part,
+    /// which its sender has chosen.
     pub aead: fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>,
     /// What the self-test must compute.
     pub known_answer: KnownAnswer12,

@@ -57,8 +57,8 @@ impl Header12 {
     }
 }
 
-/// Epoch and number as one number: the explicit nonce, and what a nonce is made from.
-const fn nonce(epoch: u64, number: u64) -> u64 {
+/// Epoch and number as one number, which is also the explicit nonce of what we seal.
+const fn number(epoch: u64, number: u64) -> u64 {
     epoch << 48 | number
 }
 
@@ -90,6 +90,15 @@ fn additional_data(
     };
     write().expect("the array is as long as the longest additional data");
     w.len()
+}
+
+/// What follows a record's header.
+pub(super) struct Body<'a> {
+    /// What the nonce is made from: the explicit part of it, or the record's number.
+    nonce: u64,
+    /// What is under the tag, to be decrypted.
+    pub content: &'a mut [u8],
+    tag: &'a [u8],
 }
 
 /// One direction's key.
@@ -142,51 +151,46 @@ impl Keys12 {
         }
         w.reserve(self.tag_len)?;
         let body = w.finish();
-        let nonce = nonce(epoch, number);
-        explicit.copy_from_slice(nonce.to_be_bytes().get(..self.explicit).unwrap_or_default());
+        let number = self::number(epoch, number);
+        explicit.copy_from_slice(number.to_be_bytes().get(..self.explicit).unwrap_or_default());
 
         let mut w = Writer::new(head);
         w.u8(outer.0)?;
         w.u16(DTLS_1_2)?;
-        w.u64(nonce)?;
+        w.u64(number)?;
         w.bytes(&self.cid)?;
         w.u16((self.explicit + body.len()) as u16)?;
 
         let mut additional = [0; MOST_ADDITIONAL];
-        let len = additional_data(&mut additional, outer, nonce, &self.cid, content_len);
+        let len = additional_data(&mut additional, outer, number, &self.cid, content_len);
         let (content, tag) = body.split_at_mut(content_len);
-        let record = Record { number: nonce, header: additional.get(..len).unwrap_or_default() };
+        let record = Record { number, header: additional.get(..len).unwrap_or_default() };
         self.aead.seal(record, content, tag);
         Ok((header_len + self.explicit + content_len + self.tag_len, content_len))
     }
 
-    /// The bytes of a record that its tag covers; `None` if it is too short or of the wrong form.
-    pub(super) fn body<'a>(
-        &self,
-        header: &Header12,
-        record: &'a mut [u8],
-    ) -> Option<(&'a mut [u8], &'a [u8])> {
+    /// What follows a record's header; `None` if it is too short or of the wrong form.
+    pub(super) fn body<'a>(&self, header: &Header12, record: &'a mut [u8]) -> Option<Body<'a>> {
         // With an ID agreed on there are no records without it, and the reverse (RFC 9146, section 3).
         if (header.kind == ContentType::TLS12_CID) == self.cid.is_empty()
             || header.cid(record) != &*self.cid
         {
             return None;
         }
-        let body = record.get_mut(header.len + self.explicit..)?;
+        let (explicit, body) = record.get_mut(header.len..)?.split_at_mut_checked(self.explicit)?;
         let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
-        Some((content, tag))
+        // Whoever seals chooses it: OpenSSL's GCM counts on from a random number.
+        let explicit = <[u8; 8]>::try_from(&*explicit).map(u64::from_be_bytes);
+        let nonce = explicit.unwrap_or_else(|_| number(header.epoch.into(), header.number));
+        Some(Body { nonce, content, tag })
     }
 
     /// Opens a record where it stands: its type and content.
-    pub(super) fn open<'a>(
-        &self,
-        header: &Header12,
-        content: &'a mut [u8],
-        tag: &[u8],
-    ) -> Option<&'a mut [u8]> {
-        let nonce = nonce(header.epoch.into(), header.number);
+    pub(super) fn open<'a>(&self, header: &Header12, body: Body<'a>) -> Option<&'a mut [u8]> {
+        let Body { nonce, content, tag } = body;
+        let number = number(header.epoch.into(), header.number);
         let mut additional = [0; MOST_ADDITIONAL];
-        let len = additional_data(&mut additional, header.kind, nonce, &self.cid, content.len());
+        let len = additional_data(&mut additional, header.kind, number, &self.cid, content.len());
         let record = Record { number: nonce, header: additional.get(..len).unwrap_or_default() };
         self.aead.open(record, content, tag).ok()?;
         Some(content)
@@ -201,4 +205,46 @@ pub(super) fn inner(kind: ContentType, content: &[u8]) -> Option<(ContentType, &
     }
     let end = content.iter().rposition(|byte| *byte != 0)?;
     Some((ContentType(*content.get(end)?), content.get(..end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::{CipherSuiteId, rustcrypto};
+    use alloc::vec;
+
+    /// RFC 5288, section 3, and RFC 6655, section 3: the sender chooses the explicit nonce.
+    #[test]
+    fn an_explicit_nonce_need_not_be_the_records_number() {
+        let suites = [
+            (CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256, true),
+            (CipherSuiteId::PSK_WITH_AES_128_CCM_8, true),
+            // Here there is none: the same record cannot be opened.
+            (CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, false),
+        ];
+        for (id, opens) in suites {
+            let suite = rustcrypto::PROVIDER.suite_12(id).expect("the provider has it");
+            let aead = || (suite.aead)(&[1; 32][..suite.key_len], &[2; 12][..suite.fixed_iv_len]);
+            let (chosen, number) = (0x1337_c0de_0000_0001, number(1, 5));
+            let mut record = vec![ContentType::APPLICATION_DATA.0];
+            record.extend(DTLS_1_2.to_be_bytes());
+            record.extend(number.to_be_bytes());
+            let len = suite.explicit_nonce_len() + 4 + suite.tag_len;
+            record.extend((len as u16).to_be_bytes());
+            let mut body =
+                [&u64::to_be_bytes(chosen)[..suite.explicit_nonce_len()], b"data"].concat();
+            body.resize(len, 0);
+            let mut additional = [0; MOST_ADDITIONAL];
+            let len =
+                additional_data(&mut additional, ContentType::APPLICATION_DATA, number, &[], 4);
+            let (content, tag) = body[suite.explicit_nonce_len()..].split_at_mut(4);
+            aead().seal(Record { number: chosen, header: &additional[..len] }, content, tag);
+            record.extend(body);
+
+            let keys = Keys12::new(suite, aead(), ConnectionId::EMPTY);
+            let header = Header12::read(&record, 0).expect("well formed");
+            let opened = keys.body(&header, &mut record).and_then(|body| keys.open(&header, body));
+            assert_eq!(opened.as_deref(), opens.then_some(&b"data"[..]), "{}", suite.name);
+        }
+    }
 }

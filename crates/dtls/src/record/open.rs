@@ -191,7 +191,7 @@ impl ReceiveEpoch {
             return None;
         }
         let Keys::Dtls12 { keys, window } = &mut self.keys else { return None };
-        let Some((content, tag)) = keys.body(header, record) else {
+        let Some(body) = keys.body(header, record) else {
             stats.malformed += 1;
             return None;
         };
@@ -199,8 +199,8 @@ impl ReceiveEpoch {
             stats.replayed += 1;
             return None;
         }
-        self.usage.add_evaluated(keys.overhead(), content.len());
-        let Some(content) = keys.open(header, content, tag) else {
+        self.usage.add_evaluated(keys.overhead(), body.content.len());
+        let Some(content) = keys.open(header, body) else {
             self.usage.add_failed();
             stats.unauthentic += 1;
             return None;
