@@ -33,7 +33,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Carry an application's datagrams through DTLS 1.3.
+    /// Carry an application's datagrams through DTLS 1.3 or 1.2.
     #[command(subcommand)]
     Proxy(ProxyCommand),
     /// Relay datagrams through a bad network: loss, bursts, delay, reordering, NAT.

@@ -8,7 +8,7 @@ use crate::units::Quantity;
 use clap::{Args, ValueEnum};
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, NamedGroup};
-use dtls::{KeyLog, Settings};
+use dtls::{KeyLog, Packing, ProtocolVersion, Settings};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,24 @@ use std::time::Duration;
 
 /// Limits what is negotiated.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "For other DTLS 1.3 peers")]
+#[command(next_help_heading = "For other DTLS peers")]
 pub(crate) struct OfferArgs {
-    /// Cipher suites, best first [default: all but CCM_8].
+    /// Versions to speak; 1.2 only with a peer that speaks no 1.3 [default: 1.2, 1.3].
+    #[arg(long, value_name = "VERSION", value_enum, value_delimiter = ',')]
+    dtls: Vec<Version>,
+    /// Cipher suites of these versions, best first [default: all but CCM_8].
     #[arg(long, value_name = "SUITE", value_enum, value_delimiter = ',', ignore_case = true)]
     cipher_suite: Vec<CipherSuite>,
     /// Ways to use the key, best first; psk_ke is shorter and gives no forward secrecy
     /// [default: psk_dhe_ke, psk_ke].
     #[arg(long, value_name = "MODE", value_enum, value_delimiter = ',', ignore_case = true)]
     psk_mode: Vec<PskMode>,
+    /// How handshake messages share records and datagrams.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    packing: HowPacked,
+    /// Take a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
+    #[arg(long)]
+    allow_no_extended_master_secret: bool,
     /// Key exchange groups, best first [default: x25519, p256].
     #[arg(long, value_name = "GROUP", value_enum, value_delimiter = ',', ignore_case = true)]
     group: Vec<Group>,
@@ -35,6 +44,27 @@ pub(crate) struct OfferArgs {
     /// DANGER: append all traffic secrets to this file, in the format of SSLKEYLOGFILE.
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
+}
+
+/// Versions of DTLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Version {
+    #[value(name = "1.2")]
+    Dtls12,
+    #[value(name = "1.3")]
+    Dtls13,
+}
+
+/// How a flight is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum HowPacked {
+    /// As many messages a record and records a datagram as fit.
+    #[default]
+    Full,
+    /// One message a record.
+    Record,
+    /// One message a record and one record a datagram.
+    Datagram,
 }
 
 /// Cipher suites by their registered names.
@@ -50,6 +80,18 @@ enum CipherSuite {
     Aes128Ccm8,
     #[value(name = "AES_128_CTR_LIGHTMAC", alias = "AES_128_CTR_LIGHTMAC_SHA256")]
     Aes128CtrLightMac,
+    #[value(name = "TLS_PSK_WITH_AES_128_GCM_SHA256")]
+    PskAes128Gcm,
+    #[value(name = "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256")]
+    PskChaCha20Poly1305,
+    #[value(name = "TLS_PSK_WITH_AES_128_CCM")]
+    PskAes128Ccm,
+    #[value(name = "TLS_PSK_WITH_AES_128_CCM_8")]
+    PskAes128Ccm8,
+    #[value(name = "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256")]
+    EcdhePskAes128Gcm,
+    #[value(name = "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256")]
+    EcdhePskAes128Ccm8,
 }
 
 /// Ways to use a PSK by their registered names.
@@ -77,6 +119,31 @@ impl From<CipherSuite> for CipherSuiteId {
             CipherSuite::Aes128Ccm => Self::AES_128_CCM_SHA256,
             CipherSuite::Aes128Ccm8 => Self::AES_128_CCM_8_SHA256,
             CipherSuite::Aes128CtrLightMac => Self::AES_128_CTR_LIGHTMAC_SHA256,
+            CipherSuite::PskAes128Gcm => Self::PSK_WITH_AES_128_GCM_SHA256,
+            CipherSuite::PskChaCha20Poly1305 => Self::PSK_WITH_CHACHA20_POLY1305_SHA256,
+            CipherSuite::PskAes128Ccm => Self::PSK_WITH_AES_128_CCM,
+            CipherSuite::PskAes128Ccm8 => Self::PSK_WITH_AES_128_CCM_8,
+            CipherSuite::EcdhePskAes128Gcm => Self::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+            CipherSuite::EcdhePskAes128Ccm8 => Self::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+        }
+    }
+}
+
+impl From<Version> for ProtocolVersion {
+    fn from(version: Version) -> Self {
+        match version {
+            Version::Dtls12 => Self::Dtls12,
+            Version::Dtls13 => Self::Dtls13,
+        }
+    }
+}
+
+impl From<HowPacked> for Packing {
+    fn from(how: HowPacked) -> Self {
+        match how {
+            HowPacked::Full => Self::Full,
+            HowPacked::Record => Self::RecordPerMessage,
+            HowPacked::Datagram => Self::RecordPerDatagram,
         }
     }
 }
@@ -106,7 +173,10 @@ impl OfferArgs {
     ///
     /// If the key log cannot be written, or the timeout leaves no time.
     pub(crate) fn apply(&self, settings: &mut Settings) -> Result<(), Failure> {
+        choose(&self.dtls, &mut settings.versions);
         choose(&self.cipher_suite, &mut settings.suites);
+        settings.packing = self.packing.into();
+        settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
         choose(&self.psk_mode, &mut settings.psk_modes);
         choose(&self.group, &mut settings.groups);
         if self.handshake_timeout.0.is_zero() {
@@ -177,9 +247,11 @@ mod tests {
     #[test]
     fn suites_are_called_as_the_engine_calls_them() {
         for suite in CipherSuite::value_variants() {
-            let engine = dtls::crypto::rustcrypto::PROVIDER.suite((*suite).into()).unwrap();
+            let (provider, id) = (&dtls::crypto::rustcrypto::PROVIDER, (*suite).into());
+            let newer = provider.suite(id).map(|suite| suite.name);
+            let name = newer.or(provider.suite_12(id).map(|suite| suite.name)).unwrap();
             let ours = suite.to_possible_value().unwrap();
-            assert!(ours.matches(engine.name, false), "{}", engine.name);
+            assert!(ours.matches(name, false), "{name}");
         }
     }
 }
