@@ -372,12 +372,15 @@ pub fn behind_decryption(setup: &Setup, seed: u64, stride: usize) -> Report {
     report
 }
 
-/// Both campaigns over every setup.
+/// Both campaigns over every setup, and DTLS 1.2 on the wire.
 pub fn run(seed: u64, stride: usize) -> Report {
     let mut report = Report::default();
     for setup in Setup::all() {
         report.add(on_the_wire(&setup, seed, stride));
         report.add(behind_decryption(&setup, seed, stride));
+    }
+    for setup in Setup::older() {
+        report.add(on_the_wire(&setup, seed, stride));
     }
     report
 }

@@ -78,6 +78,16 @@ impl Setup {
         plain.chain(aggregated).chain([exchange]).collect()
     }
 
+    /// DTLS 1.2: a PSK alone with a cookie, and a key exchange without.
+    pub fn older() -> Vec<Self> {
+        let new = |suite| Self::new(suite, Scheme::Plain);
+        let exchange = Self {
+            cookies: CookiePolicy::WhenRetrying,
+            ..new(CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256)
+        };
+        vec![new(CipherSuiteId::PSK_WITH_AES_128_CCM_8), exchange]
+    }
+
     fn apply(&self, settings: &mut Settings, secrets: &Secrets) {
         settings.provider = self.provider;
         settings.suites = vec![self.suite];
