@@ -1,4 +1,4 @@
-//! DTLS 1.3 with an external pre-shared key by wolfSSL, over byte queues.
+//! DTLS 1.3 and 1.2 with an external pre-shared key by wolfSSL, over byte queues.
 //!
 //! A [`Context`] holds what many connections share, a [`Peer`] is one end of
 //! one connection. Neither opens a socket or sleeps: datagrams go in by
@@ -42,21 +42,41 @@ pub enum Suite {
     Aes128Ccm,
     /// TLS_AES_128_CCM_8_SHA256.
     Aes128Ccm8,
+    /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 as those below.
+    PskAes128Gcm,
+    /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256.
+    PskChacha20Poly1305,
+    /// TLS_PSK_WITH_AES_128_CCM.
+    PskAes128Ccm,
+    /// TLS_PSK_WITH_AES_128_CCM_8.
+    PskAes128Ccm8,
+    /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256.
+    EcdhePskAes128Gcm,
 }
 
 impl Suite {
-    /// All of them.
+    /// Those of DTLS 1.3.
     pub const ALL: [Self; 4] =
         [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8];
 
-    /// The code point of RFC 8446 B.4.
+    /// The code point of RFC 8446 B.4, or of DTLS 1.2.
     pub const fn code(self) -> u16 {
         match self {
             Self::Aes128Gcm => 0x1301,
             Self::Chacha20Poly1305 => 0x1303,
             Self::Aes128Ccm => 0x1304,
             Self::Aes128Ccm8 => 0x1305,
+            Self::PskAes128Gcm => 0x00a8,
+            Self::PskChacha20Poly1305 => 0xccab,
+            Self::PskAes128Ccm => 0xc0a4,
+            Self::PskAes128Ccm8 => 0xc0a8,
+            Self::EcdhePskAes128Gcm => 0xd001,
         }
+    }
+
+    /// Whether DTLS 1.3 is spoken with it, else 1.2.
+    pub const fn is_of_13(self) -> bool {
+        self.code() >> 8 == 0x13
     }
 
     /// What wolfSSL calls it.
@@ -66,6 +86,11 @@ impl Suite {
             Self::Chacha20Poly1305 => c"TLS13-CHACHA20-POLY1305-SHA256",
             Self::Aes128Ccm => c"TLS13-AES128-CCM-SHA256",
             Self::Aes128Ccm8 => c"TLS13-AES128-CCM-8-SHA256",
+            Self::PskAes128Gcm => c"PSK-AES128-GCM-SHA256",
+            Self::PskChacha20Poly1305 => c"PSK-CHACHA20-POLY1305",
+            Self::PskAes128Ccm => c"PSK-AES128-CCM",
+            Self::PskAes128Ccm8 => c"PSK-AES128-CCM-8",
+            Self::EcdhePskAes128Gcm => c"ECDHE-PSK-AES128-GCM-SHA256",
         }
     }
 }
@@ -99,9 +124,10 @@ pub enum Group {
 pub struct Settings {
     /// The only suite offered or accepted.
     pub suite: Suite,
-    /// The only way to use the key.
+    /// The only way to use the key in 1.3; in 1.2 the suite says it.
     pub mode: Mode,
-    /// Whether a server proves the client's address by a cookie first.
+    /// Whether a server of 1.3 proves the client's address by a cookie first; one of
+    /// 1.2 always does.
     pub cookie: bool,
     /// The identity of the external key, at most 128 bytes, none of them zero.
     pub identity: Vec<u8>,
@@ -133,6 +159,7 @@ pub struct Context {
     secrets: Secrets,
     mode: Mode,
     cookie: bool,
+    cid: Option<usize>,
 }
 
 /// What the key callbacks hand out.
@@ -148,6 +175,15 @@ impl Context {
     /// # Panics
     /// If the settings are outside wolfSSL's limits or wolfSSL refuses them.
     pub fn new(role: Role, settings: &Settings) -> Rc<Self> {
+        Self::with_cid(role, settings, None)
+    }
+
+    /// The same with connection IDs: of how many bytes those are that this end receives
+    /// with; with none, it sends with the other's.
+    ///
+    /// # Panics
+    /// As [`Context::new`].
+    pub fn with_cid(role: Role, settings: &Settings, cid: Option<usize>) -> Rc<Self> {
         static INIT: Once = Once::new();
         INIT.call_once(|| {
             // SAFETY: no arguments; called once, before anything else of wolfSSL.
@@ -157,14 +193,17 @@ impl Context {
         let identity = CString::new(settings.identity.clone()).expect("no zero in an identity");
         // SAFETY: the methods take no arguments; the context takes the method over.
         let context = unsafe {
-            sys::wolfSSL_CTX_new(match role {
-                Role::Client => sys::wolfDTLSv1_3_client_method(),
-                Role::Server => sys::wolfDTLSv1_3_server_method(),
+            sys::wolfSSL_CTX_new(match (role, settings.suite.is_of_13()) {
+                (Role::Client, true) => sys::wolfDTLSv1_3_client_method(),
+                (Role::Server, true) => sys::wolfDTLSv1_3_server_method(),
+                (Role::Client, false) => sys::wolfDTLSv1_2_client_method(),
+                (Role::Server, false) => sys::wolfDTLSv1_2_server_method(),
             })
         };
         let context = NonNull::new(context).expect("wolfSSL makes a context");
         let secrets = Secrets { identity, key: settings.key.clone(), suite: settings.suite };
-        let context = Self { context, role, secrets, mode: settings.mode, cookie: settings.cookie };
+        let (mode, cookie) = (settings.mode, settings.cookie);
+        let context = Self { context, role, secrets, mode, cookie, cid };
         context.configure();
         Rc::new(context)
     }
@@ -178,16 +217,26 @@ impl Context {
                 "wolfSSL_CTX_set_cipher_list",
                 sys::wolfSSL_CTX_set_cipher_list(context, self.secrets.suite.name().as_ptr()),
             );
-            match self.role {
-                Role::Client => {
+            match (self.role, self.secrets.suite.is_of_13()) {
+                (Role::Client, true) => {
                     sys::wolfSSL_CTX_set_psk_client_tls13_callback(context, Some(client_key));
                 }
-                Role::Server => {
+                (Role::Server, true) => {
                     sys::wolfSSL_CTX_set_psk_server_tls13_callback(context, Some(server_key));
+                }
+                (Role::Client, false) => {
+                    sys::wolfSSL_CTX_set_psk_client_callback(context, Some(client_key_12));
+                }
+                (Role::Server, false) => {
+                    sys::wolfSSL_CTX_set_psk_server_callback(context, Some(server_key_12));
+                    sys::wolfSSL_CTX_SetGenCookie(context, Some(cookie));
                 }
             }
             sys::wolfSSL_CTX_SetIORecv(context, Some(receive));
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
+        }
+        if !self.secrets.suite.is_of_13() {
+            return;
         }
         match self.mode {
             Mode::Psk => {
@@ -233,12 +282,24 @@ impl Context {
                 sys::wolfSSL_set_psk_callback_ctx(ssl, secrets),
             );
             sys::wolfSSL_dtls_set_using_nonblock(ssl, 1);
-            if self.role == Role::Server && !self.cookie {
+            if !self.secrets.suite.is_of_13() {
+                // What follows is of 1.3 alone.
+            } else if self.role == Role::Server && !self.cookie {
                 succeed("wolfSSL_disable_hrr_cookie", sys::wolfSSL_disable_hrr_cookie(ssl));
             }
             if self.role == Role::Client && self.mode == Mode::Psk {
                 // Else it makes a Diffie-Hellman key that nobody uses.
                 succeed("wolfSSL_NoKeyShares", sys::wolfSSL_NoKeyShares(ssl));
+            }
+        }
+        if let Some(bytes) = self.cid {
+            let mut cid = vec![0xc1; bytes];
+            // SAFETY: `ssl` lives, and the ID is copied during the call.
+            unsafe {
+                let ssl = ssl.as_ptr();
+                succeed("wolfSSL_dtls_cid_use", wolfSSL_dtls_cid_use(ssl));
+                let answer = wolfSSL_dtls_cid_set(ssl, cid.as_mut_ptr(), bytes as c_uint);
+                succeed("wolfSSL_dtls_cid_set", answer);
             }
         }
         Peer { ssl, queues, context: Rc::clone(self) }
@@ -436,6 +497,12 @@ fn succeed(call: &str, answer: c_int) {
     assert_eq!(answer, sys::WOLFSSL_SUCCESS as c_int, "{call}");
 }
 
+// What .cargo/config.toml has compiled in; the crate's bindings do not know of it.
+unsafe extern "C" {
+    fn wolfSSL_dtls_cid_use(ssl: *mut sys::WOLFSSL) -> c_int;
+    fn wolfSSL_dtls_cid_set(ssl: *mut sys::WOLFSSL, cid: *mut u8, size: c_uint) -> c_int;
+}
+
 /// wolfSSL wants a datagram.
 unsafe extern "C" fn receive(
     _ssl: *mut sys::WOLFSSL,
@@ -471,6 +538,45 @@ unsafe extern "C" fn transmit(
     let buffer = queues.buffer(datagram);
     queues.outbound.push_back(buffer);
     length
+}
+
+/// A server of 1.2 asks for a cookie: its length. wolfSSL would take the socket's peer
+/// for it, and there is no socket; the same one for everybody does for a test.
+unsafe extern "C" fn cookie(
+    _ssl: *mut sys::WOLFSSL,
+    out: *mut u8,
+    capacity: c_int,
+    _context: *mut c_void,
+) -> c_int {
+    // SAFETY: `out` has room for `capacity` bytes.
+    unsafe { out.write_bytes(0x5c, usize::try_from(capacity).unwrap_or(0)) };
+    capacity
+}
+
+/// As [`client_key`], in 1.2.
+unsafe extern "C" fn client_key_12(
+    ssl: *mut sys::WOLFSSL,
+    hint: *const c_char,
+    identity: *mut c_char,
+    identity_capacity: c_uint,
+    key: *mut u8,
+    key_capacity: c_uint,
+) -> c_uint {
+    let mut suite = std::ptr::null();
+    // SAFETY: what was promised to us, and a place for a pointer.
+    unsafe { client_key(ssl, hint, identity, identity_capacity, key, key_capacity, &mut suite) }
+}
+
+/// As [`server_key`], in 1.2.
+unsafe extern "C" fn server_key_12(
+    ssl: *mut sys::WOLFSSL,
+    identity: *const c_char,
+    key: *mut u8,
+    key_capacity: c_uint,
+) -> c_uint {
+    let mut suite = std::ptr::null();
+    // SAFETY: what was promised to us, and a place for a pointer.
+    unsafe { server_key(ssl, identity, key, key_capacity, &mut suite) }
 }
 
 /// A client asks for its identity and key: the key's length.

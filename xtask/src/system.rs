@@ -7,6 +7,7 @@ use crate::process::{capture, cargo, command, run, succeeds};
 const PACKAGES: &[(&str, Probe)] = &[
     ("autoconf", Probe::Program("autoreconf")),
     ("automake", Probe::Program("automake")),
+    ("cmake", Probe::Program("cmake")),
     ("libtool", Probe::Program("libtoolize")),
     ("libclang-dev", Probe::Package),
     ("libssl-dev", Probe::Package),

@@ -32,6 +32,8 @@ struct Arguments {
 #[derive(Clone, Copy, ValueEnum)]
 enum Library {
     Lightseal,
+    Mbedtls,
+    Tinydtls,
     Wolfssl,
 }
 
@@ -42,6 +44,8 @@ enum EndArgument {
 }
 
 fn main() -> ExitCode {
+    // One line, as for every other end.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{}", panic.to_string().replace('\n', " "))));
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -66,6 +70,12 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     match arguments.library {
         Library::Lightseal => library::run(role, arguments.address, |address| {
             library::lightseal::end(role, &settings, address)
+        }),
+        Library::Mbedtls => library::run(role, arguments.address, |address| {
+            library::mbedtls::end(role, &settings, address)
+        }),
+        Library::Tinydtls => library::run(role, arguments.address, |address| {
+            library::tinydtls::end(role, &settings, address)
         }),
         Library::Wolfssl => library::run(role, arguments.address, |address| {
             library::wolfssl::end(role, &settings, address)

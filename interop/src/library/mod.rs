@@ -7,6 +7,8 @@
 //! `received TEXT`, and ends with its standard input.
 
 pub mod lightseal;
+pub mod mbedtls;
+pub mod tinydtls;
 pub mod wolfssl;
 
 use crate::driven::Event;

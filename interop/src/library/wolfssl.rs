@@ -15,12 +15,15 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Drive
     let suite = suite(settings.suite).ok_or("not a suite of this peer")?;
     let mode = if settings.suite.is_ephemeral() { Mode::PskWith(Group::X25519) } else { Mode::Psk };
     let (identity, key) = (settings.identity.clone(), settings.key.clone());
+    let cid = settings.cid;
     let settings = wolfssl::Settings { suite, mode, cookie: true, identity, key };
     Ok(match role {
-        Role::Client => {
-            Driven::client(&Context::new(wolfssl::Role::Client, &settings), address, Instant::ZERO)
-        }
-        Role::Server => Driven::server(&Context::new(wolfssl::Role::Server, &settings)),
+        Role::Client => Driven::client(
+            &Context::with_cid(wolfssl::Role::Client, &settings, cid),
+            address,
+            Instant::ZERO,
+        ),
+        Role::Server => Driven::server(&Context::with_cid(wolfssl::Role::Server, &settings, cid)),
     })
 }
 
@@ -31,7 +34,12 @@ pub const fn suite(suite: Suite) -> Option<wolfssl::Suite> {
         Suite::KeCcm | Suite::DheKeCcm => Some(wolfssl::Suite::Aes128Ccm),
         Suite::KeGcm | Suite::DheKeGcm => Some(wolfssl::Suite::Aes128Gcm),
         Suite::KeChacha | Suite::DheKeChacha => Some(wolfssl::Suite::Chacha20Poly1305),
-        _ => None,
+        Suite::PskCcm8 => Some(wolfssl::Suite::PskAes128Ccm8),
+        Suite::PskCcm => Some(wolfssl::Suite::PskAes128Ccm),
+        Suite::PskGcm => Some(wolfssl::Suite::PskAes128Gcm),
+        Suite::PskChacha => Some(wolfssl::Suite::PskChacha20Poly1305),
+        Suite::EcdhePskGcm => Some(wolfssl::Suite::EcdhePskAes128Gcm),
+        Suite::EcdhePskCcm8 => None,
     }
 }
 

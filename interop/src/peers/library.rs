@@ -1,7 +1,7 @@
 //! Libraries, each by this package's program `peer`.
 
-use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Version};
-use crate::library::wolfssl;
+use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
+use crate::library::{mbedtls, tinydtls, wolfssl};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,18 +11,24 @@ use std::process::Command;
 pub enum Library {
     /// Ourselves.
     Lightseal,
+    /// Mbed TLS, as it comes with the crate `mbedtls-rs-sys`.
+    MbedTls,
+    /// tinydtls, as it comes with the crate `tinydtls-sys`.
+    TinyDtls,
     /// wolfSSL, as it comes with the crate `wolfssl-sys`.
     WolfSsl,
 }
 
 impl Library {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Lightseal, Self::WolfSsl];
+    pub const ALL: [Self; 4] = [Self::Lightseal, Self::MbedTls, Self::TinyDtls, Self::WolfSsl];
 
     /// What the program calls it.
     const fn word(self) -> &'static str {
         match self {
             Self::Lightseal => "lightseal",
+            Self::MbedTls => "mbedtls",
+            Self::TinyDtls => "tinydtls",
             Self::WolfSsl => "wolfssl",
         }
     }
@@ -54,6 +60,8 @@ impl Peer for LibraryPeer {
     fn name(&self) -> &'static str {
         match self.library {
             Library::Lightseal => "Lightseal",
+            Library::MbedTls => "Mbed TLS",
+            Library::TinyDtls => "tinydtls",
             Library::WolfSsl => "wolfSSL",
         }
     }
@@ -61,6 +69,8 @@ impl Peer for LibraryPeer {
     fn version(&self) -> String {
         match self.library {
             Library::Lightseal => env!("CARGO_PKG_VERSION").into(),
+            Library::MbedTls => mbedtls::version(),
+            Library::TinyDtls => tinydtls::version(),
             Library::WolfSsl => crate::wolfssl::version().into(),
         }
     }
@@ -77,11 +87,17 @@ impl Peer for LibraryPeer {
             Library::Lightseal if cell.cid != Cid::None => {
                 Err("Lightseal has no connection IDs yet")
             }
-            Library::WolfSsl if wolfssl::suite(cell.suite).is_none() => {
-                Err("not a suite of this build of wolfSSL")
+            Library::MbedTls if cell.suite.version() == Version::Dtls13 => {
+                Err("Mbed TLS has no DTLS 1.3")
             }
-            Library::WolfSsl if cell.cid != Cid::None => {
-                Err("the crate wolfssl-sys builds it without connection IDs")
+            Library::MbedTls if !mbedtls::has(cell.suite) => Err("not a suite of Mbed TLS"),
+            Library::TinyDtls if cell.suite.version() == Version::Dtls13 => {
+                Err("tinydtls has no DTLS 1.3")
+            }
+            Library::TinyDtls if cell.suite != Suite::PskCcm8 => Err("not a suite of tinydtls"),
+            Library::TinyDtls if cell.cid != Cid::None => Err("tinydtls has no connection IDs"),
+            Library::WolfSsl if wolfssl::suite(cell.suite).is_none() => {
+                Err("not a suite of wolfSSL")
             }
             _ => Ok(()),
         }

@@ -1,0 +1,346 @@
+//! Mbed TLS.
+
+use super::{End, Settings};
+use crate::driven::Event;
+use crate::peers::{Role, Suite};
+use mbedtls_rs_sys as sys;
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_uchar, c_void};
+use std::net::SocketAddr;
+use std::ptr;
+use std::time::Duration;
+use vocabulary::{Engine, Instant, Output};
+
+/// Whether it has the suite. Its ECDHE_PSK suites are those with CBC and ChaCha20.
+pub const fn has(suite: Suite) -> bool {
+    matches!(suite, Suite::PskCcm8 | Suite::PskCcm | Suite::PskGcm | Suite::PskChacha)
+}
+
+/// Its version.
+pub fn version() -> String {
+    String::from_utf8_lossy(sys::MBEDTLS_VERSION_STRING).trim_end_matches('\0').to_owned()
+}
+
+/// One end of one connection.
+pub struct Mbed {
+    /// Boxed, as Mbed TLS keeps pointers from each to others.
+    parts: Box<Parts>,
+    to: Option<SocketAddr>,
+    events: VecDeque<Event>,
+    state: State,
+}
+
+struct Parts {
+    ssl: sys::mbedtls_ssl_context,
+    config: sys::mbedtls_ssl_config,
+    cookies: sys::mbedtls_ssl_cookie_ctx,
+    suites: [c_int; 2],
+    line: Line,
+}
+
+/// What the callbacks work with.
+struct Line {
+    inbound: VecDeque<Vec<u8>>,
+    outbound: VecDeque<Vec<u8>>,
+    now: Instant,
+    /// When to look at the flight, and when to send it again.
+    timer: Option<(Instant, Instant)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Handshake,
+    Connected,
+    Closed,
+}
+
+/// One end by Mbed TLS.
+///
+/// # Errors
+/// What does not fit the settings.
+pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Mbed, String> {
+    if !has(settings.suite) {
+        return Err("not a suite of this peer".into());
+    }
+    // SAFETY: C structures of numbers and pointers, for which zeros are right until the
+    // calls of `set_up` have filled them.
+    let mut parts: Box<Parts> = Box::new(unsafe {
+        Parts {
+            ssl: std::mem::zeroed(),
+            config: std::mem::zeroed(),
+            cookies: std::mem::zeroed(),
+            suites: [c_int::from(settings.suite.code()), 0],
+            line: Line {
+                inbound: VecDeque::new(),
+                outbound: VecDeque::new(),
+                now: Instant::ZERO,
+                timer: None,
+            },
+        }
+    });
+    set_up(&mut parts, role, settings)?;
+    let to = (role == Role::Client).then_some(address);
+    let mut end = Mbed { parts, to, events: VecDeque::new(), state: State::Handshake };
+    if role == Role::Client {
+        end.go_on();
+    }
+    Ok(end)
+}
+
+fn set_up(parts: &mut Parts, role: Role, settings: &Settings) -> Result<(), String> {
+    let line: *mut c_void = (&raw mut parts.line).cast();
+    let cookies: *mut c_void = (&raw mut parts.cookies).cast();
+    let endpoint = match role {
+        Role::Client => sys::MBEDTLS_SSL_IS_CLIENT,
+        Role::Server => sys::MBEDTLS_SSL_IS_SERVER,
+    };
+    let (key, identity) = (&settings.key, &settings.identity);
+    // SAFETY: all structures live in a box as long as the connection does; key and
+    // identity are copied during the call.
+    unsafe {
+        succeed("psa_crypto_init", sys::psa_crypto_init())?;
+        sys::mbedtls_ssl_config_init(&mut parts.config);
+        let (datagrams, preset) =
+            (sys::MBEDTLS_SSL_TRANSPORT_DATAGRAM, sys::MBEDTLS_SSL_PRESET_DEFAULT);
+        let answer = sys::mbedtls_ssl_config_defaults(
+            &mut parts.config,
+            endpoint as c_int,
+            datagrams as c_int,
+            preset as c_int,
+        );
+        succeed("mbedtls_ssl_config_defaults", answer)?;
+        sys::mbedtls_ssl_conf_rng(&mut parts.config, Some(random), ptr::null_mut());
+        let answer = sys::mbedtls_ssl_conf_psk(
+            &mut parts.config,
+            key.as_ptr(),
+            key.len(),
+            identity.as_ptr(),
+            identity.len(),
+        );
+        succeed("mbedtls_ssl_conf_psk", answer)?;
+        sys::mbedtls_ssl_conf_ciphersuites(&mut parts.config, parts.suites.as_ptr());
+        if role == Role::Server {
+            sys::mbedtls_ssl_cookie_init(&mut parts.cookies);
+            let answer =
+                sys::mbedtls_ssl_cookie_setup(&mut parts.cookies, Some(random), ptr::null_mut());
+            succeed("mbedtls_ssl_cookie_setup", answer)?;
+            sys::mbedtls_ssl_conf_dtls_cookies(
+                &mut parts.config,
+                Some(sys::mbedtls_ssl_cookie_write),
+                Some(sys::mbedtls_ssl_cookie_check),
+                cookies,
+            );
+        }
+        let own = settings.cid.unwrap_or(0);
+        let ignore = sys::MBEDTLS_SSL_UNEXPECTED_CID_IGNORE as c_int;
+        let answer = sys::mbedtls_ssl_conf_cid(&mut parts.config, own, ignore);
+        succeed("mbedtls_ssl_conf_cid", answer)?;
+        sys::mbedtls_ssl_init(&mut parts.ssl);
+        succeed("mbedtls_ssl_setup", sys::mbedtls_ssl_setup(&mut parts.ssl, &parts.config))?;
+        sys::mbedtls_ssl_set_bio(&mut parts.ssl, line, Some(transmit), Some(receive), None);
+        sys::mbedtls_ssl_set_timer_cb(&mut parts.ssl, line, Some(set_timer), Some(get_timer));
+    }
+    if let Some(own) = settings.cid {
+        let cid = vec![0xc1; own];
+        let enabled = sys::MBEDTLS_SSL_CID_ENABLED as c_int;
+        // SAFETY: the connection lives, and the ID is copied during the call.
+        let answer =
+            unsafe { sys::mbedtls_ssl_set_cid(&mut parts.ssl, enabled, cid.as_ptr(), own) };
+        succeed("mbedtls_ssl_set_cid", answer)?;
+    }
+    Ok(())
+}
+
+fn succeed(call: &str, answer: c_int) -> Result<(), String> {
+    if answer == 0 { Ok(()) } else { Err(format!("{call}: {answer:#x}")) }
+}
+
+impl Mbed {
+    /// Lets Mbed TLS look at what arrived and at its timer.
+    fn go_on(&mut self) {
+        while self.state == State::Handshake {
+            // SAFETY: the connection lives.
+            let answer = unsafe { sys::mbedtls_ssl_handshake(&mut self.parts.ssl) };
+            match answer {
+                0 => {
+                    self.state = State::Connected;
+                    self.events.push_back(Event::Connected);
+                }
+                sys::MBEDTLS_ERR_SSL_HELLO_VERIFY_REQUIRED => {
+                    // The cookie is on its way; the next ClientHello starts afresh.
+                    // SAFETY: the connection lives.
+                    unsafe { sys::mbedtls_ssl_session_reset(&mut self.parts.ssl) };
+                    self.name_client();
+                }
+                sys::MBEDTLS_ERR_SSL_WANT_READ | sys::MBEDTLS_ERR_SSL_WANT_WRITE => break,
+                error => self.close(error),
+            }
+        }
+        let mut buffer = [0; 1 << 14];
+        while self.state == State::Connected {
+            // SAFETY: the connection lives, and the buffer is as long as said.
+            let answer = unsafe {
+                sys::mbedtls_ssl_read(&mut self.parts.ssl, buffer.as_mut_ptr(), buffer.len())
+            };
+            match answer {
+                sys::MBEDTLS_ERR_SSL_WANT_READ | sys::MBEDTLS_ERR_SSL_WANT_WRITE => break,
+                length @ 1.. => {
+                    let payload = buffer[..length as usize].to_vec();
+                    self.events.push_back(Event::Data(payload));
+                }
+                error => self.close(error),
+            }
+        }
+    }
+
+    /// A server's cookie is for this address.
+    fn name_client(&mut self) {
+        let Some(client) = self.to else { return };
+        let name = client.to_string();
+        // SAFETY: the connection lives, and the name is copied during the call.
+        unsafe {
+            sys::mbedtls_ssl_set_client_transport_id(
+                &mut self.parts.ssl,
+                name.as_ptr(),
+                name.len(),
+            );
+        }
+    }
+
+    fn close(&mut self, error: c_int) {
+        self.state = State::Closed;
+        self.events.push_back(Event::Closed(format!("Mbed TLS: -{:#06x}", -i64::from(error))));
+    }
+}
+
+impl Drop for Mbed {
+    fn drop(&mut self) {
+        // SAFETY: each was initialised, but for a client's cookies, which are zeros; the
+        // connection goes before what it points to.
+        unsafe {
+            sys::mbedtls_ssl_free(&mut self.parts.ssl);
+            sys::mbedtls_ssl_config_free(&mut self.parts.config);
+            sys::mbedtls_ssl_cookie_free(&mut self.parts.cookies);
+        }
+    }
+}
+
+impl End for Mbed {
+    fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), String> {
+        self.parts.line.now = now;
+        // SAFETY: the connection lives, and the payload is read during the call.
+        let answer =
+            unsafe { sys::mbedtls_ssl_write(&mut self.parts.ssl, payload.as_ptr(), payload.len()) };
+        if usize::try_from(answer) == Ok(payload.len()) {
+            return Ok(());
+        }
+        Err(format!("mbedtls_ssl_write: {answer}"))
+    }
+}
+
+impl Engine for Mbed {
+    type Event<'a> = Event;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        if self.to.is_none() {
+            self.to = Some(from);
+            self.name_client();
+        }
+        if self.to == Some(from) && self.state != State::Closed {
+            self.parts.line.now = now;
+            self.parts.line.inbound.push_back(datagram.to_vec());
+            self.go_on();
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.parts.line.now = now;
+        if self.state != State::Closed && self.to.is_some() {
+            self.go_on();
+        }
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event> {
+        if let Some(to) = self.to
+            && let Some(datagram) = self.parts.line.outbound.pop_front()
+        {
+            buf[..datagram.len()].copy_from_slice(&datagram);
+            return Output::Datagram { to, payload: &buf[..datagram.len()] };
+        }
+        if let Some(event) = self.events.pop_front() {
+            return Output::Event(event);
+        }
+        match self.parts.line.timer {
+            Some((_, at)) if self.state == State::Handshake => Output::WakeAt(at),
+            _ => Output::Idle,
+        }
+    }
+}
+
+/// Mbed TLS has a datagram.
+unsafe extern "C" fn transmit(line: *mut c_void, datagram: *const c_uchar, length: usize) -> c_int {
+    // SAFETY: set in `set_up` to the line of a connection that lives and whose method
+    // called; the datagram is `length` bytes long.
+    let (line, datagram) =
+        unsafe { (&mut *line.cast::<Line>(), std::slice::from_raw_parts(datagram, length)) };
+    line.outbound.push_back(datagram.to_vec());
+    c_int::try_from(length).expect("a datagram's length")
+}
+
+/// Mbed TLS wants a datagram.
+unsafe extern "C" fn receive(line: *mut c_void, out: *mut c_uchar, capacity: usize) -> c_int {
+    // SAFETY: as in `transmit`.
+    let line = unsafe { &mut *line.cast::<Line>() };
+    let Some(datagram) = line.inbound.pop_front() else {
+        return sys::MBEDTLS_ERR_SSL_WANT_READ;
+    };
+    let length = datagram.len().min(capacity);
+    // SAFETY: `out` has room for `capacity` bytes and is not ours.
+    unsafe { out.copy_from_nonoverlapping(datagram.as_ptr(), length) };
+    c_int::try_from(length).expect("a datagram's length")
+}
+
+/// Mbed TLS sets its timer, or stops it by a zero.
+unsafe extern "C" fn set_timer(line: *mut c_void, look_ms: u32, again_ms: u32) {
+    // SAFETY: as in `transmit`.
+    let line = unsafe { &mut *line.cast::<Line>() };
+    let after = |ms: u32| line.now + Duration::from_millis(u64::from(ms));
+    line.timer = (again_ms > 0).then(|| (after(look_ms), after(again_ms)));
+}
+
+/// Mbed TLS asks how far its timer is: stopped, running, past the first or the second.
+unsafe extern "C" fn get_timer(line: *mut c_void) -> c_int {
+    // SAFETY: as in `transmit`.
+    let line = unsafe { &mut *line.cast::<Line>() };
+    match line.timer {
+        None => -1,
+        Some((_, again)) if line.now >= again => 2,
+        Some((look, _)) if line.now >= look => 1,
+        Some(_) => 0,
+    }
+}
+
+/// Mbed TLS wants random bytes.
+unsafe extern "C" fn random(_: *mut c_void, out: *mut c_uchar, length: usize) -> c_int {
+    // SAFETY: `out` has room for `length` bytes.
+    let out = unsafe { std::slice::from_raw_parts_mut(out, length) };
+    if aws_lc_rs::rand::fill(out).is_ok() { 0 } else { -1 }
+}
+
+/// The same for its other half; this build has no source of its own.
+///
+/// # Safety
+/// `out` has room for `capacity` bytes, and `length` is a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mbedtls_psa_external_get_random(
+    _context: *mut c_void,
+    out: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+) -> i32 {
+    // SAFETY: what the caller promises.
+    unsafe {
+        *length = capacity;
+        random(ptr::null_mut(), out, capacity)
+    }
+}

@@ -1,0 +1,288 @@
+//! tinydtls.
+
+use super::{End, Settings};
+use crate::driven::Event;
+use crate::peers::Role;
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_uchar, c_ushort};
+use std::mem::transmute;
+use std::net::SocketAddr;
+use std::ptr::{self, NonNull};
+use std::sync::Once;
+use std::time::Duration;
+use tinydtls_sys as sys;
+use vocabulary::{Engine, Instant, Output};
+
+/// How often it looks whether something has to be sent again: it reads a clock of its own.
+const LOOK: Duration = Duration::from_millis(50);
+/// What the event handler is told at the handshake's end.
+const EVENT_CONNECTED: c_ushort = 0x01de;
+
+/// Its version.
+pub fn version() -> String {
+    String::from_utf8_lossy(sys::PACKAGE_VERSION).trim_end_matches('\0').to_owned()
+}
+
+/// One end of one connection.
+pub struct Tiny {
+    context: NonNull<sys::dtls_context_t>,
+    /// What the callbacks work with; freed with the context.
+    line: NonNull<Line>,
+    session: Box<sys::session_t>,
+    role: Role,
+    to: Option<SocketAddr>,
+    wake: Option<Instant>,
+}
+
+struct Line {
+    outbound: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    identity: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The same for every connection, and never changed.
+static HANDLER: Handler = Handler(sys::dtls_handler_t {
+    write: Some(transmit),
+    read: Some(receive),
+    // SAFETY: only the level's type differs: tinydtls also says 0, which is no value of
+    // the enumeration in the bindings.
+    event: Some(unsafe { transmute::<EventHandler, EnumEventHandler>(event) }),
+    get_user_parameters: None,
+    get_psk_info: Some(psk),
+    get_ecdsa_key: None,
+    verify_ecdsa_key: None,
+});
+
+type EventHandler =
+    unsafe extern "C" fn(*mut sys::dtls_context_t, *mut sys::session_t, u32, c_ushort) -> c_int;
+type EnumEventHandler = unsafe extern "C" fn(
+    *mut sys::dtls_context_t,
+    *mut sys::session_t,
+    sys::dtls_alert_level_t,
+    c_ushort,
+) -> c_int;
+
+struct Handler(sys::dtls_handler_t);
+
+// SAFETY: function pointers that nobody writes.
+unsafe impl Sync for Handler {}
+
+/// One end by tinydtls.
+///
+/// # Errors
+/// When it cannot connect.
+pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Tiny, String> {
+    static INIT: Once = Once::new();
+    // SAFETY: no arguments; called once, before anything else of tinydtls.
+    INIT.call_once(|| unsafe { sys::dtls_init() });
+    let line = NonNull::from(Box::leak(Box::new(Line {
+        outbound: VecDeque::new(),
+        events: VecDeque::new(),
+        identity: settings.identity.clone(),
+        key: settings.key.clone(),
+    })));
+    // SAFETY: the line lives until the context is freed.
+    let context = NonNull::new(unsafe { sys::dtls_new_context(line.as_ptr().cast()) })
+        .ok_or("tinydtls makes no context")?;
+    // SAFETY: the context lives, and the handler is only read, for ever.
+    unsafe { (*context.as_ptr()).h = (&raw const HANDLER.0).cast_mut() };
+    let mut end = Tiny { context, line, session: session(), role, to: None, wake: None };
+    if role == Role::Client {
+        end.to = Some(address);
+        end.wake = Some(Instant::ZERO + LOOK);
+        // SAFETY: context and session live.
+        if unsafe { sys::dtls_connect(end.context.as_ptr(), &*end.session) } < 0 {
+            return Err("tinydtls does not connect".into());
+        }
+    }
+    Ok(end)
+}
+
+/// The name of the other end for tinydtls. It never sends by it, so that any will do.
+fn session() -> Box<sys::session_t> {
+    // SAFETY: numbers and addresses, for which zeros are right.
+    let mut session: Box<sys::session_t> = Box::new(unsafe { std::mem::zeroed() });
+    // SAFETY: the session is there to be written.
+    unsafe { sys::dtls_session_init(&mut *session) };
+    // AF_INET, the other end's address without which two would not be the same.
+    // SAFETY: a union of socket addresses, of which this is one.
+    unsafe {
+        let address = session.addr.sin.as_mut();
+        address.sin_family = 2;
+        address.sin_port = 1;
+    }
+    session.size = 16;
+    session
+}
+
+impl Tiny {
+    fn line(&mut self) -> &mut Line {
+        // SAFETY: freed only in `drop`; no callback runs while `self` is borrowed here.
+        unsafe { self.line.as_mut() }
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        // SAFETY: the context goes first, and tells its peers goodbye by a callback; the
+        // line came from a box.
+        unsafe {
+            sys::dtls_free_context(self.context.as_ptr());
+            drop(Box::from_raw(self.line.as_ptr()));
+        }
+    }
+}
+
+impl End for Tiny {
+    fn send(&mut self, _: Instant, payload: &[u8]) -> Result<(), String> {
+        let mut payload = payload.to_vec();
+        // SAFETY: context and session live, the payload is as long as said.
+        let answer = unsafe {
+            sys::dtls_write(
+                self.context.as_ptr(),
+                &mut *self.session,
+                payload.as_mut_ptr(),
+                payload.len(),
+            )
+        };
+        if answer < 0 { Err(format!("dtls_write: {answer}")) } else { Ok(()) }
+    }
+}
+
+impl Engine for Tiny {
+    type Event<'a> = Event;
+
+    fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        if *self.to.get_or_insert(from) != from {
+            return;
+        }
+        let length = c_int::try_from(datagram.len()).expect("a datagram's length");
+        // SAFETY: context and session live, the datagram is as long as said.
+        let answer = unsafe {
+            sys::dtls_handle_message(
+                self.context.as_ptr(),
+                &mut *self.session,
+                datagram.as_mut_ptr(),
+                length,
+            )
+        };
+        self.wake = Some(now + LOOK);
+        // It also answers so to noise, after which a server goes on.
+        if answer < 0 && self.role == Role::Client {
+            eprintln!("dtls_handle_message: {answer}");
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.wake.is_some_and(|wake| now >= wake) {
+            let mut next = 0;
+            // SAFETY: the context lives, and there is a place for a number.
+            unsafe { sys::dtls_check_retransmit(self.context.as_ptr(), &mut next) };
+            self.wake = Some(now + LOOK);
+        }
+    }
+
+    fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event> {
+        let (to, wake) = (self.to, self.wake);
+        let line = self.line();
+        if let Some(to) = to
+            && let Some(datagram) = line.outbound.pop_front()
+        {
+            buf[..datagram.len()].copy_from_slice(&datagram);
+            return Output::Datagram { to, payload: &buf[..datagram.len()] };
+        }
+        if let Some(event) = line.events.pop_front() {
+            return Output::Event(event);
+        }
+        wake.map_or(Output::Idle, Output::WakeAt)
+    }
+}
+
+/// The line of the connection whose method called tinydtls.
+///
+/// # Safety
+/// `context` is one that [`end`] made, and lives.
+unsafe fn line<'a>(context: *mut sys::dtls_context_t) -> &'a mut Line {
+    // SAFETY: set at the context's making, and nobody else looks now.
+    unsafe { &mut *(*context).app.cast::<Line>() }
+}
+
+/// tinydtls has a datagram.
+unsafe extern "C" fn transmit(
+    context: *mut sys::dtls_context_t,
+    _session: *mut sys::session_t,
+    datagram: *mut u8,
+    length: usize,
+) -> c_int {
+    // SAFETY: called by a context of ours; the datagram is `length` bytes long.
+    let (line, datagram) = unsafe { (line(context), std::slice::from_raw_parts(datagram, length)) };
+    line.outbound.push_back(datagram.to_vec());
+    c_int::try_from(length).expect("a datagram's length")
+}
+
+/// tinydtls has a payload.
+unsafe extern "C" fn receive(
+    context: *mut sys::dtls_context_t,
+    _session: *mut sys::session_t,
+    payload: *mut u8,
+    length: usize,
+) -> c_int {
+    // SAFETY: as in `transmit`.
+    let (line, payload) = unsafe { (line(context), std::slice::from_raw_parts(payload, length)) };
+    line.events.push_back(Event::Data(payload.to_vec()));
+    0
+}
+
+/// tinydtls tells what happened: an alert, or with level 0 something of its own.
+unsafe extern "C" fn event(
+    context: *mut sys::dtls_context_t,
+    _session: *mut sys::session_t,
+    level: u32,
+    code: c_ushort,
+) -> c_int {
+    const FATAL: u32 = 2;
+    // SAFETY: as in `transmit`.
+    let line = unsafe { line(context) };
+    if code == EVENT_CONNECTED {
+        line.events.push_back(Event::Connected);
+    } else if level == FATAL || level > 0 && code == 0 {
+        line.events.push_back(Event::Closed(format!("alert {code}")));
+    }
+    0
+}
+
+/// tinydtls asks for the hint, the identity or the key: its length, or an alert as a
+/// negative number.
+unsafe extern "C" fn psk(
+    context: *mut sys::dtls_context_t,
+    _session: *const sys::session_t,
+    what: sys::dtls_credentials_type_t,
+    description: *const c_uchar,
+    description_length: usize,
+    out: *mut c_uchar,
+    capacity: usize,
+) -> c_int {
+    const INTERNAL_ERROR: c_int = -((2 << 8) | 80);
+    // SAFETY: as in `transmit`.
+    let line = unsafe { line(context) };
+    let bytes: &[u8] = match what {
+        sys::dtls_credentials_type_t::DTLS_PSK_IDENTITY => &line.identity,
+        sys::dtls_credentials_type_t::DTLS_PSK_KEY => {
+            // SAFETY: a server is given the client's identity; a client, nothing it needs.
+            let asked = (!description.is_null())
+                .then(|| unsafe { std::slice::from_raw_parts(description, description_length) });
+            if asked.is_some_and(|asked| !asked.is_empty() && asked != line.identity) {
+                return INTERNAL_ERROR;
+            }
+            &line.key
+        }
+        _ => return 0,
+    };
+    if bytes.len() > capacity {
+        return INTERNAL_ERROR;
+    }
+    // SAFETY: `out` has room for `capacity` bytes.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
+    c_int::try_from(bytes.len()).expect("it is short")
+}
