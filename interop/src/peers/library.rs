@@ -81,9 +81,6 @@ impl Peer for LibraryPeer {
 
     fn supports(&self, _: Role, cell: &Cell) -> Result<(), &'static str> {
         match self.library {
-            Library::Lightseal if cell.suite.version() == Version::Dtls12 => {
-                Err("Lightseal has no DTLS 1.2 yet")
-            }
             Library::Lightseal if cell.cid != Cid::None => {
                 Err("Lightseal has no connection IDs yet")
             }
