@@ -86,8 +86,28 @@ fn pion_and_scandium_meet_in_every_cell() {
 }
 
 #[test]
+fn openssl() {
+    with("OpenSSL", 8);
+}
+
+#[test]
+fn gnutls() {
+    with("GnuTLS", 4);
+}
+
+#[test]
+fn mbed_tls() {
+    with("Mbed TLS", 8);
+}
+
+#[test]
+fn tinydtls() {
+    with("tinydtls", 2);
+}
+
+#[test]
 fn wolfssl() {
-    with("wolfSSL", 16);
+    with("wolfSSL", 26);
 }
 
 /// Says that it can do everything, and does something else.

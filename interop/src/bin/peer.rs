@@ -27,6 +27,9 @@ struct Arguments {
     /// Length of the connection ID to receive with, or none not to speak of them.
     #[arg(long, default_value = "none")]
     cid: String,
+    /// Put one message of a handshake in a record, where the library can choose.
+    #[arg(long)]
+    single: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -65,8 +68,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         bytes => Some(bytes.parse().map_err(|_| format!("no length: {bytes}"))?),
     };
     let suite = Suite::named(&arguments.suite).ok_or("a suite that the matrix does not have")?;
+    let single = arguments.single;
     let key = from_hex(&arguments.key_hex).ok_or("the key is not in hex")?;
-    let settings = Settings { suite, identity: arguments.identity.clone().into(), key, cid };
+    let settings =
+        Settings { suite, identity: arguments.identity.clone().into(), key, cid, single };
     match arguments.library {
         Library::Lightseal => library::run(role, arguments.address, |address| {
             library::lightseal::end(role, &settings, address)

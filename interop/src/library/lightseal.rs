@@ -5,7 +5,7 @@ use crate::ours::Ours;
 use crate::peers::{Role, Version};
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, rustcrypto};
-use dtls::{ClientConfig, CookiePolicy, Psk, ServerConfig};
+use dtls::{ClientConfig, CookiePolicy, Packing, Psk, ServerConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use vocabulary::{Instant, Random};
@@ -25,6 +25,9 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
         } else {
             PskKeyExchangeMode::PSK_KE
         }];
+    }
+    if settings.single {
+        common.packing = Packing::RecordPerMessage;
     }
     common.check().map_err(text)?;
     let seed = seed();

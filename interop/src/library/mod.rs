@@ -34,6 +34,8 @@ pub struct Settings {
     /// The length of the connection ID to receive with: `None` not to speak of them,
     /// `Some(0)` to send with the other's alone.
     pub cid: Option<usize>,
+    /// Whether one message of a handshake goes in a record, where the library can choose.
+    pub single: bool,
 }
 
 /// One end of one connection.

@@ -248,12 +248,15 @@ pub struct Cell {
     pub cid: Cid,
     /// The network.
     pub network: Network,
+    /// Whether we put one message of a handshake in a record, for a peer that reads
+    /// no further: [`Peer::reads_first_message_only`](super::Peer::reads_first_message_only).
+    pub single: bool,
 }
 
 impl Cell {
     /// No connection IDs on a good network.
     pub const fn plain(suite: Suite) -> Self {
-        Self { suite, cid: Cid::None, network: Network::Good }
+        Self { suite, cid: Cid::None, network: Network::Good, single: false }
     }
 }
 

@@ -52,6 +52,9 @@ impl LibraryPeer {
         command.args(["--suite", cell.suite.name(), "--identity", IDENTITY]);
         let cid = cell.cid.of(role).map_or_else(|| "none".into(), |bytes| bytes.to_string());
         command.args(["--key-hex", KEY_HEX, "--cid", &cid]);
+        if cell.single {
+            command.arg("--single");
+        }
         Program { command, echoes: role == Role::Server }
     }
 }
@@ -98,6 +101,10 @@ impl Peer for LibraryPeer {
             }
             _ => Ok(()),
         }
+    }
+
+    fn reads_first_message_only(&self) -> bool {
+        self.library == Library::TinyDtls
     }
 
     fn serve(&self, at: SocketAddr, cell: &Cell) -> Program {

@@ -46,7 +46,8 @@ pub struct Result<'a> {
 
 /// Every cell of the matrix.
 pub fn cells() -> Vec<Cell> {
-    let all = |(cid, network, _)| Suite::ALL.map(|suite| Cell { suite, cid, network });
+    let all =
+        |(cid, network, _)| Suite::ALL.map(|suite| Cell { cid, network, ..Cell::plain(suite) });
     COLUMNS.into_iter().flat_map(all).collect()
 }
 
@@ -57,7 +58,8 @@ pub fn with_us(peers: &[Box<dyn Peer>]) -> Vec<Appointment<'_>> {
     };
     let (us, mut all) = (ourselves.as_ref(), Vec::new());
     for peer in peers.iter().map(AsRef::as_ref).filter(|peer| peer.name() != OURSELVES) {
-        for cell in cells() {
+        for mut cell in cells() {
+            cell.single = peer.reads_first_message_only();
             all.push(Appointment { client: peer, server: us, cell });
             all.push(Appointment { client: us, server: peer, cell });
         }
@@ -224,6 +226,12 @@ pub fn page(peers: &[Box<dyn Peer>], results: &[Result<'_>]) -> String {
             continue;
         }
         let _ = writeln!(text, "\n## {}\n\n{}\n", peer.name(), peer.version());
+        if peer.reads_first_message_only() {
+            text.push_str(
+                "It takes a record with several messages of a handshake for an error, so that\n\
+                 Lightseal puts one in each (`Packing::RecordPerMessage`).\n\n",
+            );
+        }
         for version in [Version::Dtls12, Version::Dtls13] {
             let of_version: Vec<_> = of_peer
                 .iter()
@@ -270,7 +278,8 @@ fn table(text: &mut String, version: Version, peer: &dyn Peer, results: &[&Resul
         for role in Role::BOTH {
             let _ = write!(text, "| {} | {role} |", suite.name());
             for (cid, network, _) in COLUMNS {
-                let cell = Cell { suite, cid, network };
+                let single = peer.reads_first_message_only();
+                let cell = Cell { suite, cid, network, single };
                 let result = results.iter().find(|result| {
                     let Appointment { client, server, cell: its } = result.appointment;
                     let is = if role == Role::Client { client } else { server };

@@ -45,6 +45,12 @@ pub trait Peer: Sync {
     /// What it cannot, in a few words.
     fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str>;
 
+    /// Whether it takes a record with several messages of a handshake for an error. RFC
+    /// 6347, section 4.2.3, allows them.
+    fn reads_first_message_only(&self) -> bool {
+        false
+    }
+
     /// The program that serves clients at `at`.
     fn serve(&self, at: SocketAddr, cell: &Cell) -> Program;
 
