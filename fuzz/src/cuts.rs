@@ -266,7 +266,7 @@ fn opened(setup: &Setup, world: &World<'_>, stage: Stage) -> Vec<(ContentType, V
     let sent = world.log.iter().filter(|(direction, _)| *direction == stage.direction);
     for (_, datagram) in sent {
         let mut rest = datagram[clear_len(datagram)..].to_vec();
-        while let Ok(header) = UnifiedHeader::read(&mut Reader::new(&rest)) {
+        while let Ok(header) = UnifiedHeader::read(&mut Reader::new(&rest), 0) {
             let len =
                 header.length.map_or(rest.len(), |len| header.header_len() + usize::from(len));
             let mut record: Vec<u8> = rest.drain(..len).collect();

@@ -99,13 +99,13 @@ pub(super) fn headers(input: &[u8]) {
     while let Some(first) = r.rest().first().copied() {
         let before = r.rest();
         let length = if UnifiedHeader::begins_with(first) {
-            let Ok(header) = UnifiedHeader::read(&mut r) else { return };
+            let Ok(header) = UnifiedHeader::read(&mut r, 0) else { return };
             let len = before.len() - r.rest().len();
             assert_eq!(len, header.header_len());
             let mut buf = [0; UnifiedHeader::MAX_LEN];
             let mut w = Writer::new(&mut buf);
-            let number = dtls::record::header::number_bits(before, header.number_len);
-            header.write(number, &mut w).expect("the longest header fits");
+            let number = header.number_bits(before);
+            header.write(&[], number, &mut w).expect("the longest header fits");
             assert_eq!(w.finish(), &before[..len]);
             header.length.map_or(r.rest().len(), usize::from)
         } else {

@@ -50,7 +50,7 @@ impl Connection {
     ) -> Result<Option<&'a mut [u8]>, Fault> {
         let Some(first) = datagram.first() else { return Ok(None) };
         if UnifiedHeader::begins_with(*first) {
-            let Ok(header) = UnifiedHeader::read(&mut Reader::new(datagram)) else {
+            let Ok(header) = UnifiedHeader::read(&mut Reader::new(datagram), self.cid.len()) else {
                 return Ok(None);
             };
             let len = match header.length {
@@ -115,6 +115,11 @@ impl Connection {
             }
             return Ok(());
         };
+        // With none agreed on a record must have none.
+        if header.cid(record) != &*self.channel.receive_cid && header.cid_len > 0 {
+            self.stats.received.malformed += 1;
+            return Ok(());
+        }
         let number = epoch.epoch();
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());

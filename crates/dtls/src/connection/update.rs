@@ -116,7 +116,7 @@ impl Connection {
         let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else { return };
         *send = send.next();
         let next = SendEpoch::new(epoch + 1, suite, established.negotiated.send, send);
-        self.channel.send.install(next);
+        self.channel.install_send(next);
         self.channel.send.forget_before(epoch + 1);
         self.loss.forget_report();
         self.key_update.phase = Phase::Idle;

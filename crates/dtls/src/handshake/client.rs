@@ -1,5 +1,6 @@
 //! The client's states.
 
+use super::extras::Extras;
 use super::{
     Channel, Established, EstablishedKeys, Negotiated, State, absorb, dtls12, expect_epoch, extras,
     log_secret,
@@ -296,7 +297,7 @@ impl WaitServerHello {
         message: &Message,
         hello: &ServerHello<'_>,
     ) -> Result<(), Fault> {
-        check_hello_13(hello)?;
+        check_hello_13(hello, None)?;
         let Some(offer) = &mut self.offer_13 else { return Err(Incompatibility::Version.into()) };
         let suite = offer.suite(settings, hello)?;
         if offer.retried.is_some() {
@@ -337,14 +338,16 @@ impl WaitServerHello {
 }
 
 /// What holds for every ServerHello and HelloRetryRequest of DTLS 1.3.
-fn check_hello_13(hello: &ServerHello<'_>) -> Result<(), Fault> {
+fn check_hello_13(hello: &ServerHello<'_>, cid: Option<ConnectionId>) -> Result<(), Fault> {
     // RFC 8446, sections 4.1.4 and 4.2.
     let third = match hello.is_retry() {
         true => ExtensionType::COOKIE,
         false => ExtensionType::PRE_SHARED_KEY,
     };
     let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
-    if hello.extensions.iter().any(|(kind, _)| !expected.contains(&kind)) {
+    let about_cid = [ExtensionType::CONNECTION_ID, ExtensionType::RETURN_ROUTABILITY_CHECK];
+    let expected = |kind| expected.contains(&kind) || cid.is_some() && about_cid.contains(&kind);
+    if hello.extensions.iter().any(|(kind, _)| !expected(kind)) {
         return Err(Misbehaviour::UnsolicitedExtension.into());
     }
     Ok(())
@@ -388,7 +391,7 @@ impl Offer {
         if !hello.session_id.is_empty() {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
-        check_hello_13(hello)?;
+        check_hello_13(hello, cid)?;
         let suite = self.suite(settings, hello)?;
         // The one offered PSK must have been taken: there is no other credential yet.
         match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
@@ -420,12 +423,14 @@ impl Offer {
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
         log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
+        let extras = extras::read_cid_answer(hello.extensions, cid)?;
+        channel.agree_on_cids(&extras);
         // The handshake epoch keeps the standard layout, whatever follows.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
             random,
             identity: psk.identity().to_vec(),
-            cid,
+            extras,
             suite,
             group,
             transcript: self.transcript,
@@ -441,7 +446,7 @@ impl Offer {
 pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
     identity: Vec<u8>,
-    cid: Option<ConnectionId>,
+    extras: Extras,
     suite: &'static CipherSuite,
     group: Option<NamedGroup>,
     transcript: Transcript,
@@ -469,7 +474,8 @@ impl WaitEncryptedExtensions {
                 }
                 // The server's preferences, for another time (RFC 8446, section 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
-                kind if extras::is_offered(settings, ProtocolVersion::Dtls13, self.cid, kind) => {}
+                // Connection IDs were to be answered before.
+                kind if extras::is_offered(settings, ProtocolVersion::Dtls13, None, kind) => {}
                 _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
             }
         }
@@ -482,7 +488,7 @@ impl WaitEncryptedExtensions {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
         }
         let version = ProtocolVersion::Dtls13;
-        let extras = extras::read_answer(settings, version, extensions, self.cid)?;
+        let extras = extras::read_limit_answer(settings, version, extensions, self.extras)?;
         channel.record_limit = extras.record_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         Ok(State::WaitServerFinished(WaitFinished {
@@ -505,6 +511,7 @@ impl WaitEncryptedExtensions {
                 record_limit: extras.record_limit,
                 send_cid: extras.send_cid,
                 receive_cid: extras.receive_cid,
+                return_routability: extras.return_routability,
             },
         }))
     }

@@ -1,7 +1,9 @@
 //! Extensions that mean the same in both versions: how long records may be, and
 //! connection IDs.
 //!
-//! A server answers them in its ServerHello (1.2) or EncryptedExtensions (1.3).
+//! A server of 1.2 answers them in its ServerHello. One of 1.3 answers in EncryptedExtensions,
+//! but for what the records need that those come in: connection IDs (RFC 9146, section 10.2) and
+//! return routability (RFC 9853, section 9.2) are answered in the ServerHello.
 
 use crate::codepoints::{ExtensionType, MAX_CONTENT};
 use crate::config::{ProtocolVersion, Settings};
@@ -102,14 +104,19 @@ impl Answer {
         Ok(Self { extras, ..answer })
     }
 
-    /// Writes the answer's extensions.
-    pub(crate) fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    /// Writes the answer about the length of records.
+    pub(crate) fn write_limits(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         if let Some(limit) = self.max_fragment_length {
             write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
         }
         if let Some(limit) = self.record_size_limit {
             write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
         }
+        Ok(())
+    }
+
+    /// Writes the answer about connection IDs.
+    pub(crate) fn write_cid(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         if let Some(cid) = self.cid {
             write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
             if self.extras.return_routability {
@@ -137,10 +144,8 @@ pub(crate) fn is_offered(
     }
 }
 
-/// Reads a server's answer to our offer; what was not offered was refused before.
-pub(crate) fn read_answer(
-    settings: &Settings,
-    version: ProtocolVersion,
+/// Reads a server's answer about connection IDs; what was not offered was refused before.
+pub(crate) fn read_cid_answer(
     answer: Extensions<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<Extras, Fault> {
@@ -151,6 +156,16 @@ pub(crate) fn read_answer(
         (extras.receive_cid, extras.send_cid) = (own, theirs);
         extras.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
     }
+    Ok(extras)
+}
+
+/// Reads a server's answer about the length of records into `extras`.
+pub(crate) fn read_limit_answer(
+    settings: &Settings,
+    version: ProtocolVersion,
+    answer: Extensions<'_>,
+    mut extras: Extras,
+) -> Result<Extras, Fault> {
     let fragment = answer.get(ExtensionType::MAX_FRAGMENT_LENGTH);
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),

@@ -36,6 +36,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use dtls12::session::Session;
+use extras::Extras;
 use flight::Flight;
 use reassembly::Message;
 use vocabulary::wire::BufferFull;
@@ -52,6 +53,10 @@ pub(crate) struct Channel {
     pub(crate) plaintext_next: u64,
     /// The longest content this end may send in a record, as far as is agreed.
     pub(crate) record_limit: usize,
+    /// The ID in records this end sends, once that is agreed on; empty if there is none.
+    pub(crate) send_cid: ConnectionId,
+    /// The ID in records this end receives, likewise.
+    pub(crate) receive_cid: ConnectionId,
 }
 
 impl Channel {
@@ -63,7 +68,21 @@ impl Channel {
             receive: ReceiveEpochs::default(),
             plaintext_next: next_record,
             record_limit: MAX_CONTENT,
+            send_cid: ConnectionId::EMPTY,
+            receive_cid: ConnectionId::EMPTY,
         }
+    }
+
+    /// Records under keys have these IDs from now on.
+    pub(crate) const fn agree_on_cids(&mut self, extras: &Extras) {
+        self.send_cid = extras.send_cid;
+        self.receive_cid = extras.receive_cid;
+    }
+
+    /// Adds a sending epoch of DTLS 1.3.
+    pub(crate) fn install_send(&mut self, mut epoch: SendEpoch) {
+        epoch.set_cid(self.send_cid);
+        self.send.install(epoch);
     }
 
     pub(crate) fn install(
@@ -73,7 +92,7 @@ impl Channel {
         send: (&TrafficSecret, Scheme),
         receive: (&TrafficSecret, Scheme),
     ) {
-        self.send.install(SendEpoch::new(epoch, suite, send.1, send.0));
+        self.install_send(SendEpoch::new(epoch, suite, send.1, send.0));
         self.receive.install(ReceiveEpoch::new(epoch, suite, receive.1, receive.0));
     }
 }
@@ -105,6 +124,8 @@ pub struct Negotiated {
     pub send_cid: ConnectionId,
     /// The connection ID in records the peer sends; empty if there is none.
     pub receive_cid: ConnectionId,
+    /// Whether addresses can be validated (RFC 9853).
+    pub return_routability: bool,
 }
 
 impl Negotiated {

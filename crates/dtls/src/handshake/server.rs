@@ -70,7 +70,8 @@ pub(crate) fn accept(
                 let entry = KeyShareEntry { group, key: &share };
                 write_extension(w, ExtensionType::KEY_SHARE, |w| w.put(&entry))?;
             }
-            write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))
+            write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| w.u16(index))?;
+            answer.write_cid(w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::SERVER_HELLO, &hello);
@@ -84,6 +85,7 @@ pub(crate) fn accept(
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
     // The handshake epoch keeps the standard layout, whatever follows.
     channel.record_limit = answer.extras.record_limit;
+    channel.agree_on_cids(&answer.extras);
     channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
 
     let (send, receive) = (accepted.send, accepted.receive);
@@ -94,7 +96,7 @@ pub(crate) fn accept(
                     aggregation_extension::write_answer(send, receive, w)
                 })?;
             }
-            answer.write(w)
+            answer.write_limits(w)
         })
     })?;
     absorb(&mut transcript, HandshakeType::ENCRYPTED_EXTENSIONS, &extensions);
@@ -132,6 +134,7 @@ pub(crate) fn accept(
                 record_limit: answer.extras.record_limit,
                 send_cid: answer.extras.send_cid,
                 receive_cid: answer.extras.receive_cid,
+                return_routability: answer.extras.return_routability,
             },
         }),
     }))

@@ -146,7 +146,8 @@ impl Keys12 {
             ContentType::TLS12_CID
         };
         let content_len = w.len();
-        if content_len > MAX_CONTENT {
+        // A type inside comes on top (RFC 9146, section 4).
+        if content_len > MAX_CONTENT + usize::from(!self.cid.is_empty()) {
             return Err(SealError::Full);
         }
         w.reserve(self.tag_len)?;
@@ -210,8 +211,134 @@ pub(super) fn inner(kind: ContentType, content: &[u8]) -> Option<(ContentType, &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::{CipherSuiteId, rustcrypto};
+    use crate::crypto::{CipherSuiteId, Unauthentic, rustcrypto};
+    use alloc::sync::Arc;
     use alloc::vec;
+    use alloc::vec::Vec;
+    use std::sync::Mutex;
+
+    /// A record's number and what its tag covers.
+    type Covered = (u64, Vec<u8>);
+
+    /// Encrypts nothing and keeps what its tags cover.
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<Covered>>>);
+
+    impl Aead for Seen {
+        fn seal(&self, record: Record<'_>, _: &mut [u8], tag: &mut [u8]) {
+            self.0.lock().unwrap().push((record.number, record.header.to_vec()));
+            tag.fill(0x77);
+        }
+
+        fn open(&self, record: Record<'_>, _: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
+            self.0.lock().unwrap().push((record.number, record.header.to_vec()));
+            if tag.iter().all(|byte| *byte == 0x77) { Ok(()) } else { Err(Unauthentic) }
+        }
+    }
+
+    fn keys(cid: &[u8]) -> (Keys12, Seen) {
+        let suite = rustcrypto::PROVIDER.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).unwrap();
+        let seen = Seen::default();
+        let cid = ConnectionId::new(cid).unwrap();
+        (Keys12::new(suite, Box::new(seen.clone()), cid), seen)
+    }
+
+    fn sealed(keys: &Keys12, content: &[u8]) -> Vec<u8> {
+        let mut buf = vec![0; MAX_CONTENT + 100];
+        let (len, _) = keys
+            .seal(&mut buf, 1, 0x0203, ContentType::APPLICATION_DATA, |w| w.bytes(content))
+            .unwrap();
+        buf.truncate(len);
+        buf
+    }
+
+    fn opened(keys: &Keys12, cid_len: usize, record: &mut [u8]) -> Option<(ContentType, Vec<u8>)> {
+        let header = Header12::read(record, cid_len).unwrap();
+        assert_eq!(header.len + usize::from(header.body), record.len());
+        let body = keys.body(&header, record)?;
+        let content = keys.open(&header, body)?;
+        let (kind, content) = inner(header.kind, content)?;
+        Some((kind, content.to_vec()))
+    }
+
+    const EPOCH_AND_NUMBER: [u8; 8] = [0, 1, 0, 0, 0, 0, 2, 3];
+
+    /// RFC 9146, section 4, and its section 5.3 for what the tag covers.
+    #[test]
+    fn a_record_with_an_id_has_its_type_inside_and_the_id_under_its_tag() {
+        let (keys, seen) = keys(b"cid");
+        let record = sealed(&keys, b"hello");
+        let head = [&[25, 0xfe, 0xfd][..], &EPOCH_AND_NUMBER, b"cid", &[0, 8 + 6 + 8]].concat();
+        let body = [&EPOCH_AND_NUMBER[..], b"hello", &[23], &[0x77; 8]].concat();
+        assert_eq!(record, [&head[..], &body].concat());
+        assert_eq!(keys.overhead(), record.len() - 5);
+
+        let number = u64::from_be_bytes(EPOCH_AND_NUMBER);
+        let covered = [
+            &[0xff; 8][..],
+            &[25, 3, 25, 0xfe, 0xfd],
+            &EPOCH_AND_NUMBER,
+            b"cid",
+            &[0, 6], // content and type
+        ]
+        .concat();
+        assert_eq!(*seen.0.lock().unwrap(), [(number, covered.clone())]);
+        let opened = opened(&keys, 3, &mut record.clone());
+        assert_eq!(opened, Some((ContentType::APPLICATION_DATA, b"hello".to_vec())));
+        assert_eq!(seen.0.lock().unwrap()[1], (number, covered));
+    }
+
+    /// RFC 5246, section 6.2.3.3.
+    #[test]
+    fn a_record_without_an_id_looks_as_ever() {
+        let (keys, seen) = keys(b"");
+        let record = sealed(&keys, b"hello");
+        let head = [&[23, 0xfe, 0xfd][..], &EPOCH_AND_NUMBER, &[0, 8 + 5 + 8]].concat();
+        assert_eq!(record[..13], head);
+        let covered = [&EPOCH_AND_NUMBER[..], &[23, 0xfe, 0xfd, 0, 5]].concat();
+        assert_eq!(seen.0.lock().unwrap()[0].1, covered);
+        // An ID that is given to nobody does not change how records are read.
+        let opened = opened(&keys, 7, &mut record.clone());
+        assert_eq!(opened, Some((ContentType::APPLICATION_DATA, b"hello".to_vec())));
+    }
+
+    #[test]
+    fn another_id_and_the_other_form_are_refused() {
+        let (with, _) = keys(b"cid");
+        let (other, _) = keys(b"dic");
+        let (without, _) = keys(b"");
+        let record = sealed(&with, b"hello");
+        assert_eq!(opened(&other, 3, &mut record.clone()), None);
+        assert_eq!(opened(&without, 3, &mut record.clone()), None);
+        assert_eq!(opened(&with, 3, &mut sealed(&without, b"hello")), None);
+        for cut in 0..16 {
+            assert!(Header12::read(&record[..cut], 3).is_err());
+        }
+    }
+
+    #[test]
+    fn padding_is_stripped_and_zeros_alone_are_nothing() {
+        let padded = [b'a', 0, 23, 0, 0];
+        let data = ContentType::APPLICATION_DATA;
+        assert_eq!(inner(ContentType::TLS12_CID, &padded), Some((data, &padded[..2])));
+        assert_eq!(inner(ContentType::TLS12_CID, &[23]), Some((data, &[][..])));
+        assert_eq!(inner(ContentType::TLS12_CID, &[0; 4]), None);
+        assert_eq!(inner(data, &padded), Some((data, &padded[..])));
+    }
+
+    #[test]
+    fn the_longest_content_fits_with_and_without_an_id() {
+        for cid in [&b""[..], &[9; ConnectionId::MAX_LEN]] {
+            let (keys, _) = keys(cid);
+            let record = sealed(&keys, &vec![5; MAX_CONTENT]);
+            let (_, content) = opened(&keys, cid.len(), &mut record.clone()).unwrap();
+            assert_eq!(content.len(), MAX_CONTENT);
+            let mut buf = vec![0; MAX_CONTENT + 100];
+            let kind = ContentType::APPLICATION_DATA;
+            let too_long = keys.seal(&mut buf, 1, 0, kind, |w| w.bytes(&vec![5; MAX_CONTENT + 1]));
+            assert_eq!(too_long, Err(SealError::Full));
+        }
+    }
 
     /// RFC 5288, section 3, and RFC 6655, section 3: the sender chooses the explicit nonce.
     #[test]

@@ -4,7 +4,7 @@
 //! (RFC 9147, section 6.1). A header carries two bits of the epoch, so at
 //! most four neighbours may live at once; we keep fewer.
 
-use super::{ReceiveEpoch, SendEpoch};
+use super::{ConnectionId, ReceiveEpoch, SendEpoch};
 use alloc::vec::Vec;
 
 /// The one epoch under keys of DTLS 1.2, whose renegotiation is refused.
@@ -37,6 +37,11 @@ impl SendEpochs {
     /// The newest epoch.
     pub fn newest(&mut self) -> Option<&mut SendEpoch> {
         self.0.last_mut()
+    }
+
+    /// The ID in records of DTLS 1.3 from now on.
+    pub fn set_cid(&mut self, cid: ConnectionId) {
+        self.0.iter_mut().for_each(|epoch| epoch.set_cid(cid));
     }
 
     /// The newest epoch, to look at.

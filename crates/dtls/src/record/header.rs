@@ -1,5 +1,6 @@
 //! Record headers.
 
+use super::cid::ConnectionId;
 use crate::codepoints::{ContentType, LEGACY_VERSION};
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
@@ -60,12 +61,16 @@ const EPOCH: u8 = 0b0000_0011;
 ///
 /// ```text
 ///  0 0 1 C S L E E
-/// | flags | number (8 or 16, masked) | length (16), if L |
+/// | flags | connection id, if C | number (8 or 16, masked) | length (16), if L |
 /// ```
+///
+/// Only both ends know how long the connection ID is (section 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnifiedHeader {
     /// The low two bits of the epoch.
     pub epoch_bits: u8,
+    /// Bytes of the connection ID; 0 without one.
+    pub cid_len: usize,
     /// Bytes of the record number: 1 or 2.
     pub number_len: usize,
     /// Bytes of the record behind the header; `None` when it fills the datagram.
@@ -73,8 +78,8 @@ pub struct UnifiedHeader {
 }
 
 impl UnifiedHeader {
-    /// The longest header: flags, a 16-bit number, a length.
-    pub const MAX_LEN: usize = 5;
+    /// The longest header: flags, a connection ID, a 16-bit number, a length.
+    pub const MAX_LEN: usize = 5 + ConnectionId::MAX_LEN;
 
     /// Whether a record that begins with `first` is an encrypted one (section 4.1).
     pub const fn begins_with(first: u8) -> bool {
@@ -83,46 +88,61 @@ impl UnifiedHeader {
 
     /// Bytes of the header.
     pub const fn header_len(&self) -> usize {
-        1 + self.number_len + if self.length.is_some() { 2 } else { 0 }
+        self.number_at() + self.number_len + if self.length.is_some() { 2 } else { 0 }
     }
 
-    /// Appends the header with the low bits of `number` in clear.
-    pub fn write(&self, number: u64, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+    /// Where the record number stands.
+    const fn number_at(&self) -> usize {
+        1 + self.cid_len
+    }
+
+    /// The connection ID in a record with this header.
+    pub fn cid<'a>(&self, record: &'a [u8]) -> &'a [u8] {
+        record.get(1..self.number_at()).unwrap_or_default()
+    }
+
+    /// Appends the header with the low bits of `number` in clear and `cid`, which has
+    /// `cid_len` bytes.
+    pub fn write(&self, cid: &[u8], number: u64, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let with_cid = if self.cid_len > 0 { CONNECTION_ID } else { 0 };
         let long = if self.number_len == 2 { LONG_NUMBER } else { 0 };
         let length = if self.length.is_some() { HAS_LENGTH } else { 0 };
-        w.u8(FIXED | long | length | self.epoch_bits & EPOCH)?;
+        w.u8(FIXED | with_cid | long | length | self.epoch_bits & EPOCH)?;
+        w.bytes(cid)?;
         w.bytes(&number.to_be_bytes()[8 - self.number_len..])?;
         self.length.map_or(Ok(()), |length| w.u16(length))
     }
-}
 
-impl<'a> Decode<'a> for UnifiedHeader {
-    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    /// Reads the header of a record; a connection ID has `cid_len` bytes, 0 if none may be there.
+    pub fn read(r: &mut Reader<'_>, cid_len: usize) -> Result<Self, DecodeError> {
         let flags = r.u8()?;
         if !Self::begins_with(flags) {
             return Err(DecodeError::Invalid("fixed bits"));
         }
-        // None was negotiated, so its length is not known (section 9).
-        if flags & CONNECTION_ID != 0 {
+        let cid_len = if flags & CONNECTION_ID != 0 { cid_len } else { 0 };
+        if flags & CONNECTION_ID != 0 && cid_len == 0 {
             return Err(DecodeError::Invalid("connection id"));
         }
+        r.take(cid_len)?;
         let number_len = if flags & LONG_NUMBER != 0 { 2 } else { 1 };
         r.take(number_len)?;
         let length = if flags & HAS_LENGTH != 0 { Some(r.u16()?) } else { None };
-        Ok(Self { epoch_bits: flags & EPOCH, number_len, length })
+        Ok(Self { epoch_bits: flags & EPOCH, cid_len, number_len, length })
     }
-}
 
-/// XORs `mask` onto the record number of a unified header (section 4.2.3).
-pub fn apply_mask(header: &mut [u8], number_len: usize, mask: [u8; 2]) {
-    for (byte, mask) in header.iter_mut().skip(1).take(number_len).zip(mask) {
-        *byte ^= mask;
+    /// XORs `mask` onto the record number in `bytes` (section 4.2.3).
+    pub fn apply_mask(&self, bytes: &mut [u8], mask: [u8; 2]) {
+        let number = bytes.iter_mut().skip(self.number_at()).take(self.number_len);
+        for (byte, mask) in number.zip(mask) {
+            *byte ^= mask;
+        }
     }
-}
 
-/// The low bits of the record number in a header whose mask was removed.
-pub fn number_bits(header: &[u8], number_len: usize) -> u64 {
-    header.iter().skip(1).take(number_len).fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+    /// The low bits of the record number in `bytes`, whose mask was removed.
+    pub fn number_bits(&self, bytes: &[u8]) -> u64 {
+        let number = bytes.iter().skip(self.number_at()).take(self.number_len);
+        number.fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+    }
 }
 
 #[cfg(test)]
@@ -131,43 +151,53 @@ mod tests {
 
     #[test]
     fn every_unified_header_round_trips_and_every_cut_is_refused() {
-        for epoch_bits in 0..4 {
+        let cids = [&[][..], b"7", &[0xa5; ConnectionId::MAX_LEN]];
+        for (cid, epoch_bits) in cids.into_iter().flat_map(|cid| (0..4).map(move |e| (cid, e))) {
             for number_len in [1, 2] {
                 for length in [None, Some(0x0102)] {
-                    let header = UnifiedHeader { epoch_bits, number_len, length };
-                    let mut buf = [0; 8];
+                    let cid_len = cid.len();
+                    let header = UnifiedHeader { epoch_bits, cid_len, number_len, length };
+                    let mut buf = [0; UnifiedHeader::MAX_LEN];
                     let mut w = Writer::new(&mut buf);
-                    header.write(0xabcd, &mut w).unwrap();
+                    header.write(cid, 0xabcd, &mut w).unwrap();
                     let bytes = w.finish();
                     assert_eq!(bytes.len(), header.header_len());
-                    assert_eq!(UnifiedHeader::decode(bytes), Ok(header));
-                    assert_eq!(
-                        number_bits(bytes, number_len),
-                        0xabcd & ((1 << (8 * number_len)) - 1)
-                    );
+                    assert_eq!(bytes[0] & CONNECTION_ID != 0, cid_len > 0);
+                    assert_eq!(UnifiedHeader::read(&mut Reader::new(bytes), cid_len), Ok(header));
+                    assert_eq!(header.cid(bytes), cid);
+                    assert_eq!(header.number_bits(bytes), 0xabcd & ((1 << (8 * number_len)) - 1));
                     for cut in 0..bytes.len() {
-                        assert!(UnifiedHeader::decode(&bytes[..cut]).is_err());
+                        let mut r = Reader::new(&bytes[..cut]);
+                        assert!(UnifiedHeader::read(&mut r, cid_len).is_err());
                     }
                 }
             }
         }
-        assert!(UnifiedHeader::decode(&[FIXED | CONNECTION_ID, 0, 0]).is_err());
-        assert!(UnifiedHeader::decode(&[0x16, 0, 0]).is_err());
+        let read = |bytes: &[u8], cid_len| UnifiedHeader::read(&mut Reader::new(bytes), cid_len);
+        assert!(read(&[FIXED | CONNECTION_ID, 0, 0], 0).is_err(), "none was agreed on");
+        assert!(read(&[FIXED | CONNECTION_ID, 0, 0], 1).is_ok());
+        assert_eq!(read(&[FIXED, 0, 0], 8).map(|header| header.cid_len), Ok(0));
+        assert!(read(&[0x16, 0, 0], 0).is_err());
     }
 
     #[test]
     fn the_smallest_header_has_two_bytes() {
-        let header = UnifiedHeader { epoch_bits: 3, number_len: 1, length: None };
+        let header = UnifiedHeader { epoch_bits: 3, cid_len: 0, number_len: 1, length: None };
         assert_eq!(header.header_len(), 2);
     }
 
     #[test]
-    fn masking_twice_restores() {
-        let mut header = [0x2c, 1, 2, 3, 4];
-        apply_mask(&mut header, 2, [0xf0, 0x0f]);
-        assert_eq!(header, [0x2c, 0xf1, 0x0d, 3, 4]);
-        apply_mask(&mut header, 2, [0xf0, 0x0f]);
-        assert_eq!(header, [0x2c, 1, 2, 3, 4]);
+    fn masking_twice_restores_and_spares_the_connection_id() {
+        for cid_len in [0, 2] {
+            let header = UnifiedHeader { epoch_bits: 0, cid_len, number_len: 2, length: None };
+            let mut bytes = [0x2c, 1, 2, 3, 4];
+            header.apply_mask(&mut bytes, [0xf0, 0x0f]);
+            let masked =
+                if cid_len == 0 { [0x2c, 0xf1, 0x0d, 3, 4] } else { [0x2c, 1, 2, 0xf3, 0x0b] };
+            assert_eq!(bytes, masked);
+            header.apply_mask(&mut bytes, [0xf0, 0x0f]);
+            assert_eq!(bytes, [0x2c, 1, 2, 3, 4]);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
-use super::header::{UnifiedHeader, apply_mask, number_bits};
+use super::header::UnifiedHeader;
 use super::held::Held;
 use super::number::nearest;
 use super::seal::mask_sample;
@@ -162,8 +162,8 @@ impl ReceiveEpoch {
                 return None;
             }
         };
-        apply_mask(head, header.number_len, mask);
-        let bits = number_bits(head, header.number_len);
+        header.apply_mask(head, mask);
+        let bits = header.number_bits(head);
         let authentic = stats.records;
         let inner = match &self.keys {
             Keys::Standard { .. } => self.open_standard(bits, header.number_len, head, body, stats),

@@ -2,7 +2,7 @@
 
 use super::cid::ConnectionId;
 use super::dtls12::Keys12;
-use super::header::{UnifiedHeader, apply_mask};
+use super::header::UnifiedHeader;
 use crate::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
 use crate::crypto::{
     Aead, CipherSuite, CipherSuite12, KeyState, Keying, PrfProtection, Protection, Record,
@@ -79,6 +79,8 @@ pub struct SendEpoch {
     epoch: u64,
     next: u64,
     usage: Usage,
+    /// The ID in each record of DTLS 1.3; empty for none.
+    cid: ConnectionId,
     keys: Keys,
 }
 
@@ -116,7 +118,13 @@ impl SendEpoch {
             },
             _ => Keys::Standard { protection: suite.keying.plain(secret), tag_len: suite.tag_len },
         };
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), keys }
+        let (usage, cid) = (Usage::new(&suite.limits), ConnectionId::EMPTY);
+        Self { epoch, next: 0, usage, cid, keys }
+    }
+
+    /// The ID that records of DTLS 1.3 carry from now on; none if it is empty.
+    pub const fn set_cid(&mut self, cid: ConnectionId) {
+        self.cid = cid;
     }
 
     /// A DTLS 1.2 epoch with its key. Records carry `cid` unless that is empty.
@@ -127,7 +135,7 @@ impl SendEpoch {
         cid: ConnectionId,
     ) -> Self {
         let keys = Keys::Dtls12(Keys12::new(suite, aead, cid));
-        Self { epoch, next: 0, usage: Usage::new(&suite.limits), keys }
+        Self { epoch, next: 0, usage: Usage::new(&suite.limits), cid: ConnectionId::EMPTY, keys }
     }
 
     /// The epoch's number.
@@ -154,7 +162,7 @@ impl SendEpoch {
         if let Keys::Dtls12(keys) = &self.keys {
             return keys.overhead();
         }
-        let header = 1 + shape.number.bytes() + if shape.last { 0 } else { 2 };
+        let header = 1 + self.cid.len() + shape.number.bytes() + if shape.last { 0 } else { 2 };
         header + 1 + self.tags_len(kind, self.next)
     }
 
@@ -165,7 +173,7 @@ impl SendEpoch {
             Keys::Aggregated { .. } => TAG_BYTES,
             Keys::Dtls12(ref keys) => return keys.overhead(),
         };
-        2 + number.bytes() + tag
+        2 + self.cid.len() + number.bytes() + tag
     }
 
     fn tags_len(&self, kind: ContentType, number: u64) -> usize {
@@ -200,6 +208,7 @@ impl SendEpoch {
         let tags_len = self.tags_len(kind, number);
         let mut header = UnifiedHeader {
             epoch_bits: (self.epoch & 3) as u8,
+            cid_len: self.cid.len(),
             number_len: shape.number.bytes(),
             length: if shape.last { None } else { Some(0) },
         };
@@ -229,7 +238,7 @@ impl SendEpoch {
         w.reserve(tags_len)?;
         let body = w.finish();
         header.length = header.length.map(|_| body.len() as u16);
-        header.write(number, &mut Writer::new(head))?;
+        header.write(&self.cid, number, &mut Writer::new(head))?;
 
         let (content, tags) = body.split_at_mut(content_len);
         let record = Record { number, header: head };
@@ -254,7 +263,7 @@ impl SendEpoch {
             Keys::Dtls12(_) => [0; 2],
         };
         let len = header_len + body.len();
-        apply_mask(head, shape.number.bytes(), mask);
+        header.apply_mask(head, mask);
         self.usage.add_sealed(header_len, content_len);
         self.next = number + 1;
         Ok(Sealed { len, number })

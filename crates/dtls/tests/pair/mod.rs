@@ -47,6 +47,8 @@ struct InFlight {
     /// Reversed: the heap's top is the earliest.
     order: std::cmp::Reverse<(Instant, u64)>,
     direction: Direction,
+    /// The client's address, as the server sees it.
+    client: SocketAddr,
     datagram: Vec<u8>,
 }
 
@@ -65,6 +67,13 @@ pub struct Pair<'a> {
     pub server_connected: Option<Negotiated>,
     /// Everything that was sent: direction and bytes.
     pub log: Vec<(Direction, Vec<u8>)>,
+    /// The client's address, as the server sees it: a NAT may change it. Datagrams to
+    /// another one are lost.
+    pub client_address: SocketAddr,
+    /// What arrived where the client is not.
+    pub strays: Vec<(SocketAddr, Vec<u8>)>,
+    /// Where the server saw the client move.
+    pub moves: Vec<(SocketAddr, SocketAddr)>,
     network: BinaryHeap<InFlight>,
     sequence: u64,
 }
@@ -122,6 +131,9 @@ impl<'a> Pair<'a> {
             client_connected: None,
             server_connected: None,
             log: Vec::new(),
+            client_address: client_address(),
+            strays: Vec::new(),
+            moves: Vec::new(),
             network: BinaryHeap::new(),
             sequence: 0,
         }
@@ -144,20 +156,31 @@ impl<'a> Pair<'a> {
 
     /// Puts a datagram on the network as if it had been sent.
     pub fn inject(&mut self, direction: Direction, datagram: Vec<u8>) {
-        self.schedule(direction, Duration::ZERO, datagram);
+        self.schedule(direction, self.client_address, Duration::ZERO, datagram);
     }
 
-    fn schedule(&mut self, direction: Direction, delay: Duration, datagram: Vec<u8>) {
+    /// Puts a datagram to the server on the network as if it came from `from`.
+    pub fn inject_from(&mut self, from: SocketAddr, datagram: Vec<u8>) {
+        self.schedule(Direction::ToServer, from, Duration::ZERO, datagram);
+    }
+
+    fn schedule(
+        &mut self,
+        direction: Direction,
+        client: SocketAddr,
+        delay: Duration,
+        datagram: Vec<u8>,
+    ) {
         self.sequence += 1;
         let order = std::cmp::Reverse((self.now + delay, self.sequence));
-        self.network.push(InFlight { order, direction, datagram });
+        self.network.push(InFlight { order, direction, client, datagram });
     }
 
-    fn transmit(&mut self, direction: Direction, datagram: Vec<u8>) {
+    fn transmit(&mut self, direction: Direction, client: SocketAddr, datagram: Vec<u8>) {
         let fate = (self.rule)(direction, self.log.len(), &datagram);
         self.log.push((direction, datagram));
         for (delay, copy) in fate {
-            self.schedule(direction, delay, copy);
+            self.schedule(direction, client, delay, copy);
         }
     }
 
@@ -192,15 +215,12 @@ impl<'a> Pair<'a> {
                 Output::Idle => break,
             };
             if let Some(datagram) = output {
-                self.transmit(Direction::ToServer, datagram);
+                self.transmit(Direction::ToServer, self.client_address, datagram);
             }
         }
         loop {
             let output = match self.server.poll_output(&mut buf) {
-                Output::Datagram { to, payload } => {
-                    assert_eq!(to, client_address());
-                    Some(payload.to_vec())
-                }
+                Output::Datagram { to, payload } => Some((to, payload.to_vec())),
                 Output::Event(event) => {
                     match event.event {
                         Event::Connected(negotiated) => {
@@ -226,8 +246,8 @@ impl<'a> Pair<'a> {
                 }
                 Output::Idle => break,
             };
-            if let Some(datagram) = output {
-                self.transmit(Direction::ToClient, datagram);
+            if let Some((to, datagram)) = output {
+                self.transmit(Direction::ToClient, to, datagram);
             }
         }
         wake
@@ -250,7 +270,10 @@ impl<'a> Pair<'a> {
             let mut next = self.network.pop().unwrap();
             match next.direction {
                 Direction::ToServer => {
-                    self.server.handle_datagram(self.now, client_address(), &mut next.datagram);
+                    self.server.handle_datagram(self.now, next.client, &mut next.datagram);
+                }
+                Direction::ToClient if next.client != self.client_address => {
+                    self.strays.push((next.client, next.datagram));
                 }
                 Direction::ToClient => {
                     self.client.handle_datagram(self.now, server_address(), &mut next.datagram);

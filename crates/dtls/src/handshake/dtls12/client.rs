@@ -112,7 +112,8 @@ impl Offer {
         if settings.require_extended_master_secret && !extended_master {
             return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
         }
-        let extras = extras::read_answer(settings, version, hello.extensions, self.cid)?;
+        let extras = extras::read_cid_answer(hello.extensions, self.cid)?;
+        let extras = extras::read_limit_answer(settings, version, hello.extensions, extras)?;
         channel.record_limit = extras.record_limit;
         let mut transcript = Transcript::new();
         absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);

@@ -124,6 +124,7 @@ impl Keyed {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
         channel.receive.install(receive);
+        channel.agree_on_cids(extras);
         Self { hellos, end, master, group, identity, session_id, ticket: None }
     }
 
@@ -184,6 +185,7 @@ impl Keyed {
                 record_limit: extras.record_limit,
                 send_cid: extras.send_cid,
                 receive_cid: extras.receive_cid,
+                return_routability: extras.return_routability,
             },
         })
     }

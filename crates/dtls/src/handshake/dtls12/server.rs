@@ -87,7 +87,8 @@ pub(crate) fn accept(
             {
                 write_extension(w, ExtensionType::EC_POINT_FORMATS, |w| w.vec8(|w| w.u8(0)))?;
             }
-            answer.write(w)
+            answer.write_limits(w)?;
+            answer.write_cid(w)
         })
     })?;
     send(channel, &mut transcript, 0, HandshakeType::SERVER_HELLO, body);

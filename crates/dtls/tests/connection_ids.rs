@@ -1,0 +1,175 @@
+//! Connection IDs in both versions (RFC 9146; RFC 9147, section 9).
+
+mod pair;
+
+use dtls::ProtocolVersion::{self, Dtls12, Dtls13};
+use pair::{Configs, Direction, Pair};
+use std::time::Duration;
+
+const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
+
+/// Both ends of one version, with IDs of these lengths.
+fn configs(version: ProtocolVersion, client: Option<u8>, server: Option<u8>) -> Configs {
+    with_ids(Configs::new(), version, client, server)
+}
+
+fn with_ids(
+    mut configs: Configs,
+    version: ProtocolVersion,
+    client: Option<u8>,
+    server: Option<u8>,
+) -> Configs {
+    for (settings, len) in
+        [(&mut configs.client.settings, client), (&mut configs.server.settings, server)]
+    {
+        settings.versions = vec![version];
+        settings.connection_id = len;
+    }
+    configs
+}
+
+fn exchange(pair: &mut Pair<'_>) {
+    pair.client_send(b"ping");
+    pair.server_send(b"pong");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received.pop().as_deref(), Some(&b"ping"[..]));
+    assert_eq!(pair.client_received.pop().as_deref(), Some(&b"pong"[..]));
+}
+
+/// The connection ID in a datagram's first record, if that has one of `len` bytes.
+fn cid_in(datagram: &[u8], len: usize) -> Option<&[u8]> {
+    match datagram[0] {
+        25 => Some(&datagram[11..11 + len]),
+        first if first & 0b1111_0000 == 0b0011_0000 => Some(&datagram[1..1 + len]),
+        _ => None,
+    }
+}
+
+#[test]
+fn each_end_gets_the_id_it_asked_for() {
+    for version in VERSIONS {
+        for client in [None, Some(0), Some(1), Some(32)] {
+            for server in [None, Some(0), Some(8)] {
+                let mut pair = configs(version, client, server).pair(1);
+                pair.connect().assert_connected();
+                let both = client.is_some() && server.is_some();
+                let len = |len: Option<u8>| len.filter(|_| both).unwrap_or(0).into();
+                let at_client = pair.client_connected.clone().unwrap();
+                let at_server = pair.server_connected.clone().unwrap();
+                assert_eq!(at_client.receive_cid.len(), len(client));
+                assert_eq!(at_server.receive_cid.len(), len(server));
+                assert_eq!(at_client.send_cid, at_server.receive_cid);
+                assert_eq!(at_client.receive_cid, at_server.send_cid);
+                assert_eq!(at_client.return_routability, both);
+                assert_eq!(at_server.return_routability, both);
+                let before = pair.log.len();
+                exchange(&mut pair);
+                assert!(pair.log.len() > before + 1);
+                for (direction, datagram) in &pair.log[before..] {
+                    let cid = match direction {
+                        Direction::ToServer => at_client.send_cid,
+                        Direction::ToClient => at_server.send_cid,
+                    };
+                    let expected = Some(&*cid).filter(|cid| !cid.is_empty());
+                    assert_eq!(cid_in(datagram, cid.len()), expected, "{version} {datagram:x?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn records_of_the_handshake_have_them_too() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(2);
+        pair.connect().assert_connected();
+        let sent = pair.client_connected.as_ref().unwrap().send_cid;
+        // Its last flight has the client's Finished, in 1.2 behind messages in clear.
+        let finished = pair
+            .log
+            .iter()
+            .filter(|(direction, _)| *direction == Direction::ToServer)
+            .any(|(_, datagram)| datagram.windows(4).any(|window| window == &*sent));
+        assert!(finished);
+    }
+}
+
+#[test]
+fn aggregated_records_have_ids_too() {
+    for scheme in ["agg:2", "agg:8"] {
+        let configs = with_ids(Configs::aggregated(scheme), Dtls13, Some(3), Some(32));
+        let mut pair = configs.pair(3);
+        pair.connect().assert_connected();
+        assert!(pair.server_connected.as_ref().unwrap().receive.aggregates());
+        let before = pair.log.len();
+        for n in 0..40u8 {
+            pair.client_send(&[n; 20]);
+            pair.server_send(&[n; 30]);
+        }
+        pair.run_for(Duration::from_secs(1));
+        let numbered = |len| (0..40u8).map(|n| vec![n; len]).collect::<Vec<_>>();
+        assert_eq!(pair.server_received, numbered(20));
+        assert_eq!(pair.client_received, numbered(30));
+        let with_id = |(direction, datagram): &(Direction, Vec<u8>)| {
+            let len = if *direction == Direction::ToServer { 32 } else { 3 };
+            cid_in(datagram, len).is_some()
+        };
+        assert!(pair.log[before..].iter().all(with_id));
+    }
+}
+
+/// The largest payload still fits the datagram.
+#[test]
+fn room_for_an_id_is_reckoned_with() {
+    for version in VERSIONS {
+        let mut configs = configs(version, Some(0), Some(32));
+        configs.client.settings.datagram_bytes = 200;
+        let mut pair = configs.pair(4);
+        pair.connect().assert_connected();
+        let most = pair.client.max_payload();
+        pair.client_send(&vec![1; most]);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.server_received.last().unwrap().len(), most);
+        assert_eq!(pair.log.last().unwrap().1.len(), 200);
+        assert!(pair.client.send(pair.now, &vec![1; most + 1]).is_err());
+    }
+}
+
+/// A record whose ID was changed on its way is nobody's.
+#[test]
+fn an_id_is_authentic() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(5);
+        pair.connect().assert_connected();
+        pair.client_send(b"one");
+        let before = pair.log.len();
+        pair.rule = Box::new(move |_, index, datagram| {
+            let mut datagram = datagram.to_vec();
+            if index == before {
+                datagram[if version == Dtls12 { 11 } else { 1 }] ^= 1;
+            }
+            pair::pass(&datagram)
+        });
+        pair.run_for(Duration::from_secs(1));
+        assert!(pair.server_received.is_empty());
+        exchange(&mut pair);
+    }
+}
+
+/// A server answers about connection IDs in its ServerHello, and nowhere else.
+#[test]
+fn the_answer_is_in_the_server_hello() {
+    for version in VERSIONS {
+        let mut pair = configs(version, Some(4), Some(4)).pair(6);
+        pair.connect().assert_connected();
+        let own = pair.server_connected.as_ref().unwrap().receive_cid;
+        let hello = pair.log.iter().find(|(direction, datagram)| {
+            // A ServerHello in clear; with connection_id (54), 5 bytes, an ID of 4.
+            *direction == Direction::ToClient && datagram[0] == 22 && datagram[13] == 2 && {
+                let extension = [&[0, 54, 0, 5, 4][..], &own].concat();
+                datagram.windows(9).any(|window| window == extension)
+            }
+        });
+        assert!(hello.is_some(), "{version}");
+    }
+}
