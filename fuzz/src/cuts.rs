@@ -11,7 +11,7 @@ use dtls::stats::ReceiveStats;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use vocabulary::{Decode, Encode, Reader, Writer};
+use vocabulary::{Encode, Reader, Writer};
 
 /// How an altered copy differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::{Decode, Random, Reader};
+use vocabulary::{Random, Reader};
 
 /// Sizes of aggregates attacked.
 pub const SIZES: [u8; 4] = [2, 4, 8, 16];
@@ -112,7 +112,7 @@ struct Attacker<'a> {
 
 impl Attacker<'_> {
     fn capture(&self, datagram: &[u8]) -> Option<Captured> {
-        let header = UnifiedHeader::read(&mut Reader::new(datagram)).ok()?;
+        let header = UnifiedHeader::read(&mut Reader::new(datagram), 0).ok()?;
         let (header, body) = datagram.split_at_checked(header.header_len())?;
         let mut captured = Captured { header: header.to_vec(), body: body.to_vec() };
         self.mask(&mut captured);
