@@ -5,6 +5,7 @@ mod pair;
 use dtls::crypto::CipherSuiteId;
 use dtls::{ProtocolVersion, Settings};
 use pair::{Configs, Direction, Fate, Pair, pass};
+use std::cell::Cell;
 use std::time::Duration;
 
 const SUITES: [CipherSuiteId; 6] = [
@@ -152,6 +153,48 @@ fn any_two_datagrams_may_be_lost() {
                 exchange(&mut pair);
             }
         }
+    }
+}
+
+/// How many of a datagram's bytes are records in clear.
+fn clear_len(datagram: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some([_, _, _, 0, 0, _, _, _, _, _, _, high, low]) = datagram.get(len..len + 13) {
+        len += 13 + usize::from(u16::from_be_bytes([*high, *low]));
+    }
+    len
+}
+
+/// pion repeats its Finished under the number it had, which is a replay: that the peer
+/// wants the last flight again shows in what it repeats in clear.
+#[test]
+fn the_last_flight_is_sent_again_for_a_repeated_flight_without_its_finished() {
+    for resumed in [false, true] {
+        let last = if resumed { Direction::ToServer } else { Direction::ToClient };
+        let (finished, answers) = (Cell::new(0), Cell::new(0));
+        let rule = |direction: Direction, _: usize, datagram: &[u8]| -> Fate {
+            let clear = clear_len(datagram);
+            let count = if direction == last { &answers } else { &finished };
+            count.set(count.get() + usize::from(clear < datagram.len()));
+            match count.get() {
+                1 if direction == last => Vec::new(),
+                // A burst of them gets one answer.
+                2.. if direction != last => {
+                    [pass(&datagram[..clear]), pass(&datagram[..clear])].concat()
+                }
+                _ => pass(datagram),
+            }
+        };
+        let configs = || older(CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256);
+        let mut pair = match resumed {
+            true => resume(configs).1.with_rule(rule),
+            false => configs().pair(8).with_rule(rule),
+        };
+        pair.connect().assert_connected();
+        assert!(finished.get() > 1, "nothing was repeated");
+        assert_eq!(answers.get(), 2, "one that was lost, and one for all repetitions");
+        pair.rule = Box::new(|_, _, datagram| pass(datagram));
+        exchange(&mut pair);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::crypto::KeyState;
 use crate::error::{Fault, Limit, Misbehaviour};
 use crate::handshake::State;
 use crate::handshake::reassembly::Message;
+use crate::messages::fragment::Fragment;
 use crate::record::Header12;
 use crate::record::epochs::EPOCH_12;
 use crate::record::held::Slot;
@@ -15,6 +16,7 @@ use crate::record::seal::SealError;
 use crate::timer::Timer;
 use crate::tuning::MAX_WRONG_KEYS;
 use alloc::vec::Vec;
+use vocabulary::{Decode, Reader};
 
 /// The state.
 #[derive(Debug, Default)]
@@ -85,6 +87,21 @@ impl Connection {
             received.delivered += 1;
             received.delivered_bytes += self.held.deliver(slot) as u64;
         }
+    }
+
+    /// Whether a record in clear belongs to the flight that our last one answers, and which
+    /// the peer repeats (RFC 6347, section 4.2.4).
+    ///
+    /// Its Finished alone would be proof, but pion sends that one under the same record
+    /// number each time. What an attacker gains is our last flight at a bounded rate.
+    pub(super) fn repeats_last_flight(&self, kind: ContentType, content: &[u8]) -> bool {
+        let is_part = |fragment: Fragment<'_>| {
+            fragment.kind != HandshakeType::CLIENT_HELLO && self.incoming.is_old(fragment.sequence)
+        };
+        self.is_12()
+            && self.channel.flight.epoch() == Some(EPOCH_12)
+            && kind == ContentType::HANDSHAKE
+            && Fragment::read(&mut Reader::new(content)).is_ok_and(is_part)
     }
 
     /// Whether a handshake message would renegotiate, which is refused (RFC 7925, section 17).

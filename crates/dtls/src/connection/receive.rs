@@ -74,11 +74,15 @@ impl Connection {
         }
     }
 
-    /// A record in clear means something only before the handshake is complete,
-    /// and its errors are noise: anybody can send one.
+    /// A record in clear means something only before the handshake is complete, or to show
+    /// that its end got lost, and its errors are noise: anybody can send one.
     fn plaintext_record(&mut self, header: &Header12, content: &[u8]) -> Result<(), Fault> {
         if matches!(self.state, State::Established(_)) {
-            self.stats.received.unauthentic += 1;
+            if self.repeats_last_flight(header.kind, content) {
+                self.answer_repetition(0);
+            } else {
+                self.stats.received.unauthentic += 1;
+            }
             return Ok(());
         }
         let parsed = match header.kind {
