@@ -208,15 +208,15 @@ impl Fleet {
         while self.network.next_event().is_some_and(|at| at <= until) {
             let mut happened = Vec::new();
             self.network.step(|node, now, event| match event {
-                Either::Left(event) => happened.push(Happened::Client(
-                    node,
-                    now,
-                    match event {
+                Either::Left(event) => {
+                    let event = match event {
                         Event::Connected(_) => ClientEvent::Connected,
                         Event::Data(data) => ClientEvent::Data(data.to_vec()),
+                        Event::PeerMoved { .. } => return,
                         Event::Closed(reason) => ClientEvent::Closed(reason),
-                    },
-                )),
+                    };
+                    happened.push(Happened::Client(node, now, event));
+                }
                 Either::Right(EndpointEvent { handle, peer, event }) => match event {
                     Event::Connected(_) => {
                         happened.push(Happened::Server(handle, peer, now, None));
@@ -224,7 +224,7 @@ impl Fleet {
                     Event::Data(data) => {
                         happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
                     }
-                    Event::Closed(_) => {}
+                    Event::PeerMoved { .. } | Event::Closed(_) => {}
                 },
             });
             happened.into_iter().for_each(|what| self.note(what));

@@ -30,6 +30,8 @@ pub enum Event {
     Connected,
     /// The payload of one record.
     Data(Vec<u8>),
+    /// The other end has another address.
+    Moved,
     /// The other end closed it, or this one gave it up, and why.
     Closed(String),
 }

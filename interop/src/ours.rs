@@ -155,6 +155,7 @@ fn event(event: dtls::Event<'_>) -> Event {
     match event {
         dtls::Event::Connected(_) => Event::Connected,
         dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
+        dtls::Event::PeerMoved { .. } => Event::Moved,
         dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
     }
 }

@@ -49,6 +49,7 @@ where
                 back.push(payload);
                 next = Some(back.len());
             }
+            Event::Moved => {}
             Event::Closed(reason) => panic!("closed: {reason}"),
         });
         turn.expect("the loopback interface works");

@@ -185,6 +185,15 @@ pub struct Settings {
     /// Whether the peer may use connection IDs, and how long its ones for this end are
     /// to be, in bytes: zero to give one and want none (RFC 9146, RFC 9147, section 9).
     pub connection_id: Option<u8>,
+    /// Whether a peer with connection IDs is to check this end's address, and lets its own be
+    /// checked, before it is believed that it changed (RFC 9853).
+    pub return_routability: bool,
+    /// Whether a peer with a connection ID is followed to another address at its word: where it
+    /// takes no part in return routability checks (RFC 9853), as most do not yet. Then whoever
+    /// sees a record can copy it, and so direct what this end sends to anybody until the peer's
+    /// next record; off, such a peer is heard from anywhere but answered where it first was. RFC 9146,
+    /// section 6, wants this off unless the application checks addresses itself.
+    pub unchecked_address_change: bool,
     /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535.
     pub datagram_bytes: usize,
     /// Record numbers of data records.
@@ -230,6 +239,8 @@ impl Settings {
             max_fragment_length: None,
             record_size_limit: None,
             connection_id: None,
+            return_routability: true,
+            unchecked_address_change: false,
             datagram_bytes: tuning::DATAGRAM_BYTES,
             record_numbers: RecordNumbers::default(),
             silence: tuning::SILENCE,

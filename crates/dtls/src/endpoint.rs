@@ -1,7 +1,7 @@
 //! Many associations on one socket.
 //!
-//! An endpoint demultiplexes datagrams by the peer's address and answers first
-//! ClientHellos without keeping any state (RFC 9147, section 5.1).
+//! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
+//! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
@@ -13,9 +13,9 @@ use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
-use crate::record::{ConnectionId, PlaintextHeader};
+use crate::record::{ConnectionId, PlaintextHeader, cid};
 use crate::stats::Stats;
-use crate::tuning::{MAX_PARTIAL_HELLOS, MAX_PAST_HELLOS};
+use crate::tuning::{MAX_ID_DRAWS, MAX_PARTIAL_HELLOS, MAX_PAST_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -57,6 +57,9 @@ struct Entry {
     connection: Connection,
     /// The ClientHello it answers, to tell its repetition from a new attempt.
     hello: [u8; 32],
+    /// An association at the same address that does not need it: the client's own older one,
+    /// or another client's that has moved on.
+    replaces: Option<Handle>,
     deadline: Option<Instant>,
     ready: bool,
 }
@@ -76,6 +79,11 @@ const MAX_HELLO_SEQUENCE: u16 = 3;
 /// Answers that belong to no association: bounded, and lost under pressure.
 const MAX_STATELESS_ANSWERS: usize = 64;
 
+/// Bytes of the connection IDs that a configuration gives.
+fn id_len(config: &ServerConfig) -> usize {
+    config.settings.connection_id.unwrap_or(0).into()
+}
+
 /// The server side of many associations.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -87,6 +95,7 @@ pub struct Endpoint {
     next_handle: u64,
     entries: BTreeMap<Handle, Entry>,
     by_peer: BTreeMap<SocketAddr, Handle>,
+    by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
@@ -118,6 +127,7 @@ impl Endpoint {
             next_handle: 0,
             entries: BTreeMap::new(),
             by_peer: BTreeMap::new(),
+            by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
             answers: VecDeque::new(),
@@ -131,9 +141,13 @@ impl Endpoint {
     /// Takes another configuration for associations to come.
     ///
     /// # Errors
-    /// As [`Self::server`]; the old configuration then stays.
+    /// As [`Self::server`], and connection IDs keep their length; the old configuration
+    /// then stays.
     pub fn set_config(&mut self, config: Arc<ServerConfig>) -> Result<(), ConfigError> {
         config.settings.check()?;
+        if self.id_len() > 0 && self.id_len() != id_len(&config) && !self.by_id.is_empty() {
+            return Err(ConfigError::ConnectionIdLengthChanged);
+        }
         self.config = config;
         Ok(())
     }
@@ -202,6 +216,22 @@ impl Endpoint {
     pub fn update_keys(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.update_keys(now);
+            self.touch(handle);
+        }
+    }
+
+    /// As [`Connection::rotate_connection_id`].
+    pub fn rotate_connection_id(&mut self, handle: Handle, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.rotate_connection_id(now);
+            self.touch(handle);
+        }
+    }
+
+    /// As [`Connection::request_connection_ids`].
+    pub fn request_connection_ids(&mut self, handle: Handle, now: Instant, count: u8) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.request_connection_ids(now, count);
             self.touch(handle);
         }
     }
@@ -318,7 +348,56 @@ impl Endpoint {
     /// A connection ID that no association has, if the configuration wants one.
     fn fresh_cid(&mut self) -> Option<ConnectionId> {
         let len = self.config.settings.connection_id?;
-        Some(ConnectionId::random(&mut self.rng, len))
+        if len == 0 {
+            return Some(ConnectionId::EMPTY);
+        }
+        (0..MAX_ID_DRAWS)
+            .map(|_| ConnectionId::random(&mut self.rng, len))
+            .find(|cid| !self.by_id.contains_key(cid))
+    }
+
+    /// Bytes of this endpoint's connection IDs.
+    fn id_len(&self) -> usize {
+        id_len(&self.config)
+    }
+
+    /// Gives an association the connection IDs its peer is to get.
+    fn supply_ids(&mut self, handle: Handle) {
+        let wanted = |entry: &Entry| entry.connection.ids_wanted();
+        let Some(count) = self.entries.get(&handle).and_then(wanted) else { return };
+        let mut fresh = Vec::with_capacity(count);
+        while fresh.len() < count
+            && let Some(cid) = self.fresh_cid()
+        {
+            // Reserved already, so that no two are the same.
+            self.by_id.insert(cid, handle);
+            fresh.push(cid);
+        }
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        let before: Vec<_> = entry.connection.own_ids().collect();
+        entry.connection.give_ids(&fresh);
+        // Those before the one in use have served, and what was not given is free again.
+        for cid in before.iter().chain(&fresh) {
+            if !entry.connection.own_ids().any(|own| own == *cid) {
+                self.by_id.remove(cid);
+            }
+        }
+    }
+
+    /// Gives an association a datagram; it may show that its peer has moved.
+    fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) {
+        let Some(Entry { connection, .. }) = self.entries.get_mut(&handle) else { return };
+        let old = connection.peer();
+        connection.handle_datagram(self.now, from, datagram);
+        let new = connection.peer();
+        if new != old {
+            if self.by_peer.get(&old) == Some(&handle) {
+                self.by_peer.remove(&old);
+            }
+            // Its ID leads to it. It must not cut off another one that may have none.
+            self.by_peer.entry(new).or_insert(handle);
+        }
+        self.touch(handle);
     }
 
     /// Asks for another hello, in as many fragments as it takes.
@@ -369,19 +448,49 @@ impl Endpoint {
 
     fn insert(&mut self, from: SocketAddr, connection: Connection, hello: [u8; 32]) {
         self.stats.accepted += 1;
+        let mut replaces = None;
         if let Some(old) = self.by_peer.get(&from).copied()
-            && let Some(entry) = self.entries.get_mut(&old)
+            && let Some(entry) = self.entries.get(&old)
         {
-            entry.connection.abandon(CloseReason::Replaced);
-            let hello = entry.hello;
-            self.remember(hello);
-            self.touch(old);
+            if entry.connection.is_connected() && entry.connection.own_ids().next().is_some() {
+                // It can be reached without its address, and may be another client's.
+                replaces = Some(old);
+            } else {
+                replaces = entry.replaces;
+                self.replace(old);
+            }
         }
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        self.entries.insert(handle, Entry { connection, hello, deadline: None, ready: false });
+        self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
+        let entry = Entry { connection, hello, replaces, deadline: None, ready: false };
+        self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
+    }
+
+    /// Ends an association in whose place another one is.
+    fn replace(&mut self, handle: Handle) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.abandon(CloseReason::Replaced);
+            let hello = entry.hello;
+            self.remember(hello);
+            self.touch(handle);
+        }
+    }
+
+    /// An association is complete: the same client's older one at its address has ended.
+    fn replace_older(&mut self, handle: Handle) {
+        let identity = |entry: &Entry| {
+            let agreed = entry.connection.negotiated()?;
+            Some((entry.connection.peer(), agreed.psk_identity.clone()))
+        };
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        let Some(old) = entry.replaces.take() else { return };
+        let this = identity(entry);
+        if this.is_some() && self.entries.get(&old).and_then(identity) == this {
+            self.replace(old);
+        }
     }
 
     fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
@@ -403,6 +512,9 @@ impl Endpoint {
         self.set_deadline(handle, None);
         if let Some(entry) = self.entries.remove(&handle) {
             self.ended += entry.connection.stats();
+            for cid in entry.connection.own_ids() {
+                self.by_id.remove(&cid);
+            }
             let peer = entry.connection.peer();
             if self.by_peer.get(&peer) == Some(&handle) {
                 self.by_peer.remove(&peer);
@@ -422,6 +534,7 @@ impl Endpoint {
     /// The next step of any association; `None` when all are idle.
     fn step(&mut self, buf: &mut [u8]) -> Option<(Handle, Step)> {
         while let Some(handle) = self.ready.front().copied() {
+            self.supply_ids(handle);
             let Some(entry) = self.entries.get_mut(&handle) else {
                 self.ready.pop_front();
                 continue;
@@ -430,11 +543,12 @@ impl Endpoint {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
                 step => {
-                    if matches!(step, Step::Notice(Notice::Connected(_)))
-                        && let Some(session) = entry.connection.session()
-                    {
-                        let most = self.config.remembered_sessions;
-                        self.sessions.remember(self.now, session, most);
+                    if matches!(step, Step::Notice(Notice::Connected(_))) {
+                        if let Some(session) = entry.connection.session() {
+                            let most = self.config.remembered_sessions;
+                            self.sessions.remember(self.now, session, most);
+                        }
+                        self.replace_older(handle);
                     }
                     return Some((handle, step));
                 }
@@ -472,11 +586,11 @@ impl Engine for Endpoint {
                 }
             }
         }
-        match known.and_then(|handle| Some((handle, self.entries.get_mut(&handle)?))) {
-            Some((handle, entry)) => {
-                entry.connection.handle_datagram(now, from, datagram);
-                self.touch(handle);
-            }
+        let by_id = cid::of_datagram(datagram, self.id_len())
+            .and_then(|cid| self.by_id.get(&ConnectionId::new(cid)?));
+        let handle = by_id.copied().or(known);
+        match handle {
+            Some(handle) => self.deliver(handle, from, datagram),
             None if looks_like_hello => {}
             None => self.stats.ignored += 1,
         }
@@ -513,8 +627,8 @@ impl Engine for Endpoint {
                 let Some(entry) = self.entries.get(&handle) else { return Output::Idle };
                 let peer = entry.connection.peer();
                 match step {
-                    Step::Datagram(len) => {
-                        Output::Datagram { to: peer, payload: buf.get(..len).unwrap_or_default() }
+                    Step::Datagram { len, to } => {
+                        Output::Datagram { to, payload: buf.get(..len).unwrap_or_default() }
                     }
                     step => entry.connection.event(step).map_or(Output::Idle, |event| {
                         Output::Event(EndpointEvent { handle, peer, event })

@@ -41,6 +41,8 @@ pub enum Misbehaviour {
     WrongKey,
     /// The Finished message does not verify.
     WrongFinished,
+    /// More connection IDs were asked for than are given.
+    TooManyIdsRequested,
 }
 
 /// What two ends lack in common.
@@ -100,6 +102,7 @@ impl Fault {
                 Misbehaviour::WrongBinder
                 | Misbehaviour::WrongKey
                 | Misbehaviour::WrongFinished => AlertDescription::DECRYPT_ERROR,
+                Misbehaviour::TooManyIdsRequested => AlertDescription::TOO_MANY_CIDS_REQUESTED,
             },
             Self::Incompatible(incompatibility) => match incompatibility {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
@@ -140,6 +143,7 @@ impl fmt::Display for Misbehaviour {
                 f.write_str("the peer holds another key for this PSK identity")
             }
             Self::WrongFinished => f.write_str("the peer's Finished does not verify"),
+            Self::TooManyIdsRequested => f.write_str("the peer asked for connection IDs too often"),
         }
     }
 }
@@ -247,6 +251,8 @@ pub enum ConfigError {
     RecordSizeLimit,
     /// A connection ID has at most 32 bytes.
     ConnectionIdLength,
+    /// Connection IDs of one endpoint all have the same length.
+    ConnectionIdLengthChanged,
     /// No group was chosen, or one the provider lacks.
     Groups,
     /// No PSK key exchange mode was chosen, or one that does not exist.
@@ -272,6 +278,9 @@ impl fmt::Display for ConfigError {
             Self::CipherSuites => f.write_str("no usable cipher suite"),
             Self::Versions => f.write_str("no protocol version"),
             Self::RecordSizeLimit => f.write_str("a record size limit below 64 or above 16385"),
+            Self::ConnectionIdLengthChanged => {
+                f.write_str("connection IDs of another length than before")
+            }
             Self::ConnectionIdLength => f.write_str("a connection ID of more than 32 bytes"),
             Self::Groups => f.write_str("no usable key exchange group"),
             Self::PskModes => f.write_str("no PSK key exchange mode"),

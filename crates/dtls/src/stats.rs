@@ -50,6 +50,8 @@ counters! {
         buffer_full,
         /// Records that came after the key's limit.
         exhausted,
+        /// Changes of the peer's address.
+        moves,
     }
 }
 
@@ -70,6 +72,8 @@ counters! {
         closing_tags,
         /// Flights sent again.
         retransmissions,
+        /// Challenges to a peer that seems to have moved.
+        path_challenges,
     }
 }
 

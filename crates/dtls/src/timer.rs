@@ -15,15 +15,18 @@ pub(crate) enum Timer {
     Silence,
     /// The previous epoch's keys are forgotten.
     OldEpoch,
+    /// A path challenge was not answered.
+    PathChallenge,
 }
 
 impl Timer {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
         Self::Silence,
         Self::OldEpoch,
+        Self::PathChallenge,
     ];
 }
 

@@ -68,6 +68,28 @@ pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 pub const MAX_PAST_HELLOS: usize = 256;
 /// Peers whose fragmented first ClientHello an endpoint holds at once.
 pub const MAX_PARTIAL_HELLOS: usize = 32;
+/// Challenges sent to one new address: at 20 % loss each way one in twenty checks fails, and the
+/// peer's next record begins another.
+pub const MAX_PATH_CHALLENGES: u8 = 3;
+/// Time between them, and for the last one's answer: what RFC 9853, section 7.5, takes for a path
+/// that was not measured. One that was gives three round trips, if that is more.
+pub const PATH_CHALLENGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes sent to an address that is not validated, for each received from there (RFC 9000,
+/// section 8.1, to which RFC 9853 refers).
+pub const AMPLIFICATION: usize = 3;
+/// Challenges of the peer that wait to be answered. It sends one at a time.
+pub const MAX_PATH_RESPONSES: usize = 8;
+/// Spare connection IDs a peer gets and is taken from: a few moves until the next request.
+pub const MAX_SPARE_IDS: usize = 4;
+/// Connection IDs of one association that are taken at once: the one in use, the spare ones,
+/// and new ones in their place.
+pub const MAX_OWN_IDS: usize = 2 * MAX_SPARE_IDS;
+/// Requests for connection IDs that bring none before the association ends. A peer that asks
+/// again for what it did not get is no worse than any other noise for a while.
+pub const MAX_VAIN_ID_REQUESTS: u32 = 16;
+/// Random connection IDs tried for one that no association has. With half of them taken, one
+/// association in 65,536 goes without.
+pub const MAX_ID_DRAWS: u32 = 16;
 /// For how long a DTLS 1.2 session can be resumed (RFC 5077, section 5.6, leaves it open;
 /// RFC 5246, appendix F.1.4, suggests at most a day).
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);

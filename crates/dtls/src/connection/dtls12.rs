@@ -45,14 +45,17 @@ impl Connection {
             }
             return Ok(());
         };
-        let failed = self.stats.received.unauthentic;
+        let (failed, expected) = (self.stats.received.unauthentic, epoch.expected());
         let inner = epoch.open12(header, record, &mut self.stats.received);
-        let key_state = epoch.key_state();
+        let (key_state, newest) = (epoch.key_state(), epoch.expected() > expected);
         let Some(inner) = inner else {
             let failed = self.stats.received.unauthentic > failed;
             return self
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };
+        if newest && header.kind == ContentType::TLS12_CID {
+            self.newest_record();
+        }
         self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
     }
 

@@ -3,6 +3,8 @@
 //! - `receive`: from datagrams to verified payloads and handshake messages;
 //! - `transmit`: from queues and flights to datagrams;
 //! - `dtls12`: what only DTLS 1.2 needs;
+//! - `path`: where the peer is, and return routability checks;
+//! - `ids`: new connection IDs;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
 //! - `acks`: which records wait for an acknowledgement;
 //! - `queue`: payloads that wait to be sealed.
@@ -10,6 +12,8 @@
 mod acks;
 mod dtls12;
 mod early;
+mod ids;
+mod path;
 mod queue;
 mod receive;
 #[cfg(test)]
@@ -17,6 +21,7 @@ mod tests;
 mod transmit;
 mod update;
 
+pub(crate) use ids::OwnIds;
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
@@ -45,6 +50,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use dtls12::Older;
 use early::EarlyRecords;
+use ids::Ids;
+use path::Path;
 use queue::SendQueue;
 use update::{KeyUpdateState, LossMeter};
 use vocabulary::{Engine, Instant, Output, Random};
@@ -56,6 +63,13 @@ pub enum Event<'a> {
     Connected(Negotiated),
     /// A verified payload.
     Data(&'a [u8]),
+    /// The peer has another address, which was validated if both ends can do that (RFC 9853).
+    PeerMoved {
+        /// Its address before.
+        from: SocketAddr,
+        /// Its address now.
+        to: SocketAddr,
+    },
     /// The association has ended; nothing follows.
     Closed(CloseReason),
 }
@@ -65,13 +79,17 @@ pub enum Event<'a> {
 pub(crate) enum Notice {
     /// With what was agreed on: the association may have ended since.
     Connected(Box<Negotiated>),
+    PeerMoved {
+        from: SocketAddr,
+        to: SocketAddr,
+    },
     Closed(CloseReason),
 }
 
 /// What [`Connection::step`] found to do; borrows nothing.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Datagram(usize),
+    Datagram { len: usize, to: SocketAddr },
     Data(Slot),
     Notice(Notice),
     WakeAt(Instant),
@@ -140,6 +158,8 @@ pub struct Connection {
     loss: LossMeter,
     /// The connection ID the peer was told to use, whether it agreed or not.
     cid: ConnectionId,
+    ids: Ids,
+    path: Path,
     /// What only DTLS 1.2 needs.
     older: Older,
     stats: Stats,
@@ -240,6 +260,8 @@ impl Connection {
             key_update: KeyUpdateState::default(),
             loss: LossMeter::default(),
             cid: ConnectionId::EMPTY,
+            ids: Ids::default(),
+            path: Path::new(peer),
             older: Older::default(),
             stats: Stats::default(),
         }
@@ -434,6 +456,7 @@ impl Connection {
                 Timer::HandshakeDeadline => self.handshake_deadline(),
                 Timer::Silence => self.closing_due = true,
                 Timer::OldEpoch => self.forget_old_epochs(),
+                Timer::PathChallenge => self.path_challenge_lost(),
             }
         }
     }
@@ -488,9 +511,14 @@ impl Connection {
             self.taken = Some(slot);
             return Step::Data(slot);
         }
+        self.start_id_messages();
+        if let Some((len, to)) = self.build_path_message(buf) {
+            self.count_sent(len);
+            return Step::Datagram { len, to };
+        }
         if let Some(len) = self.build_datagram(buf) {
             self.count_sent(len);
-            return Step::Datagram(len);
+            return Step::Datagram { len, to: self.peer };
         }
         if let Some(notice) = self.notices.pop_front() {
             return Step::Notice(notice);
@@ -503,8 +531,9 @@ impl Connection {
         match step {
             Step::Data(slot) => Some(Event::Data(self.held.payload(slot))),
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
+            Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
-            Step::Datagram(_) | Step::WakeAt(_) | Step::Idle => None,
+            Step::Datagram { .. } | Step::WakeAt(_) | Step::Idle => None,
         }
     }
 
@@ -529,9 +558,7 @@ impl Engine for Connection {
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
         self.now = self.now.max(now);
-        if from == self.peer {
-            self.receive_datagram(datagram);
-        }
+        self.receive_from(from, datagram);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -541,8 +568,8 @@ impl Engine for Connection {
 
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event<'a>> {
         match self.step(buf) {
-            Step::Datagram(len) => {
-                Output::Datagram { to: self.peer, payload: buf.get(..len).unwrap_or_default() }
+            Step::Datagram { len, to } => {
+                Output::Datagram { to, payload: buf.get(..len).unwrap_or_default() }
             }
             Step::WakeAt(at) => Output::WakeAt(at),
             step => self.event(step).map_or(Output::Idle, Output::Event),

@@ -120,13 +120,19 @@ impl Connection {
             return Ok(());
         };
         // With none agreed on a record must have none.
-        if header.cid(record) != &*self.channel.receive_cid && header.cid_len > 0 {
+        let own_id = self.channel.own_ids.position(header.cid(record));
+        if header.cid_len > 0 && own_id.is_none() {
             self.stats.received.malformed += 1;
             return Ok(());
         }
-        let number = epoch.epoch();
+        let (number, expected) = (epoch.epoch(), epoch.expected());
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
+        let newest = epoch.expected() > expected && !self.channel.receive.is_outdated(number);
+        if newest && let Some(own_id) = own_id {
+            self.channel.own_ids.used(own_id);
+            self.newest_record();
+        }
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)
         });
@@ -188,6 +194,11 @@ impl Connection {
                     Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
                 }
                 Ok(())
+            }
+            ContentType::RETURN_ROUTABILITY_CHECK
+                if carries_data(epoch) && matches!(self.state, State::Established(_)) =>
+            {
+                self.path_message(content)
             }
             ContentType::LOSS_REPORT if epoch >= APPLICATION_EPOCH => self.loss_report(content),
             _ => Err(Misbehaviour::UnexpectedMessage.into()),

@@ -41,6 +41,11 @@ pub(super) struct KeyUpdateState {
 }
 
 impl KeyUpdateState {
+    /// Whether none is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
     pub(super) fn is_switch_due(&self) -> bool {
         self.phase == Phase::SwitchDue
     }
@@ -134,6 +139,8 @@ impl Connection {
         }
         match message.kind {
             HandshakeType::KEY_UPDATE => self.key_update(message),
+            HandshakeType::NEW_CONNECTION_ID => self.ids_given(message),
+            HandshakeType::REQUEST_CONNECTION_ID => self.ids_requested(message),
             // Tickets are of no use yet; that they came is acknowledged.
             HandshakeType::NEW_SESSION_TICKET if matches!(self.role, Role::Client(_)) => Ok(()),
             _ => Err(Misbehaviour::UnexpectedMessage.into()),

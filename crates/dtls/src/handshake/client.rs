@@ -297,7 +297,7 @@ impl WaitServerHello {
         message: &Message,
         hello: &ServerHello<'_>,
     ) -> Result<(), Fault> {
-        check_hello_13(hello, None)?;
+        check_hello_13(settings, hello, None)?;
         let Some(offer) = &mut self.offer_13 else { return Err(Incompatibility::Version.into()) };
         let suite = offer.suite(settings, hello)?;
         if offer.retried.is_some() {
@@ -338,7 +338,11 @@ impl WaitServerHello {
 }
 
 /// What holds for every ServerHello and HelloRetryRequest of DTLS 1.3.
-fn check_hello_13(hello: &ServerHello<'_>, cid: Option<ConnectionId>) -> Result<(), Fault> {
+fn check_hello_13(
+    settings: &Settings,
+    hello: &ServerHello<'_>,
+    cid: Option<ConnectionId>,
+) -> Result<(), Fault> {
     // RFC 8446, sections 4.1.4 and 4.2.
     let third = match hello.is_retry() {
         true => ExtensionType::COOKIE,
@@ -346,7 +350,11 @@ fn check_hello_13(hello: &ServerHello<'_>, cid: Option<ConnectionId>) -> Result<
     };
     let expected = [ExtensionType::SUPPORTED_VERSIONS, ExtensionType::KEY_SHARE, third];
     let about_cid = [ExtensionType::CONNECTION_ID, ExtensionType::RETURN_ROUTABILITY_CHECK];
-    let expected = |kind| expected.contains(&kind) || cid.is_some() && about_cid.contains(&kind);
+    let expected = |kind| {
+        expected.contains(&kind)
+            || about_cid.contains(&kind)
+                && extras::is_offered(settings, ProtocolVersion::Dtls13, cid, kind)
+    };
     if hello.extensions.iter().any(|(kind, _)| !expected(kind)) {
         return Err(Misbehaviour::UnsolicitedExtension.into());
     }
@@ -391,7 +399,7 @@ impl Offer {
         if !hello.session_id.is_empty() {
             return Err(Misbehaviour::IllegalParameter("session id echo").into());
         }
-        check_hello_13(hello, cid)?;
+        check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
         // The one offered PSK must have been taken: there is no other credential yet.
         match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {

@@ -54,7 +54,9 @@ pub(crate) fn write_offer(
     }
     if let Some(cid) = cid {
         write_extension(w, ExtensionType::CONNECTION_ID, |w| write_connection_id(&cid, w))?;
-        write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
+        if settings.return_routability {
+            write_extension(w, ExtensionType::RETURN_ROUTABILITY_CHECK, |_| Ok(()))?;
+        }
     }
     Ok(())
 }
@@ -85,8 +87,8 @@ impl Answer {
         // A longer ID would cost more than it helps: then none.
         if let (Some(own), Some(Some(theirs))) = (cid, peer_cid.map(ConnectionId::new)) {
             (extras.receive_cid, extras.send_cid) = (own, theirs);
-            extras.return_routability =
-                offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
+            extras.return_routability = settings.return_routability
+                && offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
             answer.cid = Some(own);
         }
         if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
@@ -139,7 +141,8 @@ pub(crate) fn is_offered(
             settings.max_fragment_length.is_some() && version == ProtocolVersion::Dtls12
         }
         ExtensionType::RECORD_SIZE_LIMIT => settings.record_size_limit.is_some(),
-        ExtensionType::CONNECTION_ID | ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some(),
+        ExtensionType::CONNECTION_ID => cid.is_some(),
+        ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some() && settings.return_routability,
         _ => false,
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod server;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
 use crate::config::{ProtocolVersion, Settings};
+use crate::connection::OwnIds;
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportTooLong, ExporterSecret, NamedGroup, TrafficSecret,
     Transcript,
@@ -55,8 +56,8 @@ pub(crate) struct Channel {
     pub(crate) record_limit: usize,
     /// The ID in records this end sends, once that is agreed on; empty if there is none.
     pub(crate) send_cid: ConnectionId,
-    /// The ID in records this end receives, likewise.
-    pub(crate) receive_cid: ConnectionId,
+    /// The IDs in records this end receives.
+    pub(crate) own_ids: OwnIds,
 }
 
 impl Channel {
@@ -69,14 +70,20 @@ impl Channel {
             plaintext_next: next_record,
             record_limit: MAX_CONTENT,
             send_cid: ConnectionId::EMPTY,
-            receive_cid: ConnectionId::EMPTY,
+            own_ids: OwnIds::default(),
         }
     }
 
     /// Records under keys have these IDs from now on.
-    pub(crate) const fn agree_on_cids(&mut self, extras: &Extras) {
+    pub(crate) fn agree_on_cids(&mut self, extras: &Extras) {
         self.send_cid = extras.send_cid;
-        self.receive_cid = extras.receive_cid;
+        self.own_ids = OwnIds::agreed(extras.receive_cid);
+    }
+
+    /// Records of DTLS 1.3 have this ID from now on.
+    pub(crate) fn set_send_cid(&mut self, cid: ConnectionId) {
+        self.send_cid = cid;
+        self.send.set_cid(cid);
     }
 
     /// Adds a sending epoch of DTLS 1.3.

@@ -1,8 +1,10 @@
 //! Connection IDs (RFC 9146; RFC 9147, section 9).
 
+use super::{Header12, UnifiedHeader};
+use crate::codepoints::ContentType;
 use core::fmt;
 use core::ops::Deref;
-use vocabulary::Random;
+use vocabulary::{Random, Reader};
 
 /// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. Empty: none.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +48,21 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
+/// The connection ID in a datagram's first record, if that has one; IDs have `len` bytes.
+pub fn of_datagram(datagram: &[u8], len: usize) -> Option<&[u8]> {
+    let first = *datagram.first()?;
+    if len == 0 {
+        None
+    } else if first == ContentType::TLS12_CID.0 {
+        Header12::read(datagram, len).ok().map(|header| header.cid(datagram))
+    } else if UnifiedHeader::begins_with(first) {
+        let header = UnifiedHeader::read(&mut Reader::new(datagram), len).ok()?;
+        Some(header.cid(datagram)).filter(|cid| !cid.is_empty())
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +76,19 @@ mod tests {
         assert_eq!(ConnectionId::random(rng, 32).len(), 32);
         assert_eq!(ConnectionId::random(rng, 255).len(), 32);
         assert_ne!(ConnectionId::random(rng, 8), ConnectionId::random(rng, 8));
+    }
+    #[test]
+    fn a_datagram_shows_its_id_in_both_forms() {
+        let older = [&[25, 0xfe, 0xfd][..], &[0; 8], b"cid", &[0, 0]].concat();
+        let newer = b"\x3ecid\x00\x07rest";
+        assert_eq!(of_datagram(&older, 3), Some(&b"cid"[..]));
+        assert_eq!(of_datagram(newer, 3), Some(&b"cid"[..]));
+        for datagram in [&older[..], newer] {
+            assert_eq!(of_datagram(datagram, 0), None);
+            assert!((0..4).all(|cut| of_datagram(&datagram[..cut], 3).is_none()));
+        }
+        assert_eq!(of_datagram(b"\x2ecid\x00\x07rest", 3), None);
+        assert_eq!(of_datagram(&[22; 20], 3), None);
+        assert_eq!(of_datagram(&[], 3), None);
     }
 }

@@ -75,6 +75,11 @@ impl ReceiveEpochs {
         self.0.iter_mut().find(|e| e.epoch() == epoch)
     }
 
+    /// Whether records of a later epoch than this came already.
+    pub fn is_outdated(&self, epoch: u64) -> bool {
+        self.0.iter().any(|e| e.epoch() > epoch && e.is_used())
+    }
+
     /// Whether there is more than the newest epoch.
     pub fn has_old(&self) -> bool {
         self.0.len() > 1

@@ -203,6 +203,7 @@ impl<'a> Pair<'a> {
                     self.client_received.push(data.to_vec());
                     None
                 }
+                Output::Event(Event::PeerMoved { .. }) => panic!("the server stays"),
                 Output::Event(Event::Closed(reason)) => {
                     assert!(self.client_closed.replace(reason).is_none());
                     None
@@ -231,6 +232,7 @@ impl<'a> Pair<'a> {
                             assert!(self.server_connected.is_some(), "data before Connected");
                             self.server_received.push(data.to_vec());
                         }
+                        Event::PeerMoved { from, to } => self.moves.push((from, to)),
                         Event::Closed(reason) => {
                             self.server_closed = Some(reason);
                             if self.handle == Some(event.handle) {

@@ -115,6 +115,9 @@ impl Host<Connection> for FlowHost {
                     Err(error) => self.totals.count_undelivered(&error),
                 }
             }
+            Event::PeerMoved { from, to } => {
+                tracing::debug!("flow {}: the server at {from} is at {to} now", self.application);
+            }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
                 if ordinary {
@@ -420,6 +423,7 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
+            Event::PeerMoved { .. } => {}
             Event::Closed(reason) => self.ended = Some(reason),
         }
     }

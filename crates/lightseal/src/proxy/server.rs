@@ -103,6 +103,7 @@ impl Host<Endpoint> for ServerHost {
                     Err(error) => self.totals.count_undelivered(&error),
                 }
             }
+            Event::PeerMoved { from, to } => tracing::debug!("{from}: is at {to} now"),
             Event::Closed(reason) => {
                 self.associations.remove(&handle);
                 match reason {

@@ -115,6 +115,7 @@ impl Offer {
         let extras = extras::read_cid_answer(hello.extensions, self.cid)?;
         let extras = extras::read_limit_answer(settings, version, hello.extensions, extras)?;
         channel.record_limit = extras.record_limit;
+        channel.agree_on_cids(&extras);
         let mut transcript = Transcript::new();
         absorb(&mut transcript, HandshakeType::CLIENT_HELLO, self.sequence, &self.hello);
         absorb_message(&mut transcript, message);

@@ -124,7 +124,6 @@ impl Keyed {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
         channel.receive.install(receive);
-        channel.agree_on_cids(extras);
         Self { hellos, end, master, group, identity, session_id, ticket: None }
     }
 

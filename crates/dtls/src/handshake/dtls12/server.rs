@@ -57,6 +57,7 @@ pub(crate) fn accept(
     let hello = &accepted.hello;
     let answer = Answer::new(settings, ProtocolVersion::Dtls12, hello.extensions, cid)?;
     channel.record_limit = answer.extras.record_limit;
+    channel.agree_on_cids(&answer.extras);
     let mut random: [u8; 32] = channel.rng.array();
     if settings.speaks(ProtocolVersion::Dtls13) {
         random[24..].copy_from_slice(&DOWNGRADE_1_2);

@@ -1,0 +1,258 @@
+//! New connection IDs after the handshake (RFC 9147, section 9). DTLS 1.2 has none.
+
+use super::{Connection, Role};
+use crate::codepoints::HandshakeType;
+use crate::error::{Fault, Misbehaviour};
+use crate::handshake::reassembly::Message;
+use crate::handshake::{State, message_body};
+use crate::messages::connection_id::{
+    ConnectionIdUsage, NewConnectionId, RequestConnectionId, write_new_connection_id,
+};
+use crate::record::{ConnectionId, SendEpoch};
+use crate::tuning::{MAX_OWN_IDS, MAX_SPARE_IDS, MAX_VAIN_ID_REQUESTS};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use vocabulary::{Decode, Encode, Instant};
+
+/// The IDs in records to this end, oldest first: all of them are taken.
+#[derive(Debug, Default)]
+pub(crate) struct OwnIds {
+    ids: Vec<ConnectionId>,
+    /// Which one the peer used last.
+    in_use: usize,
+}
+
+impl OwnIds {
+    /// The one ID that was agreed on; none if it is empty.
+    pub(crate) fn agreed(cid: ConnectionId) -> Self {
+        Self { ids: if cid.is_empty() { Vec::new() } else { alloc::vec![cid] }, in_use: 0 }
+    }
+
+    /// Whether the peer uses any.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.ids.iter().copied()
+    }
+
+    pub(crate) fn contains(&self, cid: &[u8]) -> bool {
+        self.position(cid).is_some()
+    }
+
+    /// Where this one stands.
+    pub(crate) fn position(&self, cid: &[u8]) -> Option<usize> {
+        self.ids.iter().position(|own| **own == *cid)
+    }
+
+    /// Notes that the peer uses the one that stands here.
+    pub(crate) fn used(&mut self, at: usize) {
+        self.in_use = self.in_use.max(at);
+    }
+
+    /// How many more the peer may have in store.
+    fn room(&self) -> usize {
+        MAX_SPARE_IDS.saturating_sub(self.ids.len().saturating_sub(self.in_use + 1))
+    }
+
+    /// Adds fresh ones. Those that came before the one in use are no longer taken, nor more
+    /// of the oldest than are held.
+    fn add(&mut self, fresh: &[ConnectionId]) {
+        let excess = (self.ids.len() - self.in_use + fresh.len()).saturating_sub(MAX_OWN_IDS);
+        let retired = (self.in_use + excess).min(self.ids.len());
+        self.ids.drain(..retired);
+        self.in_use = 0;
+        self.ids.extend_from_slice(fresh);
+    }
+}
+
+/// IDs to be given and asked for.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    /// How many to give, and when the peer is to use them.
+    give: Option<(usize, ConnectionIdUsage)>,
+    /// How many to ask for.
+    ask: Option<u8>,
+    /// Asked, and not answered: only one request at a time.
+    asked: bool,
+    /// The peer's requests that brought it nothing.
+    vain_requests: u32,
+    /// IDs the peer gave for later, first to be used first.
+    spare: VecDeque<ConnectionId>,
+}
+
+impl Connection {
+    /// Gives the peer another connection ID for its records to this end, to be used at
+    /// once. Without effect in DTLS 1.2, where the peer uses none, and before the handshake is complete.
+    pub fn rotate_connection_id(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if !self.channel.own_ids.is_empty() {
+            self.want_to_give(1, ConnectionIdUsage::Immediate);
+        }
+    }
+
+    /// Asks the peer for `count` spare connection IDs for records to it. One is used whenever the
+    /// peer's address changes. Without effect in DTLS 1.2, where the peer wants none, before the
+    /// handshake is complete, and while the last request is not answered.
+    pub fn request_connection_ids(&mut self, now: Instant, count: u8) {
+        self.now = self.now.max(now);
+        if self.has_newer_ids() && !self.channel.send_cid.is_empty() && !self.ids.asked {
+            self.ids.ask = Some(count);
+        }
+    }
+
+    /// Connection IDs that records to this end may carry.
+    pub(crate) fn own_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.channel.own_ids.iter()
+    }
+
+    fn has_newer_ids(&self) -> bool {
+        matches!(self.state, State::Established(_)) && !self.is_12()
+    }
+
+    fn want_to_give(&mut self, count: usize, usage: ConnectionIdUsage) {
+        if !self.has_newer_ids() {
+            return;
+        }
+        self.ids.give = Some(match self.ids.give {
+            Some((more, ConnectionIdUsage::Immediate)) => {
+                (more.max(count), ConnectionIdUsage::Immediate)
+            }
+            Some((more, ConnectionIdUsage::Spare)) => (more.max(count), usage),
+            None => (count, usage),
+        });
+    }
+
+    /// Whether a message about IDs may be sent: one post-handshake message at a time.
+    fn may_send_about_ids(&self) -> bool {
+        self.has_newer_ids() && self.channel.flight.is_done() && self.key_update.is_idle()
+    }
+
+    /// How many fresh IDs this end is to give its peer now.
+    pub(crate) fn ids_wanted(&self) -> Option<usize> {
+        self.ids.give.filter(|_| self.may_send_about_ids()).map(|(count, _)| count)
+    }
+
+    /// Gives the peer these IDs, which nobody else has.
+    pub(crate) fn give_ids(&mut self, fresh: &[ConnectionId]) {
+        let Some((_, usage)) = self.ids.give.take() else { return };
+        // A request is answered even if there is nothing to give.
+        if fresh.is_empty() && usage == ConnectionIdUsage::Immediate {
+            return;
+        }
+        let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
+        let room = 3 + fresh.iter().map(|cid| 1 + cid.len()).sum::<usize>();
+        let ids = fresh.iter().map(|cid| &**cid);
+        match message_body(room, |w| write_new_connection_id(ids, usage, w)) {
+            Ok(body) => {
+                self.channel.own_ids.add(fresh);
+                self.channel.flight.push(epoch, HandshakeType::NEW_CONNECTION_ID, body);
+            }
+            Err(fault) => self.fail(fault),
+        }
+    }
+
+    /// Sends what is to be said about IDs. An endpoint gives its associations' IDs itself.
+    pub(super) fn start_id_messages(&mut self) {
+        if let (Role::Client(_), Some(count)) = (&self.role, self.ids_wanted()) {
+            let mut fresh: Vec<ConnectionId> = Vec::with_capacity(count);
+            while fresh.len() < count {
+                let cid = ConnectionId::random(&mut self.channel.rng, self.cid.len() as u8);
+                // Of short ones there may be none left.
+                if fresh.contains(&cid) || self.channel.own_ids.contains(&cid) {
+                    break;
+                }
+                fresh.push(cid);
+            }
+            self.give_ids(&fresh);
+        }
+        if self.ids.ask.is_some()
+            && self.may_send_about_ids()
+            && let (Some(num_cids), Some(epoch)) =
+                (self.ids.ask.take(), self.channel.send.peek().map(SendEpoch::epoch))
+            && let Ok(body) = message_body(1, |w| RequestConnectionId { num_cids }.write(w))
+        {
+            self.channel.flight.push(epoch, HandshakeType::REQUEST_CONNECTION_ID, body);
+            self.ids.asked = true;
+        }
+    }
+
+    /// The peer wants more IDs.
+    pub(super) fn ids_requested(&mut self, message: &Message) -> Result<(), Fault> {
+        if self.channel.own_ids.is_empty() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        let RequestConnectionId { num_cids } = RequestConnectionId::decode(&message.body)?;
+        let count = self.channel.own_ids.room().min(num_cids.into());
+        if count == 0 {
+            self.ids.vain_requests += 1;
+            if self.ids.vain_requests > MAX_VAIN_ID_REQUESTS {
+                return Err(Misbehaviour::TooManyIdsRequested.into());
+            }
+        }
+        self.want_to_give(count, ConnectionIdUsage::Spare);
+        Ok(())
+    }
+
+    /// The peer gives IDs to send with.
+    pub(super) fn ids_given(&mut self, message: &Message) -> Result<(), Fault> {
+        if self.channel.send_cid.is_empty() {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        let given = NewConnectionId::decode(&message.body)?;
+        // A longer one than at first would leave less room than the application was told.
+        let longest = self.negotiated().map_or(0, |agreed| agreed.send_cid.len());
+        let mut usable = given
+            .iter()
+            .filter_map(ConnectionId::new)
+            .filter(|cid| (1..=longest).contains(&cid.len()));
+        self.ids.asked = false;
+        if given.usage == ConnectionIdUsage::Immediate {
+            let cid = usable.next().ok_or(Misbehaviour::IllegalParameter("connection ID"))?;
+            self.ids.spare.clear();
+            self.channel.set_send_cid(cid);
+        }
+        let room = MAX_SPARE_IDS.saturating_sub(self.ids.spare.len());
+        self.ids.spare.extend(usable.take(room));
+        Ok(())
+    }
+
+    /// Sends with the next ID, if the peer gave more than one.
+    pub(super) fn use_spare_id(&mut self) {
+        if let Some(cid) = self.ids.spare.pop_front() {
+            self.channel.set_send_cid(cid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> ConnectionId {
+        ConnectionId::new(&[n]).unwrap()
+    }
+
+    #[test]
+    fn ids_before_the_one_in_use_are_retired_and_their_number_is_bounded() {
+        let mut own = OwnIds::agreed(id(0));
+        assert_eq!(own.room(), MAX_SPARE_IDS);
+        own.add(&[id(1), id(2)]);
+        assert_eq!(own.room(), MAX_SPARE_IDS - 2);
+        assert_eq!(own.position(&[2]), Some(2));
+        own.used(2);
+        own.used(0);
+        assert_eq!(own.room(), MAX_SPARE_IDS, "none is left unused");
+        assert!([0, 1, 2].iter().all(|n| own.contains(&[*n])), "until others come");
+        own.add(&[id(3)]);
+        assert!(!own.contains(&[0]) && !own.contains(&[1]));
+        assert!(own.contains(&[2]) && own.contains(&[3]));
+        for n in 4..100 {
+            own.add(&[id(n)]);
+            assert!(own.iter().count() <= MAX_OWN_IDS && own.contains(&[n]));
+        }
+        assert_eq!(own.room(), 0);
+        assert!(OwnIds::agreed(ConnectionId::EMPTY).is_empty());
+    }
+}

@@ -1,0 +1,200 @@
+//! Where the peer is. Its address changes only on its newest record, which carries a
+//! connection ID, and after a return routability check (RFC 9146, section 6; RFC 9147,
+//! section 9; RFC 9853, in its basic mode).
+
+use super::{Connection, Ending, Notice};
+use crate::codepoints::ContentType;
+use crate::error::{Fault, Misbehaviour};
+use crate::handshake::State;
+use crate::messages::return_routability::{self, PathMessage, PathMessageKind};
+use crate::record::cid;
+use crate::timer::Timer;
+use crate::tuning::{
+    AMPLIFICATION, MAX_PATH_CHALLENGES, MAX_PATH_RESPONSES, PATH_CHALLENGE_INTERVAL,
+};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use subtle::ConstantTimeEq;
+use vocabulary::Encode;
+
+/// The state.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// Where the datagram under consideration came from.
+    from: SocketAddr,
+    /// Where the peer seems to be now. One at a time: a newer record replaces it.
+    candidate: Option<Candidate>,
+    /// Cookies to send back, and where to.
+    responses: VecDeque<(SocketAddr, [u8; 8])>,
+}
+
+/// An address that is being checked. Data goes to the old one meanwhile.
+#[derive(Debug)]
+struct Candidate {
+    address: SocketAddr,
+    /// Of the challenges sent so far.
+    cookies: Vec<[u8; 8]>,
+    tries: u8,
+    challenge_due: bool,
+    /// Bytes of datagrams with an authentic record from there.
+    received: usize,
+    /// Bytes of challenges sent there.
+    sent: usize,
+}
+
+impl Path {
+    pub(super) const fn new(peer: SocketAddr) -> Self {
+        Self { from: peer, candidate: None, responses: VecDeque::new() }
+    }
+}
+
+impl Connection {
+    /// Takes a datagram from anywhere.
+    pub(super) fn receive_from(&mut self, from: SocketAddr, datagram: &mut [u8]) {
+        if from != self.peer && !self.is_addressed_by(datagram) {
+            return;
+        }
+        self.path.from = from;
+        let (len, before) = (datagram.len(), self.stats.received.records);
+        self.receive_datagram(datagram);
+        if let Some(candidate) = &mut self.path.candidate
+            && candidate.address == from
+            && self.stats.received.records > before
+        {
+            candidate.received += len;
+        }
+    }
+
+    /// Whether a datagram from another address may be the peer's: it begins with one of our IDs.
+    fn is_addressed_by(&self, datagram: &[u8]) -> bool {
+        matches!(self.state, State::Established(_))
+            && cid::of_datagram(datagram, self.cid.len())
+                .is_some_and(|cid| self.channel.own_ids.contains(cid))
+    }
+
+    /// A record with a connection ID was authenticated, and none has a higher number.
+    pub(super) fn newest_record(&mut self) {
+        let from = self.path.from;
+        let checked = match self.negotiated() {
+            Some(agreed) => agreed.return_routability,
+            None => return,
+        };
+        if from == self.peer {
+            // The old path is alive: a copy of a record that took another one shows nothing.
+            self.give_up_candidate();
+        } else if self.path.candidate.as_ref().is_some_and(|known| known.address == from) {
+        } else if checked {
+            self.timers.stop(Timer::PathChallenge);
+            self.path.candidate = Some(Candidate {
+                address: from,
+                cookies: Vec::new(),
+                tries: 0,
+                challenge_due: true,
+                received: 0,
+                sent: 0,
+            });
+        } else if self.settings().unchecked_address_change {
+            self.move_peer(from);
+        }
+    }
+
+    fn give_up_candidate(&mut self) {
+        self.path.candidate = None;
+        self.timers.stop(Timer::PathChallenge);
+    }
+
+    fn move_peer(&mut self, to: SocketAddr) {
+        self.give_up_candidate();
+        let from = core::mem::replace(&mut self.peer, to);
+        self.stats.received.moves += 1;
+        // What the application did not take yet is not worth more than its last word.
+        match self.notices.back_mut() {
+            Some(Notice::PeerMoved { to: last, .. }) => *last = to,
+            _ => self.notices.push_back(Notice::PeerMoved { from, to }),
+        }
+        // Observers of both paths are not to know that it is the same peer (RFC 9147, section 9).
+        self.use_spare_id();
+    }
+
+    /// A challenge was not answered in time.
+    pub(super) fn path_challenge_lost(&mut self) {
+        match &mut self.path.candidate {
+            Some(candidate) if candidate.tries < MAX_PATH_CHALLENGES => {
+                candidate.challenge_due = true;
+            }
+            _ => self.give_up_candidate(),
+        }
+    }
+
+    /// Takes a path message (RFC 9853, section 7).
+    pub(super) fn path_message(&mut self, content: &[u8]) -> Result<(), Fault> {
+        if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
+        let Some(message) = return_routability::read(content)? else { return Ok(()) };
+        match message.kind {
+            PathMessageKind::PathChallenge => {
+                // Each is answered once: records are never taken twice.
+                if self.path.responses.len() < MAX_PATH_RESPONSES {
+                    self.path.responses.push_back((self.path.from, message.cookie));
+                }
+            }
+            PathMessageKind::PathResponse => {
+                let from = self.path.from;
+                let right = self.path.candidate.as_ref().is_some_and(|candidate| {
+                    candidate.address == from
+                        && candidate.cookies.iter().any(|c| c.ct_eq(&message.cookie).into())
+                });
+                if right {
+                    self.move_peer(from);
+                }
+            }
+            // Answers a challenge over the old path, which the basic mode does not send.
+            PathMessageKind::PathDrop => {}
+        }
+        Ok(())
+    }
+
+    /// The next path message as a datagram: its length and where it goes.
+    pub(super) fn build_path_message(&mut self, buf: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
+            return None;
+        }
+        if let Some((to, cookie)) = self.path.responses.pop_front() {
+            let kind = PathMessageKind::PathResponse;
+            let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
+            return Some((len, to));
+        }
+        let overhead = self
+            .channel
+            .send
+            .peek()?
+            .overhead(ContentType::RETURN_ROUTABILITY_CHECK, super::transmit::LAST_CONTROL);
+        let candidate = self.path.candidate.as_mut().filter(|candidate| candidate.challenge_due)?;
+        candidate.challenge_due = false;
+        candidate.tries += 1;
+        let interval = PATH_CHALLENGE_INTERVAL.max(self.timeout * 2);
+        self.timers.set(Timer::PathChallenge, self.now + interval);
+        // Nobody who put a third one's address on a copy can make us send that one more.
+        if candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received {
+            return None;
+        }
+        let to = candidate.address;
+        let cookie = self.channel.rng.array();
+        candidate.cookies.push(cookie);
+        let kind = PathMessageKind::PathChallenge;
+        let len = self.seal_path_message(buf, PathMessage { kind, cookie })?;
+        self.stats.sent.path_challenges += 1;
+        if let Some(candidate) = &mut self.path.candidate {
+            candidate.sent += len;
+        }
+        Some((len, to))
+    }
+
+    fn seal_path_message(&mut self, buf: &mut [u8], message: PathMessage) -> Option<usize> {
+        let (kind, shape) = (ContentType::RETURN_ROUTABILITY_CHECK, super::transmit::LAST_CONTROL);
+        let epoch = self.channel.send.newest()?;
+        epoch.seal(buf, kind, shape, |w| message.write(w)).map(|sealed| sealed.len).ok()
+    }
+}
