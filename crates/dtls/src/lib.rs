@@ -1,15 +1,15 @@
-//! DTLS 1.3 (RFC 9147), client and server, whose records can share
-//! authentication tags.
+//! DTLS 1.3 (RFC 9147) and 1.2 (RFC 6347), client and server, whose records can
+//! share authentication tags in 1.3.
 //!
 //! A sans-I/O engine: no socket, no thread, no clock, no global. Datagrams,
 //! time and randomness come in; datagrams, events and deadlines go out
 //! (see [`vocabulary::engine`]). It needs `alloc`, not `std`.
 //!
-//! What there is: external PSKs with and without (EC)DHE, five cipher suites,
-//! stateless HelloRetryRequest, fragmentation and retransmission by ACK,
-//! KeyUpdate, key limits, and MAC aggregation negotiated by an extension. A
-//! peer that does not know the extension gets plain DTLS 1.3. What there is
-//! not yet: certificates, resumption, connection IDs, DTLS 1.2.
+//! What there is: external PSKs with and without (EC)DHE, stateless retries,
+//! fragmentation, retransmission that adapts to the path, key limits, and
+//! fallback from 1.3 to 1.2; in 1.3 KeyUpdate and MAC aggregation, negotiated by
+//! an extension that nobody else needs to know; in 1.2 resumption. What there is
+//! not yet: certificates, and resumption in 1.3.
 //!
 //! # Example
 //!

@@ -95,8 +95,8 @@ impl Host<Connection> for FlowHost {
                 tracing::debug!(
                     "flow {}: {}, {}, tags {} out, {} in",
                     self.application,
+                    negotiated.version,
                     negotiated.suite_name,
-                    negotiated.psk_mode(),
                     negotiated.send,
                     negotiated.receive
                 );

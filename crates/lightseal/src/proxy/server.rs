@@ -77,8 +77,8 @@ impl Host<Endpoint> for ServerHost {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
                 tracing::debug!(
                     "{peer}: identity {identity:?}, {}, {}, tags {} out, {} in",
+                    negotiated.version,
                     negotiated.suite_name,
-                    negotiated.psk_mode(),
                     negotiated.send,
                     negotiated.receive
                 );
