@@ -61,8 +61,26 @@ pub fn put_and_get(
     content: &[u8],
     folder: &Path,
 ) -> io::Result<Option<Vec<u8>>> {
-    assert!(content.len() <= MAX_CONTENT, "it would go in blocks");
     let uri = format!("coap://{to}/{resource}");
+    put_and_get_by("coap-client-notls", &[], &uri, content, folder)
+}
+
+/// The same by another program with more arguments, at any URI.
+///
+/// # Errors
+/// As [`put_and_get`].
+///
+/// # Panics
+/// As [`put_and_get`].
+pub fn put_and_get_by(
+    program: &str,
+    arguments: &[&str],
+    uri: &str,
+    content: &[u8],
+    folder: &Path,
+) -> io::Result<Option<Vec<u8>>> {
+    assert!(content.len() <= MAX_CONTENT, "it would go in blocks");
+    let resource = uri.rsplit('/').next().unwrap_or_default();
     let (there, back) = (folder.join(format!("{resource}.put")), folder.join(resource));
     std::fs::write(&there, content)?;
     // The client writes no file when it got nothing; an older one must not stand for it.
@@ -70,9 +88,9 @@ pub fn put_and_get(
         std::fs::remove_file(&back)?;
     }
     let client = |method: &str, option: &str, file: &Path| {
-        let mut command = Command::new("coap-client-notls");
-        command.args(["-v", "0", "-B", PATIENCE_SECONDS, "-m", method, option]);
-        command.arg(file).arg(&uri).status()
+        let mut command = Command::new(program);
+        command.args(arguments).args(["-v", "0", "-B", PATIENCE_SECONDS, "-m", method, option]);
+        command.arg(file).arg(uri).status()
     };
     client("put", "-f", &there)?;
     client("get", "-o", &back)?;

@@ -14,12 +14,14 @@
 //! - [`process`]: programs that run beside a test;
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
 //! - [`coap`]: libcoap's client and server, and a tap that counts;
+//! - [`coaps`]: libcoap over its own DTLS with our proxy in the place of either end;
 //! - [`trial`]: CoAP through such a tunnel.
 //!
 //! Everything here serves tests and measurements and is never published:
 //! wolfSSL is under the GPL.
 
 pub mod coap;
+pub mod coaps;
 pub mod driven;
 pub mod foreign;
 pub mod library;

@@ -1,6 +1,7 @@
 //! Unmodified CoAP programs, with and without proxies between them.
 
 use interop::coap::{Server, Tap, put_and_get};
+use interop::coaps;
 use interop::trial::Trial;
 use std::path::Path;
 
@@ -57,4 +58,19 @@ fn plain_records_at_a_tenth_of_loss() {
 #[test]
 fn shared_tags_at_a_tenth_of_loss() {
     rounds(10, Some("agg:8"), "shared-lossy");
+}
+
+/// libcoap with OpenSSL and with GnuTLS as clients of our proxy and as servers behind it,
+/// and with each other.
+#[test]
+fn coaps_with_the_dtls_of_others() {
+    let mut wrong = Vec::new();
+    for (client, server) in coaps::meetings() {
+        println!("{client} to {server}");
+        match coaps::meet(client, server, &folder(&format!("coaps-{client:?}-{server:?}"))) {
+            Ok(suite) => println!("{client} to {server}: suite {suite:#06x}"),
+            Err(reason) => wrong.push(format!("{client} to {server}: {reason}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

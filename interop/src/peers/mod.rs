@@ -18,7 +18,7 @@ pub mod wire;
 
 pub use cell::{CID_BYTES, Cell, Cid, IDENTITY, KEY_HEX, Network, Role, Suite, Version};
 pub use meet::{Failure, Meeting, Patience, meet};
-pub use running::Running;
+pub use running::{Running, server_address};
 
 use crate::foreign::Foreign;
 use std::net::SocketAddr;

@@ -99,7 +99,7 @@ fn collect(mut from: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
 ///
 /// # Panics
 /// When none is free.
-pub(super) fn server_address() -> SocketAddr {
+pub fn server_address() -> SocketAddr {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
