@@ -126,9 +126,15 @@ impl Engine for Driven {
     type Event<'a> = Event;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
-        if *self.to.get_or_insert(from) == from && self.state != State::Closed {
+        let is_known = *self.to.get_or_insert(from) == from || self.peer.has_cid();
+        if is_known && self.state != State::Closed {
+            let before = self.events.len();
             self.peer.deliver(datagram);
             self.go_on(now);
+            // What was authentic came from where the other end is now.
+            if self.events.len() > before {
+                self.to = Some(from);
+            }
         }
     }
 

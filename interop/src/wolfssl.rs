@@ -413,6 +413,11 @@ impl Peer {
         Some(length)
     }
 
+    /// Whether this end receives with a connection ID.
+    pub fn has_cid(&self) -> bool {
+        self.context.cid.is_some_and(|bytes| bytes > 0)
+    }
+
     /// Whether a datagram wants to leave.
     pub fn has_output(&mut self) -> bool {
         !self.queues().outbound.is_empty()

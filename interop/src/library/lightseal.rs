@@ -26,6 +26,8 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
             PskKeyExchangeMode::PSK_KE
         }];
     }
+    let cid = settings.cid.map(u8::try_from).transpose();
+    common.connection_id = cid.map_err(|_| "too long for a connection ID")?;
     if settings.single {
         common.packing = Packing::RecordPerMessage;
     }

@@ -28,6 +28,8 @@ pub struct Mbed {
     to: Option<SocketAddr>,
     events: VecDeque<Event>,
     state: State,
+    /// Whether the other end is known by a connection ID, wherever it is.
+    follows: bool,
 }
 
 struct Parts {
@@ -80,7 +82,8 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Mbed,
     });
     set_up(&mut parts, role, settings)?;
     let to = (role == Role::Client).then_some(address);
-    let mut end = Mbed { parts, to, events: VecDeque::new(), state: State::Handshake };
+    let follows = settings.cid.is_some_and(|bytes| bytes > 0);
+    let mut end = Mbed { parts, to, events: VecDeque::new(), state: State::Handshake, follows };
     if role == Role::Client {
         end.go_on();
     }
@@ -246,10 +249,15 @@ impl Engine for Mbed {
             self.to = Some(from);
             self.name_client();
         }
-        if self.to == Some(from) && self.state != State::Closed {
+        if (self.to == Some(from) || self.follows) && self.state != State::Closed {
+            let before = self.events.len();
             self.parts.line.now = now;
             self.parts.line.inbound.push_back(datagram.to_vec());
             self.go_on();
+            // What was authentic came from where the other end is now.
+            if self.events.len() > before {
+                self.to = Some(from);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Libraries, each by this package's program `peer`.
 
-use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
+use super::{Cell, Cid, IDENTITY, KEY_HEX, Network, Peer, Program, Role, Suite, Version};
 use crate::library::{mbedtls, tinydtls, wolfssl};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,10 +82,10 @@ impl Peer for LibraryPeer {
         if self.program.is_file() { Ok(()) } else { Err("the program `peer` is not built".into()) }
     }
 
-    fn supports(&self, _: Role, cell: &Cell) -> Result<(), &'static str> {
+    fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str> {
         match self.library {
-            Library::Lightseal if cell.cid != Cid::None => {
-                Err("Lightseal has no connection IDs yet")
+            Library::Lightseal if role == Role::Server && cell.network == Network::Rebinding => {
+                Err("Lightseal's server does not know clients by their connection IDs yet")
             }
             Library::MbedTls if cell.suite.version() == Version::Dtls13 => {
                 Err("Mbed TLS has no DTLS 1.3")
