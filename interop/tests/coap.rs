@@ -66,9 +66,8 @@ fn shared_tags_at_a_tenth_of_loss() {
 fn coaps_with_the_dtls_of_others() {
     let mut wrong = Vec::new();
     for (client, server) in coaps::meetings() {
-        println!("{client} to {server}");
         match coaps::meet(client, server, &folder(&format!("coaps-{client:?}-{server:?}"))) {
-            Ok(suite) => println!("{client} to {server}: suite {suite:#06x}"),
+            Ok(suite) => println!("{client} to {server}: suite {suite:04x?}"),
             Err(reason) => wrong.push(format!("{client} to {server}: {reason}")),
         }
     }
