@@ -85,7 +85,9 @@ impl Peer for LibraryPeer {
     fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str> {
         match self.library {
             Library::Lightseal if role == Role::Server && cell.network == Network::Rebinding => {
-                Err("Lightseal's server does not know clients by their connection IDs yet")
+                Err(
+                    "Lightseal's server answers at another address only once that was checked (RFC 9853)",
+                )
             }
             Library::MbedTls if cell.suite.version() == Version::Dtls13 => {
                 Err("Mbed TLS has no DTLS 1.3")
