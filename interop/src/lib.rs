@@ -1,6 +1,6 @@
 //! Lightseal beside other people's implementations.
 //!
-//! - [`wolfssl`]: DTLS 1.3 by wolfSSL, in memory, one object an end;
+//! - [`wolfssl`]: DTLS 1.3 and 1.2 by wolfSSL, in memory, one object an end;
 //! - [`foreign`]: DTLS 1.2 by pion and Scandium, programs in Go and Java;
 //! - [`driven`]: the same behind our engine contract;
 //! - [`ours`]: Lightseal with the settings of a wolfSSL peer;
@@ -8,8 +8,8 @@
 //!   cells of the matrix;
 //! - [`library`]: libraries as such programs;
 //! - [`meeting`]: one of ours and one of theirs in virtual time;
-//! - [`race`]: two implementations timed in turns, [`ours_race`] and [`pair`]
-//!   being each against itself;
+//! - [`race`]: implementations timed in turns, [`ours_race`], [`pair`] (wolfSSL),
+//!   [`dimpl_race`] and [`openssl_race`] being each against itself;
 //! - [`macs`]: LightMAC and the MACs of others, one message at a time;
 //! - [`process`]: programs that run beside a test;
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
@@ -22,11 +22,13 @@
 
 pub mod coap;
 pub mod coaps;
+pub mod dimpl_race;
 pub mod driven;
 pub mod foreign;
 pub mod library;
 pub mod macs;
 pub mod meeting;
+pub mod openssl_race;
 pub mod ours;
 pub mod ours_race;
 pub mod pair;

@@ -38,6 +38,8 @@ fn psk(settings: &wolfssl::Settings) -> Psk {
 fn common(settings: &wolfssl::Settings, provider: &'static Provider) -> Settings {
     let mut common = Settings::new(provider).expect("the provider works");
     common.suites = vec![CipherSuiteId(settings.suite.code())];
+    // As its peers here: each handshake is a full one.
+    common.resumption = false;
     match settings.mode {
         Mode::Psk => common.psk_modes = vec![PskKeyExchangeMode::PSK_KE],
         Mode::PskWith(group) => {

@@ -33,6 +33,11 @@ impl Handshakes {
         Self { client: Arc::new(client), server: Arc::new(server), rng: Random::insecure(1) }
     }
 
+    /// The lengths of a handshake's datagrams.
+    pub fn datagram_lengths(&mut self) -> Vec<usize> {
+        self.connect().lengths
+    }
+
     fn connect(&mut self) -> Ends {
         let (client, server) = (Arc::clone(&self.client), Arc::clone(&self.server));
         let (ours, theirs) = (self.rng.fork(), self.rng.fork());
@@ -41,6 +46,7 @@ impl Handshakes {
             server: Endpoint::server(server, theirs).expect("checked"),
             network: vec![0; 2048],
             received: vec![0; 2048],
+            lengths: Vec::with_capacity(8),
         };
         for _ in 0..20 {
             let on_its_way = ends.exchange();
@@ -63,6 +69,8 @@ struct Ends {
     server: Endpoint,
     network: Vec<u8>,
     received: Vec<u8>,
+    /// Of the datagrams so far.
+    lengths: Vec<usize>,
 }
 
 impl Ends {
@@ -74,6 +82,7 @@ impl Ends {
             match self.client.poll_output(&mut self.network) {
                 Output::Datagram { payload, .. } => {
                     moved = true;
+                    self.lengths.push(payload.len());
                     let datagram = &mut self.received[..payload.len()];
                     datagram.copy_from_slice(payload);
                     self.server.handle_datagram(now, CLIENT, datagram);
@@ -86,6 +95,7 @@ impl Ends {
             match self.server.poll_output(&mut self.network) {
                 Output::Datagram { payload, .. } => {
                     moved = true;
+                    self.lengths.push(payload.len());
                     let datagram = &mut self.received[..payload.len()];
                     datagram.copy_from_slice(payload);
                     self.client.handle_datagram(now, SERVER, datagram);
@@ -124,7 +134,7 @@ impl Records {
 impl Contender for Records {
     fn run(&mut self) {
         let now = Instant::ZERO;
-        let Ends { client, server, network, received } = &mut self.ends;
+        let Ends { client, server, network, received, .. } = &mut self.ends;
         let length = client.seal_into(now, &self.payload, &mut self.sealed).expect("connected");
         // Into the network and out of it.
         network[..length].copy_from_slice(&self.sealed[..length]);

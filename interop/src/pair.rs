@@ -44,16 +44,41 @@ impl Pair {
 /// When nothing is lost and it still does not end.
 pub fn shake_hands(client: &mut Peer, server: &mut Peer) -> Result<usize, Error> {
     let mut datagrams = 0;
+    shake_hands_watched(client, server, |sender| datagrams += sender.output_lengths().count())?;
+    Ok(datagrams)
+}
+
+/// [`shake_hands`] with a look at each end whose datagrams are about to be carried.
+fn shake_hands_watched(
+    client: &mut Peer,
+    server: &mut Peer,
+    mut watch: impl FnMut(&mut Peer),
+) -> Result<(), Error> {
     for _ in 0..20 {
         let client_done = client.handshake()?;
-        datagrams += client.carry_to(server);
+        watch(client);
+        client.carry_to(server);
         let done = server.handshake()? && client_done;
-        datagrams += server.carry_to(client);
+        watch(server);
+        server.carry_to(client);
         if done {
-            return Ok(datagrams);
+            return Ok(());
         }
     }
     panic!("no end after 20 rounds");
+}
+
+/// The lengths of a handshake's datagrams.
+///
+/// # Errors
+/// As [`shake_hands`].
+pub fn datagram_lengths(settings: &Settings) -> Result<Vec<usize>, Error> {
+    let (mut client, mut server) = Pair::new(settings).peers();
+    let mut lengths = Vec::new();
+    shake_hands_watched(&mut client, &mut server, |sender| {
+        lengths.extend(sender.output_lengths())
+    })?;
+    Ok(lengths)
 }
 
 /// Repeats whole handshakes.

@@ -1,4 +1,4 @@
-//! Two implementations timed in turns, so that what disturbs one disturbs both.
+//! Implementations timed in turns, so that what disturbs one disturbs both.
 
 use measure::Spread;
 use std::time::Duration;
@@ -13,6 +13,8 @@ const TURN: Duration = Duration::from_millis(4);
 pub struct Outcome {
     /// Turns counted.
     pub turns: usize,
+    /// Which of the others is meant by theirs: the fastest.
+    pub best: usize,
     /// Ours, in nanoseconds.
     pub ours_ns: Spread,
     /// Theirs, in nanoseconds.
@@ -21,16 +23,21 @@ pub struct Outcome {
     pub ratio: Spread,
 }
 
-/// Races two contenders for `turns` turns.
+/// Races the first contender, ours, against the fastest of the others for `turns` turns.
 ///
 /// # Panics
-/// Without a turn.
-pub fn race(ours: &mut dyn Contender, theirs: &mut dyn Contender, turns: usize) -> Outcome {
-    let outcome = measure::race(&mut [ours, theirs], turns, TURN);
+/// Without a turn or another contender.
+pub fn race(contenders: &mut [&mut dyn Contender], turns: usize) -> Outcome {
+    let outcome = measure::race(contenders, turns, TURN);
+    let median = |contender: &usize| outcome.ns(*contender).median;
+    let best = (1..contenders.len())
+        .min_by(|a, b| median(a).total_cmp(&median(b)))
+        .expect("there is another contender");
     Outcome {
         turns: outcome.turns(),
+        best: best - 1,
         ours_ns: outcome.ns(0),
-        theirs_ns: outcome.ns(1),
-        ratio: outcome.ratio(1, 0),
+        theirs_ns: outcome.ns(best),
+        ratio: outcome.ratio(best, 0),
     }
 }

@@ -9,7 +9,7 @@
 //! bytes of key.
 
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void};
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -236,6 +236,11 @@ impl Context {
             sys::wolfSSL_CTX_SetIOSend(context, Some(transmit));
         }
         if !self.secrets.suite.is_of_13() {
+            // Nothing is resumed here, so that nothing need be remembered.
+            let off = c_long::from(sys::WOLFSSL_SESS_CACHE_OFF);
+            // SAFETY: `context` lives.
+            let answer = unsafe { sys::wolfSSL_CTX_set_session_cache_mode(context, off) };
+            assert_eq!(answer, c_long::from(sys::WOLFSSL_SUCCESS));
             return;
         }
         match self.mode {
@@ -398,6 +403,11 @@ impl Peer {
         // Its spare buffers come from here, so that neither runs out of them.
         queues.spare.append(&mut theirs.spare);
         count
+    }
+
+    /// The lengths of the datagrams that want to leave.
+    pub fn output_lengths(&mut self) -> impl Iterator<Item = usize> {
+        self.queues().outbound.iter().map(Vec::len)
     }
 
     /// Copies the next datagram that wants to leave into `out`: its length.

@@ -1,14 +1,14 @@
-//! Times Lightseal beside wolfSSL, in turns, in one process.
+//! Times Lightseal beside others, in turns, in one process, and counts their bytes.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dtls::crypto::{Provider, rustcrypto};
-use interop::race::{Outcome, race};
-use interop::wolfssl::{Group, Mode, Settings, Suite, version};
-use interop::{ours_race, pair};
+use interop::race::{Contender, Outcome, race};
+use interop::wolfssl::{self, Group, Mode, Settings, Suite};
+use interop::{dimpl_race, openssl_race, ours_race, pair};
 use measure::Spread;
 use serde_json::{Value, json};
 
-/// Times Lightseal's DTLS 1.3 beside wolfSSL's. Each figure is the median over
+/// Times Lightseal's DTLS beside wolfSSL's and others'. Each figure is the median over
 /// turns of some milliseconds, first ours, then theirs, and so on.
 #[derive(Parser)]
 struct Arguments {
@@ -27,13 +27,25 @@ enum What {
         #[command(flatten)]
         how: How,
     },
-    /// A handshake, both ends, without cookies.
+    /// A handshake, both ends.
     Handshakes {
         /// How the key is used.
         #[arg(long, value_enum, default_value_t = ModeName::PskKe)]
         mode: ModeName,
+        /// Ask the client for a cookie first; always so in DTLS 1.2.
+        #[arg(long)]
+        cookie: bool,
         #[command(flatten)]
         how: How,
+    },
+    /// The datagrams of a handshake with a PSK alone, not timed.
+    Wire {
+        /// The cipher suite.
+        #[arg(long, value_enum, default_value_t = SuiteName::Psk12Aes128Ccm8)]
+        suite: SuiteName,
+        /// Ask the client for a cookie first; always so in DTLS 1.2.
+        #[arg(long)]
+        cookie: bool,
     },
 }
 
@@ -45,6 +57,9 @@ struct How {
     /// Who computes our cryptography.
     #[arg(long, value_enum, default_value_t = ProviderName::AwsLc)]
     provider: ProviderName,
+    /// Who is raced.
+    #[arg(long, value_enum, default_value_t = PeerName::Wolfssl)]
+    peer: PeerName,
     /// Turns that count.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
@@ -62,6 +77,30 @@ enum SuiteName {
     Aes128Ccm,
     #[value(name = "aes-128-ccm-8")]
     Aes128Ccm8,
+    /// Of DTLS 1.2: TLS_PSK_WITH_AES_128_CCM_8
+    #[value(name = "psk-with-aes-128-ccm-8")]
+    Psk12Aes128Ccm8,
+}
+
+impl SuiteName {
+    const fn suite(self) -> Suite {
+        match self {
+            Self::Aes128Gcm => Suite::Aes128Gcm,
+            Self::Chacha20Poly1305 => Suite::Chacha20Poly1305,
+            Self::Aes128Ccm => Suite::Aes128Ccm,
+            Self::Aes128Ccm8 => Suite::Aes128Ccm8,
+            Self::Psk12Aes128Ccm8 => Suite::PskAes128Ccm8,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PeerName {
+    Wolfssl,
+    /// Handshakes of DTLS 1.2 only, the faster one of its providers
+    Dimpl,
+    /// Records of DTLS 1.2 only
+    Openssl,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -77,26 +116,25 @@ enum ProviderName {
     Rustcrypto,
 }
 
-impl How {
-    fn settings(&self, mode: ModeName) -> Settings {
-        Settings {
-            suite: match self.suite {
-                SuiteName::Aes128Gcm => Suite::Aes128Gcm,
-                SuiteName::Chacha20Poly1305 => Suite::Chacha20Poly1305,
-                SuiteName::Aes128Ccm => Suite::Aes128Ccm,
-                SuiteName::Aes128Ccm8 => Suite::Aes128Ccm8,
-            },
-            mode: match mode {
-                ModeName::PskKe => Mode::Psk,
-                ModeName::PskX25519 => Mode::PskWith(Group::X25519),
-                ModeName::PskP256 => Mode::PskWith(Group::P256),
-            },
-            cookie: false,
-            identity: b"sensor-7".to_vec(),
-            key: vec![0x5a; 32],
-        }
-    }
+/// An identity of nine bytes.
+const IDENTITY: &[u8] = b"sensor-17";
 
+fn settings(suite: SuiteName, mode: ModeName, cookie: bool) -> Settings {
+    let suite = suite.suite();
+    Settings {
+        suite,
+        mode: match mode {
+            ModeName::PskKe => Mode::Psk,
+            ModeName::PskX25519 => Mode::PskWith(Group::X25519),
+            ModeName::PskP256 => Mode::PskWith(Group::P256),
+        },
+        cookie: cookie || !suite.is_of_13(),
+        identity: IDENTITY.to_vec(),
+        key: vec![0x5a; 32],
+    }
+}
+
+impl How {
     fn provider(&self) -> &'static Provider {
         match self.provider {
             ProviderName::AwsLc => &dtls_aws_lc::PROVIDER,
@@ -104,29 +142,29 @@ impl How {
         }
     }
 
-    fn report(&self, what: &str, outcome: &Outcome) {
-        let Outcome { turns, ours_ns, theirs_ns, ratio } = outcome;
+    fn report(&self, what: &str, peers: &[String], outcome: &Outcome) {
+        let Outcome { turns, best, ours_ns, theirs_ns, ratio } = outcome;
+        let peer = &peers[*best];
         let provider = self.provider().name;
         if self.json {
             let line = json!({
                 "what": what,
                 "provider": provider,
-                "peer": format!("wolfSSL {}", version()),
+                "peer": peer,
                 "turns": turns,
                 "ours": in_json(ours_ns, "_ns"),
-                "wolfssl": in_json(theirs_ns, "_ns"),
+                "theirs": in_json(theirs_ns, "_ns"),
                 "ratio": in_json(ratio, ""),
             });
             println!("{line}");
         } else {
             println!(
-                "{what}: ours ({provider}) {:.0} ns ({:.0}..{:.0}), {:.0}/s; wolfSSL {} {:.0} ns \
+                "{what}: ours ({provider}) {:.0} ns ({:.0}..{:.0}), {:.0}/s; {peer} {:.0} ns \
                  ({:.0}..{:.0}), {:.0}/s; their time over ours {:.3} ({:.3}..{:.3}), {turns} turns",
                 ours_ns.median,
                 ours_ns.low,
                 ours_ns.high,
                 1e9 / ours_ns.median,
-                version(),
                 theirs_ns.median,
                 theirs_ns.low,
                 theirs_ns.high,
@@ -148,24 +186,80 @@ fn in_json(spread: &Spread, unit: &str) -> Value {
     })
 }
 
+fn refuse(what: &str) -> ! {
+    eprintln!("race: {what}");
+    std::process::exit(2);
+}
+
+fn records(how: &How, bytes: u16) {
+    let length = usize::from(bytes);
+    let settings = settings(how.suite, ModeName::PskKe, false);
+    let mut ours = ours_race::Records::new(&settings, how.provider(), length);
+    let (peer, mut theirs): (_, Box<dyn Contender>) = match how.peer {
+        PeerName::Wolfssl => (wolfssl_name(), Box::new(pair::Records::new(&settings, length))),
+        PeerName::Openssl if !settings.suite.is_of_13() => {
+            (openssl_race::version().to_owned(), Box::new(openssl_race::Records::new(length)))
+        }
+        _ => refuse("this peer has no records of this suite here"),
+    };
+    let outcome = race(&mut [&mut ours, &mut *theirs], how.turns as usize);
+    how.report(&format!("{:?} record of {bytes} B", settings.suite), &[peer], &outcome);
+}
+
+fn handshakes(how: &How, mode: ModeName, cookie: bool) {
+    let settings = settings(how.suite, mode, cookie);
+    let mut ours = ours_race::Handshakes::new(&settings, how.provider());
+    let (peers, mut theirs): (Vec<_>, Vec<Box<dyn Contender>>) = match how.peer {
+        PeerName::Wolfssl => {
+            let theirs = pair::Handshakes(pair::Pair::new(&settings));
+            (vec![wolfssl_name()], vec![Box::new(theirs)])
+        }
+        PeerName::Dimpl if !settings.suite.is_of_13() => {
+            let contender = |provider| -> (String, Box<dyn Contender>) {
+                let theirs = dimpl_race::Handshakes::new(provider, IDENTITY, &settings.key);
+                (format!("dimpl ({provider:?})"), Box::new(theirs))
+            };
+            dimpl_race::Provider::ALL.into_iter().map(contender).unzip()
+        }
+        _ => refuse("this peer has no handshakes of this suite here"),
+    };
+    let mut contenders: Vec<&mut dyn Contender> = vec![&mut ours];
+    contenders.extend(theirs.iter_mut().map(|theirs| &mut **theirs as &mut dyn Contender));
+    let outcome = race(&mut contenders, how.turns as usize);
+    how.report(&format!("{:?} handshake, {:?}", settings.suite, settings.mode), &peers, &outcome);
+}
+
+fn wolfssl_name() -> String {
+    format!("wolfSSL {}", wolfssl::version())
+}
+
+/// Counts the datagrams of a handshake and their bytes, and prints both as JSON.
+fn wire(suite: SuiteName, cookie: bool) {
+    let settings = settings(suite, ModeName::PskKe, cookie);
+    let lengths = |lengths: Vec<usize>| {
+        json!({
+            "datagrams": lengths.len(),
+            "bytes": lengths.iter().sum::<usize>(),
+            "lengths": lengths,
+        })
+    };
+    let ours = ours_race::Handshakes::new(&settings, &rustcrypto::PROVIDER).datagram_lengths();
+    let mut peers = vec![match pair::datagram_lengths(&settings) {
+        Ok(theirs) => json!({ "name": wolfssl_name(), "wire": lengths(theirs) }),
+        Err(error) => refuse(&error.to_string()),
+    }];
+    if !settings.suite.is_of_13() {
+        let provider = dimpl_race::Provider::AwsLc;
+        let mut theirs = dimpl_race::Handshakes::new(provider, IDENTITY, &settings.key);
+        peers.push(json!({ "name": "dimpl", "wire": lengths(theirs.datagram_lengths()) }));
+    }
+    println!("{}", json!({ "ours": lengths(ours), "peers": peers }));
+}
+
 fn main() {
     match Arguments::parse().what {
-        What::Records { bytes, how } => {
-            let settings = how.settings(ModeName::PskKe);
-            for bytes in bytes {
-                let length = usize::from(bytes);
-                let mut ours = ours_race::Records::new(&settings, how.provider(), length);
-                let mut theirs = pair::Records::new(&settings, length);
-                let outcome = race(&mut ours, &mut theirs, how.turns as usize);
-                how.report(&format!("{:?} record of {bytes} B", settings.suite), &outcome);
-            }
-        }
-        What::Handshakes { mode, how } => {
-            let settings = how.settings(mode);
-            let mut ours = ours_race::Handshakes::new(&settings, how.provider());
-            let mut theirs = pair::Handshakes(pair::Pair::new(&settings));
-            let outcome = race(&mut ours, &mut theirs, how.turns as usize);
-            how.report(&format!("{:?} handshake, {:?}", settings.suite, settings.mode), &outcome);
-        }
+        What::Records { bytes, how } => bytes.into_iter().for_each(|bytes| records(&how, bytes)),
+        What::Handshakes { mode, cookie, how } => handshakes(&how, mode, cookie),
+        What::Wire { suite, cookie } => wire(suite, cookie),
     }
 }
