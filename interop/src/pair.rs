@@ -76,7 +76,7 @@ pub fn datagram_lengths(settings: &Settings) -> Result<Vec<usize>, Error> {
     let (mut client, mut server) = Pair::new(settings).peers();
     let mut lengths = Vec::new();
     shake_hands_watched(&mut client, &mut server, |sender| {
-        lengths.extend(sender.output_lengths())
+        lengths.extend(sender.output_lengths());
     })?;
     Ok(lengths)
 }

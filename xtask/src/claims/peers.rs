@@ -2,6 +2,7 @@
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_peer};
+use serde_json::json;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -46,7 +47,97 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 12,
         measure: handshakes,
     },
+    Claim {
+        name: "handshakes-12-wolfssl",
+        about: "our handshakes a second over wolfSSL's, DTLS 1.2 PSK_CCM_8 with cookie, both ends",
+        bar: Bar::AtLeast(1.5),
+        seconds: 12,
+        measure: || handshakes_12("wolfssl"),
+    },
+    Claim {
+        name: "handshakes-12-dimpl",
+        about: "our handshakes a second over dimpl's, DTLS 1.2 PSK_CCM_8 with cookie, both ends",
+        bar: Bar::AtLeast(1.2),
+        seconds: 15,
+        measure: || handshakes_12("dimpl"),
+    },
+    Claim {
+        name: "records-ccm8-wolfssl-16",
+        about: "wolfSSL's time over ours, a 16 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        bar: Bar::AtLeast(1.5),
+        seconds: 12,
+        measure: || records_12("wolfssl", "16"),
+    },
+    Claim {
+        name: "records-ccm8-wolfssl-64",
+        about: "wolfSSL's time over ours, a 64 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        bar: Bar::AtLeast(1.5),
+        seconds: 12,
+        measure: || records_12("wolfssl", "64"),
+    },
+    Claim {
+        name: "records-ccm8-wolfssl-256",
+        about: "wolfSSL's time over ours, a 256 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        bar: Bar::AtLeast(1.5),
+        seconds: 12,
+        measure: || records_12("wolfssl", "256"),
+    },
+    Claim {
+        name: "records-ccm8-wolfssl-1200",
+        about: "wolfSSL's time over ours, a 1200 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        bar: Bar::AtLeast(1.5),
+        seconds: 12,
+        measure: || records_12("wolfssl", "1200"),
+    },
+    Claim {
+        name: "records-ccm8-openssl-1200",
+        about: "OpenSSL's time over ours, a 1200 B record sealed and opened, DTLS 1.2 PSK_CCM_8",
+        bar: Bar::AtLeast(1.0),
+        seconds: 12,
+        measure: || records_12("openssl", "1200"),
+    },
+    Claim {
+        name: "handshake-12-datagrams",
+        about: "datagrams of a DTLS 1.2 PSK_CCM_8 handshake with cookie",
+        bar: Bar::AtMost(6.0),
+        seconds: 1,
+        measure: || wire(&WIRE_12, "datagrams"),
+    },
+    Claim {
+        name: "handshake-12-bytes",
+        about: "bytes of UDP payload of a DTLS 1.2 PSK_CCM_8 handshake with cookie, 9 B of identity",
+        bar: Bar::AtMost(480.0),
+        seconds: 1,
+        measure: || wire(&WIRE_12, "bytes"),
+    },
+    Claim {
+        name: "handshake-13-datagrams",
+        about: "datagrams of a DTLS 1.3 psk_ke handshake with CCM_8",
+        bar: Bar::AtMost(4.0),
+        seconds: 1,
+        measure: || wire(&WIRE_13, "datagrams"),
+    },
+    Claim {
+        name: "handshake-13-bytes",
+        about: "bytes of UDP payload of a DTLS 1.3 psk_ke handshake with CCM_8, 9 B of identity",
+        bar: Bar::AtMost(380.0),
+        seconds: 1,
+        measure: || wire(&WIRE_13, "bytes"),
+    },
+    Claim {
+        name: "handshake-13-cookie-datagrams",
+        about: "datagrams of a DTLS 1.3 psk_ke handshake with CCM_8 and cookie",
+        bar: Bar::AtMost(6.0),
+        seconds: 1,
+        measure: || wire(&[&WIRE_13[..], &["--cookie"]].concat(), "datagrams"),
+    },
 ];
+
+/// The suite that small devices speak (RFC 7925, section 4.2).
+const SUITE_12: &str = "psk-with-aes-128-ccm-8";
+
+const WIRE_12: [&str; 3] = ["wire", "--suite", SUITE_12];
+const WIRE_13: [&str; 3] = ["wire", "--suite", "aes-128-ccm-8"];
 
 fn fallback() -> Result<Measured, Unmeasured> {
     let result = run_peer("fallback", &["--json"])?;
@@ -63,16 +154,42 @@ fn handshakes() -> Result<Measured, Unmeasured> {
     race(&["handshakes", "--mode", "psk-ke", "--suite", "aes-128-gcm", "--json"])
 }
 
+fn handshakes_12(peer: &str) -> Result<Measured, Unmeasured> {
+    let fixed = ["handshakes", "--suite", SUITE_12, "--provider", "rustcrypto", "--json"];
+    race(&[&fixed[..], &["--peer", peer]].concat())
+}
+
+fn records_12(peer: &str, bytes: &str) -> Result<Measured, Unmeasured> {
+    let fixed = ["records", "--suite", SUITE_12, "--provider", "rustcrypto", "--json"];
+    race(&[&fixed[..], &["--peer", peer, "--bytes", bytes]].concat())
+}
+
+/// What a handshake without loss takes, ours beside others'.
+fn wire(arguments: &[&str], what: &str) -> Result<Measured, Unmeasured> {
+    let result = run_peer("race", arguments)?;
+    let mut detail = String::new();
+    let peers = result["peers"].as_array().cloned().unwrap_or_default();
+    let ours = json!({ "name": "ours", "wire": result["ours"] });
+    for end in [ours].iter().chain(&peers) {
+        let name = end["name"].as_str().unwrap_or_default();
+        let [datagrams, bytes] = ["/wire/datagrams", "/wire/bytes"].map(|part| number(end, part));
+        let lengths = &end["wire"]["lengths"];
+        detail += &format!("{name}: {} datagrams, {} B: {lengths}\n", datagrams?, bytes?);
+    }
+    Ok(Measured { figure: number(&result, &format!("/ours/{what}"))?, detail })
+}
+
 /// Both implementations in turn, in one process: how many times as fast ours is.
 fn race(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     let result = run_peer("race", arguments)?;
     let [median, low, high] =
         ["median", "low", "high"].map(|part| number(&result, &format!("/ratio/{part}")));
     let [ours, theirs, turns] =
-        ["/ours/median_ns", "/wolfssl/median_ns", "/turns"].map(|part| number(&result, part));
+        ["/ours/median_ns", "/theirs/median_ns", "/turns"].map(|part| number(&result, part));
     let figure = median?;
+    let peer = result["peer"].as_str().unwrap_or_default();
     let detail = format!(
-        "ours {:.0} ns, wolfSSL {:.0} ns (medians); ratio {figure:.3}, half of {} turns within {:.3}..{:.3}",
+        "ours {:.0} ns, {peer} {:.0} ns (medians); ratio {figure:.3}, half of {} turns within {:.3}..{:.3}",
         ours?, theirs?, turns?, low?, high?
     );
     Ok(Measured { figure, detail })
