@@ -5,7 +5,8 @@ use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, NamedGroup};
 use dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint,
-    EndpointEvent, Event, Handle, Psk, PskStore, Scheme, ServerConfig,
+    EndpointEvent, Event, Handle, Packing, ProtocolVersion, Psk, PskStore, Scheme, ServerConfig,
+    Settings,
 };
 use net::impairment::{Impairments, Probability};
 use net::virtual_time::{Network, NodeId};
@@ -17,13 +18,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vocabulary::{Instant, Random};
 
-/// Every cipher suite of the portable provider.
+/// Every cipher suite of DTLS 1.3 of the portable provider.
 pub const SUITES: [CipherSuiteId; 5] = [
     CipherSuiteId::AES_128_GCM_SHA256,
     CipherSuiteId::CHACHA20_POLY1305_SHA256,
     CipherSuiteId::AES_128_CCM_SHA256,
     CipherSuiteId::AES_128_CCM_8_SHA256,
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+];
+
+/// Those of DTLS 1.2.
+pub const SUITES_12: [CipherSuiteId; 6] = [
+    CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+    CipherSuiteId::PSK_WITH_AES_128_CCM,
+    CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+    CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+    CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+    CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
 ];
 
 /// Clients that share a server.
@@ -57,6 +68,8 @@ pub struct Report {
     pub failed: usize,
     /// Those that did neither, and associations a server still waits for after the deadline.
     pub hung: usize,
+    /// Those of which one end alone was connected: a last flight that never arrived.
+    pub half: usize,
     /// Messages that arrived changed, or before the association was connected.
     pub wrong: usize,
     /// Datagrams offered to the relay.
@@ -86,6 +99,7 @@ impl Report {
         self.complete += other.complete;
         self.failed += other.failed;
         self.hung += other.hung;
+        self.half += other.half;
         self.wrong += other.wrong;
         self.datagrams += other.datagrams;
         self.lost += other.lost;
@@ -128,11 +142,25 @@ fn datagram_bytes(rng: &mut Random) -> usize {
     one_of(rng, &[80, 96, 128, 200, 576, 1200, 1200, 1200])
 }
 
-fn server_config(rng: &mut Random) -> ServerConfig {
+/// DTLS 1.2 with this suite or these ones; flights are packed in any way.
+fn make_older(rng: &mut Random, settings: &mut Settings, suites: &[CipherSuiteId]) {
+    settings.versions = vec![ProtocolVersion::Dtls12];
+    settings.suites = suites.to_vec();
+    settings.session_tickets = rng.below(2) == 0;
+    settings.packing =
+        one_of(rng, &[Packing::Full, Packing::RecordPerMessage, Packing::RecordPerDatagram]);
+    settings.datagram_bytes = datagram_bytes(rng);
+}
+
+fn server_config(rng: &mut Random, version: ProtocolVersion) -> ServerConfig {
     let mut config = defaults().1.clone();
     config.psks = Arc::new(Keys);
     config.cookies = one_of(rng, &[CookiePolicy::Always, CookiePolicy::WhenRetrying]);
     let settings = &mut config.settings;
+    if version == ProtocolVersion::Dtls12 {
+        make_older(rng, settings, &SUITES_12);
+        return config;
+    }
     settings.suites = SUITES.to_vec();
     // Another first group than some clients' makes a HelloRetryRequest necessary.
     if rng.below(3) == 0 {
@@ -143,11 +171,16 @@ fn server_config(rng: &mut Random) -> ServerConfig {
     config
 }
 
-fn client_config(rng: &mut Random, index: usize) -> ClientConfig {
+fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> ClientConfig {
     let identity = format!("client {index}");
     let mut config = defaults().0.clone();
     config.psk = key(identity.as_bytes());
     let settings = &mut config.settings;
+    if version == ProtocolVersion::Dtls12 {
+        let suite = one_of(rng, &SUITES_12);
+        make_older(rng, settings, &[suite]);
+        return config;
+    }
     let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
     settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
     settings.suites = if settings.aggregation.is_wanted() {
@@ -310,7 +343,10 @@ impl Fleet {
             }
             if in_time(client.connected) && in_time(client.accepted) && client.answered {
                 report.complete += 1;
-            } else if let Some((at, reason)) = client.closed {
+                continue;
+            }
+            report.half += usize::from(client.connected.is_some() != client.accepted.is_some());
+            if let Some((at, reason)) = client.closed {
                 report.failed += 1;
                 report.hung += usize::from(at > client.start + DEADLINE);
                 *report.reasons.entry(reason.to_string()).or_default() += 1;
@@ -327,8 +363,8 @@ impl Fleet {
     }
 }
 
-/// Runs `clients` handshakes with one server; everything follows from `seed`.
-pub fn batch(seed: u64, clients: usize) -> Report {
+/// Runs `clients` handshakes of one version with one server; everything follows from `seed`.
+pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     let mut rng = Random::insecure(seed);
     let mut network = Network::new(seed);
     network.impair_all(&RELAY);
@@ -342,7 +378,7 @@ pub fn batch(seed: u64, clients: usize) -> Report {
         hasher.write(sent.payload);
     });
     let server: SocketAddr = SERVER.parse().expect("an address");
-    let config = Arc::new(server_config(&mut rng));
+    let config = Arc::new(server_config(&mut rng, version));
     let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is sound");
     let node = network.add(server, Either::Right(endpoint));
     let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
@@ -353,7 +389,7 @@ pub fn batch(seed: u64, clients: usize) -> Report {
         let start = Instant::from_micros(start);
         fleet.run_until(start);
         let address = SocketAddr::new(server.ip(), 10_000 + index as u16);
-        let config = Arc::new(client_config(&mut rng, index));
+        let config = Arc::new(client_config(&mut rng, index, version));
         let client = Connection::client(config, server, start, rng.fork())
             .expect("the configuration is sound");
         let node = fleet.network.add(address, Either::Left(client));
@@ -381,7 +417,7 @@ pub fn batch(seed: u64, clients: usize) -> Report {
 }
 
 /// Runs `handshakes` in batches of [`CLIENTS`].
-pub fn run(seed: u64, handshakes: usize) -> Report {
+pub fn run(seed: u64, handshakes: usize, version: ProtocolVersion) -> Report {
     let mut total = Report::default();
     let mut left = handshakes;
     for index in 0.. {
@@ -389,7 +425,7 @@ pub fn run(seed: u64, handshakes: usize) -> Report {
             break;
         }
         let clients = left.min(CLIENTS);
-        total.add(&batch(seed.wrapping_mul(1 << 20) + index, clients));
+        total.add(&batch(seed.wrapping_mul(1 << 20) + index, clients, version));
         left -= clients;
     }
     total

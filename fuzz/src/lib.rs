@@ -1,6 +1,7 @@
 //! Attacks on the engines, each a function of a seed.
 //!
 //! - [`fleet`]: many handshakes over a lossy relay;
+//! - [`drops`]: any two datagrams of a handshake lost, and bursts of each;
 //! - [`world`]: two engines and a network whose rule an attacker chooses;
 //! - [`secrets`]: the engines' keys, for a peer that lies under them;
 //! - [`cuts`]: every message cut and changed at every byte;
@@ -12,6 +13,7 @@
 pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
+pub mod drops;
 pub mod fleet;
 pub mod forgery;
 pub mod junk;

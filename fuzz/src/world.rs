@@ -194,10 +194,15 @@ const LATENCY: Duration = Duration::from_millis(1);
 impl<'a> World<'a> {
     /// Two ends that have not spoken yet; everything follows from `seed`.
     pub fn new(setup: &Setup, seed: u64) -> Self {
+        let secrets = Secrets::default();
+        let world = Self::of(setup.client(&secrets), setup.server(&secrets), seed);
+        Self { secrets, ..world }
+    }
+
+    /// As [`Self::new`], with configurations that keep their secrets.
+    pub(crate) fn of(client: ClientConfig, server: ServerConfig, seed: u64) -> Self {
         let now = Instant::from_micros(1_000_000);
         let mut rng = Random::insecure(seed);
-        let secrets = Secrets::default();
-        let (client, server) = (setup.client(&secrets), setup.server(&secrets));
         Self {
             now,
             client: Connection::client(Arc::new(client), server_address(), now, rng.fork())
@@ -209,11 +214,21 @@ impl<'a> World<'a> {
             log: Vec::new(),
             client_told: Told::default(),
             server_told: Told::default(),
-            secrets,
+            secrets: Secrets::default(),
             most_held: 0,
             most_open: 0,
             in_flight: VecDeque::new(),
         }
+    }
+
+    /// Another client at the same address, with the same server, whose log begins anew.
+    pub(crate) fn reconnect(&mut self, client: ClientConfig, seed: u64) {
+        let rng = Random::insecure(seed);
+        self.client = Connection::client(Arc::new(client), server_address(), self.now, rng)
+            .expect("the configuration is sound");
+        self.handle = None;
+        self.log.clear();
+        (self.client_told, self.server_told) = Default::default();
     }
 
     /// Chooses the network's rule.

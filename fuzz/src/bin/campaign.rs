@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand, ValueEnum};
-use dtls::Scheme;
 use dtls::crypto::CipherSuiteId;
+use dtls::{ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS};
 use fuzz::world::Setup;
-use fuzz::{cuts, fleet, junk};
+use fuzz::{cuts, drops, fleet, junk};
 use serde_json::{Value, json};
 
 /// Attacks on the DTLS engine, repeatable from their seed
@@ -30,6 +30,15 @@ enum Campaign {
         /// Run them twice and compare every byte and time
         #[arg(long)]
         twice: bool,
+        /// The version they speak
+        #[arg(long, value_enum, default_value_t = Version::V13)]
+        version: Version,
+    },
+    /// Every pair of datagrams lost, and every datagram doubled many times
+    Drops {
+        /// Try every n-th pair only
+        #[arg(long, default_value_t = 1)]
+        stride: usize,
     },
     /// Every message cut at every byte and with every byte changed
     Cuts {
@@ -54,6 +63,14 @@ enum Campaign {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "1.2")]
+    V12,
+    #[value(name = "1.3")]
+    V13,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Suite {
     /// AES-128-CTR with LightMAC
     Lightmac,
@@ -68,7 +85,8 @@ fn main() {
     let arguments = Arguments::parse();
     let seed = arguments.seed;
     let result = match arguments.campaign {
-        Campaign::Handshakes { count, twice } => handshakes(seed, count, twice),
+        Campaign::Handshakes { count, twice, version } => handshakes(seed, count, twice, version),
+        Campaign::Drops { stride } => drops(seed, stride),
         Campaign::Cuts { stride } => cuts(seed, stride),
         Campaign::Junk { count } => junk(seed, count),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
@@ -76,21 +94,38 @@ fn main() {
     println!("{result}");
 }
 
-fn handshakes(seed: u64, count: usize, twice: bool) -> Value {
-    let report = fleet::run(seed, count);
-    let differ = if twice { report.differing(&fleet::run(seed, count)) } else { 0 };
+fn handshakes(seed: u64, count: usize, twice: bool, version: Version) -> Value {
+    let version = match version {
+        Version::V12 => ProtocolVersion::Dtls12,
+        Version::V13 => ProtocolVersion::Dtls13,
+    };
+    let report = fleet::run(seed, count, version);
+    let differ = if twice { report.differing(&fleet::run(seed, count, version)) } else { 0 };
     json!({
         "handshakes": report.handshakes,
         "complete": report.complete,
         "percent": 100.0 * report.complete as f64 / report.handshakes as f64,
         "failed": report.failed,
         "hung": report.hung,
+        "half": report.half,
         "wrong": report.wrong,
         "datagrams": report.datagrams,
         "lost": report.lost,
         "reasons": report.reasons,
         "differ": differ,
         "differ_percent": 100.0 * differ as f64 / report.handshakes as f64,
+    })
+}
+
+fn drops(seed: u64, stride: usize) -> Value {
+    let report = drops::run(seed, stride.max(1));
+    json!({
+        "kinds": report.kinds,
+        "pairs": report.pairs,
+        "connected": report.connected,
+        "bursts": report.bursts,
+        "most_answers": report.most_answers,
+        "failures": report.failures,
     })
 }
 

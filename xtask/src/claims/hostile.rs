@@ -13,6 +13,27 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: || lossy(&[]),
     },
     Claim {
+        name: "lossy-12",
+        about: "as handshakes-lossy, in DTLS 1.2: hung, or connected at one end alone",
+        bar: Bar::AtMost(0.0),
+        seconds: 30,
+        measure: lossy_12,
+    },
+    Claim {
+        name: "any-two-datagrams-dropped",
+        about: "% of handshakes that connect without two of their datagrams, every pair, both versions",
+        bar: Bar::AtLeast(100.0),
+        seconds: 5,
+        measure: || Ok(drops()?.0),
+    },
+    Claim {
+        name: "burst-answers",
+        about: "most datagrams that 20 copies of one bring forth beside the first one's, any of a handshake",
+        bar: Bar::AtMost(1.0),
+        seconds: 5,
+        measure: || Ok(drops()?.1),
+    },
+    Claim {
         name: "handshakes-repeatable",
         about: "% of these 10 000 that differ in a byte or a microsecond when the seed is run again",
         bar: Bar::AtMost(0.0),
@@ -109,6 +130,46 @@ fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {
         count("sent")?,
     );
     Ok(Measured { figure: count("forged")?, detail })
+}
+
+/// Handshakes without two of their datagrams, and with a burst of each.
+fn drops() -> Result<(Measured, Measured), Unmeasured> {
+    let result = campaign(&["drops"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let failures = result["failures"].as_array().cloned().unwrap_or_default();
+    let failures: String =
+        failures.iter().filter_map(Value::as_str).map(|line| format!("\n{line}")).collect();
+    let (pairs, connected) = (count("pairs")?, count("connected")?);
+    let detail = format!(
+        "{} kinds of handshake, {pairs} pairs, {connected} connected{failures}",
+        count("kinds")?
+    );
+    let pairs = Measured { figure: 100.0 * connected / pairs, detail };
+    let figure = count("most_answers")?;
+    let detail = format!("{} bursts, at most {figure} answers more{failures}", count("bursts")?);
+    Ok((pairs, Measured { figure, detail }))
+}
+
+fn lossy_12() -> Result<Measured, Unmeasured> {
+    let result = campaign(&["handshakes", "--count", "10000", "--version", "1.2"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} handshakes, {} complete ({:.2} %), {} failed by their deadline, {} hung, {} connected \
+         at one end alone, {} wrong messages; {} datagrams, {} lost",
+        count("handshakes")?,
+        count("complete")?,
+        count("percent")?,
+        count("failed")?,
+        count("hung")?,
+        count("half")?,
+        count("wrong")?,
+        count("datagrams")?,
+        count("lost")?,
+    );
+    if count("wrong")? > 0.0 {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: count("hung")? + count("half")?, detail })
 }
 
 /// A program that panicked or hung has no figure.

@@ -1,0 +1,180 @@
+//! Any two datagrams of a handshake lost, and each of them doubled many times.
+
+use crate::world::{Direction, World, defaults};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::CipherSuiteId;
+use dtls::{ClientConfig, CookiePolicy, Packing, ProtocolVersion, ServerConfig, Session, Settings};
+use std::time::Duration;
+
+/// A kind of handshake, with cookie.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    version: ProtocolVersion,
+    suite: CipherSuiteId,
+    mode: PskKeyExchangeMode,
+    /// Whether an earlier session is resumed, and whether by ticket or else by ID.
+    resumed: Option<bool>,
+    packing: Packing,
+}
+
+/// Datagrams beyond those of a handshake without loss that are lost too: repeated ones.
+const REPEATED: usize = 4;
+/// Copies of a datagram in a burst.
+const BURST: usize = 20;
+
+/// Datagrams that a burst may bring forth: in DTLS 1.3 an ACK, where a part of the flight
+/// is missing.
+const MOST_ANSWERS: usize = 1;
+
+/// What became of the handshakes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Kinds of handshake.
+    pub kinds: usize,
+    /// Pairs of datagrams lost.
+    pub pairs: usize,
+    /// Those after which both ends connected and a message came through each way.
+    pub connected: usize,
+    /// Datagrams doubled many times.
+    pub bursts: usize,
+    /// Most datagrams that one of these brought forth beside those without the copies.
+    pub most_answers: usize,
+    /// What did not end well.
+    pub failures: Vec<String>,
+}
+
+impl Kind {
+    fn all() -> Vec<Self> {
+        let new = |version, suite, mode| Self {
+            version,
+            suite,
+            mode,
+            resumed: None,
+            packing: Packing::Full,
+        };
+        let (psk, exchange) = (PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE);
+        let older = |suite| new(ProtocolVersion::Dtls12, suite, psk);
+        let newer = |mode| new(ProtocolVersion::Dtls13, CipherSuiteId::AES_128_CCM_SHA256, mode);
+        let ccm8 = older(CipherSuiteId::PSK_WITH_AES_128_CCM_8);
+        let ecdhe = older(CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256);
+        let kinds = [
+            ccm8,
+            Self { resumed: Some(true), ..ccm8 },
+            Self { resumed: Some(false), ..ccm8 },
+            ecdhe,
+            Self { resumed: Some(true), ..ecdhe },
+            newer(psk),
+            newer(exchange),
+        ];
+        let packings = [Packing::Full, Packing::RecordPerDatagram];
+        kinds
+            .into_iter()
+            .flat_map(|kind| packings.map(|packing| Self { packing, ..kind }))
+            .collect()
+    }
+
+    fn configs(&self) -> (ClientConfig, ServerConfig) {
+        let (mut client, mut server) = defaults().clone();
+        server.cookies = CookiePolicy::Always;
+        let apply = |settings: &mut Settings| {
+            settings.versions = vec![self.version];
+            settings.suites = vec![self.suite];
+            settings.psk_modes = vec![self.mode];
+            settings.packing = self.packing;
+            settings.resumption = self.resumed.is_some();
+            settings.session_tickets = self.resumed == Some(true);
+        };
+        apply(&mut client.settings);
+        apply(&mut server.settings);
+        (client, server)
+    }
+
+    /// Two ends about to shake hands, after a first association where there is one to resume.
+    fn world<'a>(&self, seed: u64) -> World<'a> {
+        let (client, server) = self.configs();
+        let mut world = World::of(client.clone(), server, seed);
+        if self.resumed.is_some() {
+            let session: Option<Session> = world.connect().client.session();
+            world.reconnect(ClientConfig { session, ..client }, seed + 1);
+        }
+        world
+    }
+}
+
+/// Lets two ends shake hands and talk: whether all came through.
+fn connects(world: &mut World<'_>, kind: &Kind) -> bool {
+    world.run_for(Duration::from_secs(60));
+    // What is lost is of the handshake.
+    world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
+    world.send(Direction::ToServer, b"ping");
+    world.send(Direction::ToClient, b"pong");
+    world.run_for(Duration::from_secs(1));
+    let resumed = world.client.negotiated().is_some_and(|agreed| agreed.resumed);
+    world.client.is_connected()
+        && resumed == kind.resumed.is_some()
+        && world.server_told.data == [b"ping"]
+        && world.client_told.data == [b"pong"]
+}
+
+/// Every pair, every burst; everything follows from `seed`. Only every `stride`-th pair is tried.
+pub fn run(seed: u64, stride: usize) -> Report {
+    let mut report = Report::default();
+    for kind in Kind::all() {
+        report.kinds += 1;
+        let mut fair = kind.world(seed);
+        fair.run_for(Duration::from_secs(60));
+        let count = fair.log.len();
+        pairs(&mut report, &kind, count, seed, stride);
+        bursts(&mut report, &kind, count, seed);
+    }
+    report
+}
+
+fn pairs(report: &mut Report, kind: &Kind, count: usize, seed: u64, stride: usize) {
+    let last = count + REPEATED;
+    let pairs = (0..last).flat_map(|first| (first + 1..last).map(move |second| (first, second)));
+    for (first, second) in pairs.step_by(stride) {
+        let mut world = kind.world(seed).with_rule(move |_, index, datagram| {
+            if index == first || index == second { vec![] } else { vec![datagram.to_vec()] }
+        });
+        report.pairs += 1;
+        if connects(&mut world, kind) {
+            report.connected += 1;
+        } else {
+            report.failures.push(format!(
+                "{kind:?} without {first} and {second}: client {:?}, server {:?}",
+                world.client_told.closed, world.server_told.closed
+            ));
+        }
+    }
+}
+
+/// Bursts of every datagram, on a fair network and after the loss of any one. A server
+/// without state answers every copy of a first hello, so that one is left out.
+fn bursts(report: &mut Report, kind: &Kind, count: usize, seed: u64) {
+    for lost in [None].into_iter().chain((2..count).map(Some)) {
+        let sent = |doubled: Option<usize>| {
+            let mut world = kind.world(seed).with_rule(move |_, index, datagram| {
+                let copies = match Some(index) {
+                    index if index == lost => 0,
+                    index if index == doubled => BURST,
+                    _ => 1,
+                };
+                vec![datagram.to_vec(); copies]
+            });
+            world.run_for(Duration::from_secs(60));
+            world.log.len()
+        };
+        let without = sent(None);
+        for doubled in (1..without).filter(|doubled| Some(*doubled) != lost) {
+            report.bursts += 1;
+            let answers = sent(Some(doubled)).saturating_sub(without);
+            report.most_answers = report.most_answers.max(answers);
+            if answers > MOST_ANSWERS {
+                report.failures.push(format!(
+                    "{kind:?}, {doubled} doubled and {lost:?} lost: {answers} answers more"
+                ));
+            }
+        }
+    }
+}
