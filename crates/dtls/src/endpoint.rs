@@ -363,8 +363,9 @@ impl Endpoint {
 
     /// Gives an association the connection IDs its peer is to get.
     fn supply_ids(&mut self, handle: Handle) {
-        let wanted = |entry: &Entry| entry.connection.ids_wanted();
-        let Some(count) = self.entries.get(&handle).and_then(wanted) else { return };
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        entry.connection.switch_if_closed();
+        let Some(count) = entry.connection.ids_wanted() else { return };
         let mut fresh = Vec::with_capacity(count);
         while fresh.len() < count
             && let Some(cid) = self.fresh_cid()

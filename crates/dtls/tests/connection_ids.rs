@@ -173,3 +173,159 @@ fn the_answer_is_in_the_server_hello() {
         assert!(hello.is_some(), "{version}");
     }
 }
+
+/// The IDs in datagrams since `from`, in one direction, without repetitions.
+fn ids_since(pair: &Pair<'_>, from: usize, to: Direction, len: usize) -> Vec<Vec<u8>> {
+    let sent = pair.log[from..].iter().filter(|(direction, _)| *direction == to);
+    let mut ids: Vec<_> =
+        sent.map(|(_, datagram)| cid_in(datagram, len).unwrap().to_vec()).collect();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn ids_are_rotated_as_often_as_one_likes() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(7);
+    pair.connect().assert_connected();
+    let start = pair.log.len();
+    exchange(&mut pair);
+    for round in 0..20 {
+        pair.server.rotate_connection_id(pair.handle.unwrap(), pair.now);
+        if round % 2 == 0 {
+            pair.client.rotate_connection_id(pair.now);
+        }
+        pair.run_for(Duration::from_secs(1));
+        exchange(&mut pair);
+    }
+    let to_server = ids_since(&pair, start, Direction::ToServer, 7);
+    assert_eq!(to_server.len(), 21);
+    let to_client = ids_since(&pair, start, Direction::ToClient, 5);
+    assert_eq!(to_client.len(), 11);
+    for mut ids in [to_server, to_client] {
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "none comes back");
+    }
+}
+
+/// New IDs lead to their association from anywhere, old ones to none after a while.
+#[test]
+fn an_endpoint_knows_all_live_ids_and_forgets_the_others() {
+    let mut pair = configs(Dtls13, Some(0), Some(7)).pair(8);
+    pair.connect().assert_connected();
+    pair.client_send(b"first");
+    pair.run_for(Duration::from_secs(1));
+    let first = pair.log.last().unwrap().1.clone();
+    for port in 50_000..50_010 {
+        pair.server.rotate_connection_id(pair.handle.unwrap(), pair.now);
+        pair.run_for(Duration::from_secs(1));
+        pair.client_address.set_port(port);
+        pair.client_send(b"here");
+        pair.run_for(Duration::from_secs(1));
+        exchange(&mut pair);
+    }
+    assert_eq!(pair.moves.len(), 10);
+    assert_eq!(pair.server.stats().ignored, 0);
+    pair.inject_from("[2001:db8::9]:9".parse().unwrap(), first);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server.stats().ignored, 1, "nobody's");
+}
+
+#[test]
+fn a_spare_id_is_used_when_the_peer_moves() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(9);
+    pair.connect().assert_connected();
+    let handle = pair.handle.unwrap();
+    pair.server.request_connection_ids(handle, pair.now, 200);
+    pair.run_for(Duration::from_secs(1));
+    let start = pair.log.len();
+    for port in 50_000..50_008 {
+        exchange(&mut pair);
+        pair.client_address.set_port(port);
+        pair.client_send(b"here");
+        pair.run_for(Duration::from_secs(1));
+    }
+    exchange(&mut pair);
+    assert_eq!(pair.moves.len(), 8);
+    // As many spare ones as are given at once, and the first.
+    let used = ids_since(&pair, start, Direction::ToClient, 5);
+    assert_eq!(used.len(), 1 + dtls::tuning::MAX_SPARE_IDS);
+    // There are more where they came from.
+    pair.server.request_connection_ids(handle, pair.now, 1);
+    pair.run_for(Duration::from_secs(1));
+    pair.client_address.set_port(50_100);
+    pair.client_send(b"here");
+    pair.run_for(Duration::from_secs(1));
+    let start = pair.log.len();
+    exchange(&mut pair);
+    assert!(!used.contains(&ids_since(&pair, start, Direction::ToClient, 5)[0]));
+}
+
+#[test]
+fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
+    for seed in 0..8 {
+        let mut pair = configs(Dtls13, Some(5), Some(2)).pair(seed);
+        pair.connect().assert_connected();
+        let mut rng = vocabulary::Random::insecure(seed);
+        pair.rule = Box::new(move |_, _, datagram| match rng.below(10) {
+            0..3 => vec![],
+            n => vec![(Duration::from_millis(n * n), datagram.to_vec()); 1 + (n == 9) as usize],
+        });
+        let handle = pair.handle.unwrap();
+        for _ in 0..5 {
+            pair.server.rotate_connection_id(handle, pair.now);
+            pair.client.rotate_connection_id(pair.now);
+            pair.server.update_keys(handle, pair.now);
+            pair.client.update_keys(pair.now);
+            pair.server.request_connection_ids(handle, pair.now, 3);
+            pair.client.request_connection_ids(pair.now, 1);
+            pair.run_for(Duration::from_millis(seed * 37));
+        }
+        pair.run_for(Duration::from_secs(300));
+        pair.rule = Box::new(|_, _, datagram| pair::pass(datagram));
+        pair.assert_connected();
+        pair.server_received.clear();
+        exchange(&mut pair);
+    }
+}
+
+/// Without an ID to replace, or in DTLS 1.2, there is nothing to say.
+#[test]
+fn where_ids_cannot_change_asking_does_nothing() {
+    for (version, client, server) in
+        [(Dtls12, Some(4), Some(4)), (Dtls13, Some(0), Some(0)), (Dtls13, None, Some(4))]
+    {
+        let mut pair = configs(version, client, server).pair(10);
+        pair.connect().assert_connected();
+        let before = pair.log.len();
+        let handle = pair.handle.unwrap();
+        pair.server.rotate_connection_id(handle, pair.now);
+        pair.client.rotate_connection_id(pair.now);
+        pair.server.request_connection_ids(handle, pair.now, 3);
+        pair.client.request_connection_ids(pair.now, 3);
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.log.len(), before);
+        exchange(&mut pair);
+    }
+}
+
+/// With IDs of one byte there are 256, and no two associations have the same.
+#[test]
+fn no_two_associations_have_the_same_id() {
+    let mut pair = configs(Dtls13, Some(0), Some(1)).pair(11);
+    let mut ids = std::collections::BTreeSet::new();
+    let mut complete = 0;
+    for n in 0..300u16 {
+        let mut next = configs(Dtls13, Some(0), Some(1)).pair(u64::from(n) + 100);
+        std::mem::swap(&mut next.server, &mut pair.server);
+        next.client_address.set_port(10_000 + n);
+        next.connect();
+        complete += usize::from(next.client.is_connected());
+        let id = next.client_connected.as_ref().unwrap().send_cid;
+        assert!(id.is_empty() || ids.insert(id), "{id:?} twice");
+        std::mem::swap(&mut next.server, &mut pair.server);
+    }
+    assert_eq!((complete, pair.server.open_connections()), (300, 300), "the others go without");
+    assert!(ids.len() > 200, "{}", ids.len());
+}

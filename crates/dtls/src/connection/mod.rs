@@ -511,6 +511,7 @@ impl Connection {
             self.taken = Some(slot);
             return Step::Data(slot);
         }
+        self.switch_if_closed();
         self.start_id_messages();
         if let Some((len, to)) = self.build_path_message(buf) {
             self.count_sent(len);

@@ -3,14 +3,15 @@
 
 use super::{Connection, Event};
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
-use crate::config::{ClientConfig, Psk, ServerConfig};
+use crate::config::{ClientConfig, Psk, ServerConfig, Settings};
 use crate::endpoint::Endpoint;
 use crate::error::{CloseReason, Fault, Misbehaviour};
+use crate::messages::return_routability::{PathMessage, PathMessageKind};
 use crate::messages::{Alert, Fragment};
 use crate::record::NumberLength;
 use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::seal::Shape;
-use crate::tuning::MAX_MESSAGES_AHEAD;
+use crate::tuning::{MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS};
 use core::net::SocketAddr;
 use std::sync::Arc;
 use std::vec::Vec;
@@ -30,9 +31,16 @@ struct Ends {
 
 impl Ends {
     fn connected() -> Self {
+        Self::connected_with(|_| {})
+    }
+
+    fn connected_with(change: impl Fn(&mut Settings)) -> Self {
         let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
-        let client = Arc::new(ClientConfig::new(psk.clone()).unwrap());
-        let server = Arc::new(ServerConfig::new(Arc::new(psk)).unwrap());
+        let mut client = ClientConfig::new(psk.clone()).unwrap();
+        let mut server = ServerConfig::new(Arc::new(psk)).unwrap();
+        change(&mut client.settings);
+        change(&mut server.settings);
+        let (client, server) = (Arc::new(client), Arc::new(server));
         let now = Instant::from_micros(1);
         let rng = Random::insecure(1);
         let mut ends = Self {
@@ -100,12 +108,22 @@ impl Ends {
         kind: ContentType,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> usize {
+        self.client_says_from(CLIENT, epoch, kind, content)
+    }
+
+    fn client_says_from(
+        &mut self,
+        from: ([u16; 8], u16),
+        epoch: u64,
+        kind: ContentType,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> usize {
         let mut datagram = [0; 1200];
         let shape = Shape { number: NumberLength::Two, last: true };
         let keys = self.client.channel.send.get(epoch).expect("the client has these keys");
         let len = keys.seal(&mut datagram, kind, shape, content).unwrap().len;
         let datagram = datagram.get_mut(..len).unwrap();
-        self.server.handle_datagram(self.now, SocketAddr::from(CLIENT), datagram);
+        self.server.handle_datagram(self.now, SocketAddr::from(from), datagram);
         self.exchange()
     }
 
@@ -160,4 +178,108 @@ fn keys_change_once_and_then_the_new_ones_announce_the_next() {
     let fault = Fault::from(Misbehaviour::WrongEpoch);
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
     assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
+}
+
+fn with_ids(settings: &mut Settings) {
+    settings.connection_id = Some(4);
+}
+
+/// A message of one record about connection IDs.
+fn about_ids(kind: HandshakeType, sequence: u16, body: &[u8]) -> Fragment<'_> {
+    Fragment { kind, length: body.len() as u32, sequence, offset: 0, body }
+}
+
+#[test]
+fn messages_about_ids_have_no_place_without_ids() {
+    for (kind, body) in [
+        (HandshakeType::NEW_CONNECTION_ID, &[0, 2, 1, 7, 1][..]),
+        (HandshakeType::REQUEST_CONNECTION_ID, &[1]),
+    ] {
+        for len in [None, Some(0)] {
+            let mut ends = Ends::connected_with(|settings| settings.connection_id = len);
+            let message = about_ids(kind, ends.next_sequence(), body);
+            ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
+            let fault = Fault::from(Misbehaviour::UnexpectedMessage);
+            assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)), "{kind}, {len:?}");
+        }
+    }
+}
+
+#[test]
+fn an_id_to_be_used_at_once_must_be_of_use() {
+    // None, an empty one, a longer one than the first.
+    for body in [&[0, 0, 0][..], &[0, 1, 0, 0], &[0, 6, 5, 1, 2, 3, 4, 5, 0]] {
+        let mut ends = Ends::connected_with(with_ids);
+        let message = about_ids(HandshakeType::NEW_CONNECTION_ID, ends.next_sequence(), body);
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
+        let fault = Fault::from(Misbehaviour::IllegalParameter("connection ID"));
+        assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)), "{body:?}");
+    }
+}
+
+#[test]
+fn spare_ids_are_kept_as_far_as_they_are_of_use() {
+    let mut ends = Ends::connected_with(with_ids);
+    let mut body = alloc::vec![0, 0];
+    for n in 0..=255u8 {
+        body.extend([4, 9, 9, 9, n]);
+    }
+    body.push(1);
+    let len = (body.len() - 3) as u16;
+    body[..2].copy_from_slice(&len.to_be_bytes());
+    let sequence = ends.next_sequence();
+    for (n, part) in body.chunks(600).enumerate() {
+        let whole = about_ids(HandshakeType::NEW_CONNECTION_ID, sequence, &body);
+        let fragment = Fragment { offset: 600 * n as u32, body: part, ..whole };
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| fragment.write(w));
+    }
+    assert_eq!(ends.server_closed, None);
+}
+
+#[test]
+fn asking_for_ids_in_vain_again_and_again_ends_it() {
+    let mut ends = Ends::connected_with(with_ids);
+    let fault = Fault::from(Misbehaviour::TooManyIdsRequested);
+    let mut requests = 0;
+    while ends.server_closed.is_none() {
+        let sequence = ends.next_sequence();
+        // The client's own flight counts on.
+        ends.client.channel.flight.push(
+            APPLICATION_EPOCH,
+            HandshakeType::REQUEST_CONNECTION_ID,
+            alloc::vec![255],
+        );
+        assert_eq!(ends.next_sequence(), sequence + 1);
+        ends.exchange();
+        requests += 1;
+        assert!(requests < 100);
+    }
+    // The first one is fulfilled.
+    assert_eq!(requests, MAX_VAIN_ID_REQUESTS + 2);
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
+    assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
+    assert_eq!(fault.alert(), AlertDescription::TOO_MANY_CIDS_REQUESTED);
+}
+
+#[test]
+fn path_messages_have_no_place_without_their_extension_and_wrong_answers_are_ignored() {
+    let elsewhere = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 9], 9);
+    let answer = PathMessage { kind: PathMessageKind::PathResponse, cookie: [7; 8] };
+    let kind = ContentType::RETURN_ROUTABILITY_CHECK;
+    let mut ends = Ends::connected();
+    ends.client_says(APPLICATION_EPOCH, kind, |w| answer.write(w));
+    let fault = Fault::from(Misbehaviour::UnexpectedMessage);
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
+
+    let mut ends = Ends::connected_with(with_ids);
+    // To the first one there was no challenge; the others have the wrong cookie.
+    for _ in 0..3 {
+        ends.client_says_from(elsewhere, APPLICATION_EPOCH, kind, |w| answer.write(w));
+    }
+    // Unknown messages are ignored, whatever they contain.
+    ends.client_says(APPLICATION_EPOCH, kind, |w| w.bytes(&[99, 1, 2]));
+    assert_eq!(ends.server_closed, None);
+    let (_, server) = ends.server.connections().next().unwrap();
+    assert_eq!(server.peer(), SocketAddr::from(CLIENT));
+    assert!(server.stats().sent.path_challenges > 0);
 }

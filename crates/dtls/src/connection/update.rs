@@ -1,7 +1,7 @@
 //! What happens after the handshake: KeyUpdate (RFC 9147, section 8), tickets
 //! that are not used, loss reports.
 
-use super::{Connection, Role};
+use super::{Connection, Ending, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::RecordNumbers;
 use crate::error::{Fault, Misbehaviour};
@@ -109,6 +109,15 @@ impl Connection {
             self.channel.send.forget_before(APPLICATION_EPOCH);
         }
         self.start_key_update();
+    }
+
+    /// Begins the next sending epoch as soon as no aggregate is open, since other messages wait
+    /// for that.
+    pub(crate) fn switch_if_closed(&mut self) {
+        let open = self.channel.send.peek().is_some_and(SendEpoch::has_open_data);
+        if self.key_update.is_switch_due() && self.ending == Ending::Open && !open {
+            self.switch_send_epoch();
+        }
     }
 
     /// Begins the next sending epoch, if it is time.
