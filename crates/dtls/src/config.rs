@@ -125,8 +125,11 @@ impl fmt::Display for ProtocolVersion {
 /// How a flight's messages share records and datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// As many messages a record and records a datagram as fit: the fewest bytes.
+    /// `Full` in DTLS 1.3 and `RecordPerMessage` in 1.2, where some peers (tinydtls) read
+    /// one message a record.
     #[default]
+    Auto,
+    /// As many messages a record and records a datagram as fit: the fewest bytes.
     Full,
     /// One message a record, as many records a datagram as fit.
     RecordPerMessage,

@@ -94,36 +94,19 @@ fn a_downgrade_is_noticed() {
 
 #[test]
 fn the_smallest_handshake_is_small() {
-    let mut configs = both(CipherSuiteId::PSK_WITH_AES_128_CCM_8, |settings| {
-        settings.versions = vec![ProtocolVersion::Dtls12];
-        settings.resumption = false;
-    });
-    let psk = dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
-    configs.client.psk = psk.clone();
-    configs.server.psks = std::sync::Arc::new(psk);
-    let mut pair = configs.pair(4);
-    pair.connect().assert_connected();
-    let bytes: usize = pair.log.iter().map(|(_, datagram)| datagram.len()).sum();
-    assert_eq!((pair.log.len(), bytes), (6, 466));
-}
-
-/// The same in DTLS 1.3, with and without a cookie.
-#[test]
-fn the_smallest_handshake_of_1_3_is_smaller() {
-    for (cookies, size) in
-        [(dtls::CookiePolicy::WhenRetrying, (4, 373)), (dtls::CookiePolicy::Always, (6, 700))]
-    {
-        let mut configs = both(CipherSuiteId::AES_128_CCM_8_SHA256, |settings| {
-            settings.psk_modes = vec![dtls::codepoints::PskKeyExchangeMode::PSK_KE];
+    for (packing, expected) in [(dtls::Packing::Full, 466), (dtls::Packing::Auto, 479)] {
+        let mut configs = both(CipherSuiteId::PSK_WITH_AES_128_CCM_8, |settings| {
+            settings.versions = vec![ProtocolVersion::Dtls12];
+            settings.resumption = false;
+            settings.packing = packing;
         });
         let psk = dtls::Psk::external(b"identity9", &[7; 16]).unwrap();
         configs.client.psk = psk.clone();
         configs.server.psks = std::sync::Arc::new(psk);
-        configs.server.cookies = cookies;
         let mut pair = configs.pair(4);
         pair.connect().assert_connected();
         let bytes: usize = pair.log.iter().map(|(_, datagram)| datagram.len()).sum();
-        assert_eq!((pair.log.len(), bytes), size);
+        assert_eq!((pair.log.len(), bytes), (6, expected), "{packing:?}");
     }
 }
 

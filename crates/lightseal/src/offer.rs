@@ -58,8 +58,10 @@ enum Version {
 /// How a flight is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum HowPacked {
-    /// As many messages a record and records a datagram as fit.
+    /// Fully in DTLS 1.3, one message a record in 1.2.
     #[default]
+    Auto,
+    /// As many messages a record and records a datagram as fit.
     Full,
     /// One message a record.
     Record,
@@ -141,6 +143,7 @@ impl From<Version> for ProtocolVersion {
 impl From<HowPacked> for Packing {
     fn from(how: HowPacked) -> Self {
         match how {
+            HowPacked::Auto => Self::Auto,
             HowPacked::Full => Self::Full,
             HowPacked::Record => Self::RecordPerMessage,
             HowPacked::Datagram => Self::RecordPerDatagram,

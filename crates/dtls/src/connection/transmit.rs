@@ -127,10 +127,19 @@ impl Connection {
         written.unwrap_or(0)
     }
 
+    /// How flights are packed, now that the version is known.
+    fn packing(&self) -> Packing {
+        match self.settings().packing {
+            Packing::Auto if self.is_12() => Packing::RecordPerMessage,
+            Packing::Auto => Packing::Full,
+            chosen => chosen,
+        }
+    }
+
     /// Packs as much of the flight as fits.
     fn write_flight(&mut self, buf: &mut [u8]) -> usize {
         let mut at = 0;
-        let alone = self.settings().packing == Packing::RecordPerDatagram;
+        let alone = self.packing() == Packing::RecordPerDatagram;
         while let Some(epoch) = self.channel.flight.unsent_epoch() {
             if alone && at > 0 {
                 break;
@@ -170,7 +179,7 @@ impl Connection {
         epoch: u64,
         buf: &mut [u8],
     ) -> Option<(usize, u64, alloc::vec::Vec<crate::handshake::flight::Piece>)> {
-        let alone = self.settings().packing != Packing::Full;
+        let alone = self.packing() != Packing::Full;
         let channel = &mut self.channel;
         let flight = &channel.flight;
         if epoch == 0 {
