@@ -33,7 +33,7 @@ impl Daemon {
     /// When the program ends first, or does not listen in time.
     pub fn listens_at(&mut self, at: SocketAddr) {
         let started = Instant::now();
-        while UdpSocket::bind(at).is_ok() {
+        while !is_bound(at.port()) {
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("it ended before it listened at {at}: {status}");
             }
@@ -78,6 +78,22 @@ pub fn free_address() -> SocketAddr {
     socket.local_addr().expect("it is bound")
 }
 
+/// Whether a UDP socket has this port.
+///
+/// To try it by binding it would take it from a program that is about to.
+pub fn is_bound(port: u16) -> bool {
+    let tables = ["/proc/net/udp", "/proc/net/udp6"].map(std::fs::read_to_string);
+    if tables.iter().all(Result::is_err) {
+        // Not Linux: there it is all that can be done.
+        return UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], port))).is_err();
+    }
+    // Each line has a number, then the local address and port in hex.
+    let suffix = format!(":{port:04X}");
+    tables.iter().flatten().flat_map(|table| table.lines()).any(|line| {
+        line.split_whitespace().nth(1).is_some_and(|address| address.ends_with(&suffix))
+    })
+}
+
 /// The `lightseal` program, built now the way this program was built.
 ///
 /// # Panics
@@ -95,4 +111,20 @@ pub fn lightseal() -> PathBuf {
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .expect("cargo names the program it built")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::server_address;
+
+    #[test]
+    fn a_port_is_bound_while_a_socket_has_it() {
+        let at = server_address();
+        assert!(!is_bound(at.port()));
+        let socket = UdpSocket::bind(at).expect("it is free");
+        assert!(is_bound(at.port()));
+        drop(socket);
+        assert!(!is_bound(at.port()));
+    }
 }

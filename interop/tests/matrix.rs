@@ -106,6 +106,21 @@ fn tinydtls() {
 }
 
 #[test]
+fn pion() {
+    if can_build(Foreign::Pion, "pion") {
+        // Four suites in two roles, four ways to use connection IDs; a NAT for the client.
+        with("pion", 4 * 2 * 4 + 4);
+    }
+}
+
+#[test]
+fn scandium() {
+    if can_build(Foreign::Scandium, "scandium") {
+        with("Scandium", 5 * 2 * 4 + 5);
+    }
+}
+
+#[test]
 fn wolfssl() {
     with("wolfSSL", 26);
 }

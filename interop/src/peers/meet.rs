@@ -3,9 +3,10 @@
 use super::running::server_address;
 use super::wire::{self, Shown, Tap};
 use super::{Cell, Network, Peer, Role, Running};
+use crate::process::is_bound;
 use net::relay::{Relay, Settings};
 use net::{Impairments, Probability, socket};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -122,7 +123,7 @@ fn wait_for_server(
     patience: Duration,
 ) -> Result<(), String> {
     let started = Instant::now();
-    while UdpSocket::bind(at).is_ok() {
+    while !is_bound(at.port()) {
         if let Some(status) = serving.ended() {
             return Err(format!("the server ended before it listened: {status}"));
         }

@@ -64,7 +64,12 @@ impl Running {
 
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<String> {
-        self.child.try_wait().ok().flatten().map(|status| status.to_string())
+        let status = self.child.try_wait().ok().flatten()?;
+        // Its last words may still be on their way.
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+        Some(status.to_string())
     }
 }
 
