@@ -8,10 +8,11 @@ use crate::units::Quantity;
 use clap::{Args, ValueEnum};
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, NamedGroup};
-use dtls::{KeyLog, Packing, ProtocolVersion, Settings};
+use dtls::{ConnectionId, KeyLog, Packing, ProtocolVersion, Settings};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,13 @@ pub(crate) struct OfferArgs {
     /// Take a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
     #[arg(long)]
     allow_no_extended_master_secret: bool,
+    /// Bytes of the connection IDs in records to this end, 0 to 32, or off. A client whose address
+    /// changes keeps its flows if the server gives it one [default: 4 (server), 0 (client)].
+    #[arg(long, value_name = "BYTES|off")]
+    connection_ids: Option<IdBytes>,
+    /// Believe a peer with connection IDs its new address, if it cannot be checked (RFC 9853).
+    #[arg(long)]
+    follow_unchecked: bool,
     /// Key exchange groups, best first [default: x25519, p256].
     #[arg(long, value_name = "GROUP", value_enum, value_delimiter = ',', ignore_case = true)]
     group: Vec<Group>,
@@ -44,6 +52,25 @@ pub(crate) struct OfferArgs {
     /// DANGER: append all traffic secrets to this file, in the format of SSLKEYLOGFILE.
     #[arg(long, value_name = "FILE")]
     key_log: Option<PathBuf>,
+}
+
+/// Whether connection IDs are spoken, and how long this end's own are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdBytes(pub(crate) Option<u8>);
+
+impl FromStr for IdBytes {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let most = ConnectionId::MAX_LEN;
+        match text {
+            "off" => Ok(Self(None)),
+            _ => match text.parse::<u8>() {
+                Ok(len) if usize::from(len) <= most => Ok(Self(Some(len))),
+                _ => Err("not 0 to 32, nor off"),
+            },
+        }
+    }
 }
 
 /// Versions of DTLS.
@@ -170,18 +197,21 @@ impl From<Group> for NamedGroup {
 }
 
 impl OfferArgs {
-    /// Changes what was asked for and leaves the rest at its default.
+    /// Changes what was asked for and leaves the rest at its default. Connection IDs have
+    /// `id_bytes` if nothing else was asked for.
     ///
     /// # Errors
     ///
     /// If the key log cannot be written, or the timeout leaves no time.
-    pub(crate) fn apply(&self, settings: &mut Settings) -> Result<(), Failure> {
+    pub(crate) fn apply(&self, settings: &mut Settings, id_bytes: u8) -> Result<(), Failure> {
         choose(&self.dtls, &mut settings.versions);
         choose(&self.cipher_suite, &mut settings.suites);
         settings.packing = self.packing.into();
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
         choose(&self.psk_mode, &mut settings.psk_modes);
         choose(&self.group, &mut settings.groups);
+        settings.connection_id = self.connection_ids.unwrap_or(IdBytes(Some(id_bytes))).0;
+        settings.unchecked_address_change = self.follow_unchecked;
         if self.handshake_timeout.0.is_zero() {
             return Err(Failure::new("--handshake-timeout must be longer than 0"));
         }
@@ -245,6 +275,14 @@ mod tests {
         assert_eq!(setting, [NamedGroup::X25519, NamedGroup::P256]);
         choose(&[Group::P256, Group::X25519, Group::P256], &mut setting);
         assert_eq!(setting, [NamedGroup::P256, NamedGroup::X25519]);
+    }
+
+    #[test]
+    fn connection_ids_have_a_length_or_are_off() {
+        let ids = |text: &str| text.parse::<IdBytes>().map(|ids| ids.0);
+        assert_eq!(ids("off"), Ok(None));
+        assert_eq!((ids("0"), ids("32")), (Ok(Some(0)), Ok(Some(32))));
+        assert!(["33", "-1", "", "on", "256"].into_iter().all(|text| ids(text).is_err()));
     }
 
     #[test]

@@ -324,10 +324,41 @@ fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
 }
 
 #[test]
-fn a_nat_that_changes_ports_costs_a_flow_only_some_keepalives() {
+fn a_nat_that_changes_ports_costs_a_flow_nothing_but_what_was_on_its_way() {
+    for version in ["1.2", "1.3"] {
+        let dir = TempDir::new();
+        let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+        let stats = [dir.path("server.json"), dir.path("client.json")];
+        let more = ["--dtls", version, "--stats-file"];
+        let (mut server, address) =
+            start("server", &echo().to_string(), &keys, &[&more[..], &[&stats[0]]].concat());
+        let (_relay, between) = relay(&address, &["--rebind-after", "50"]);
+        let (mut client, local) =
+            start("client", &between, &keys, &[&more[..], &[&stats[1]]].concat());
+        let socket = application();
+        let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
+        server.wait_for("now");
+        // It still carries, on the association it began with.
+        knock(&socket, &local);
+        client.signal("TERM");
+        assert_eq!(client.wait(), Some(0));
+        server.signal("TERM");
+        assert_eq!(server.wait(), Some(0));
+        let (server, client) = (statistics(&stats[0]), statistics(&stats[1]));
+        assert_eq!(client["flows"]["opened"], 1, "{client}");
+        assert!(server["dtls"]["moves"].as_u64().unwrap() >= 2, "{server}");
+        assert!(server["dtls"]["path_challenges"].as_u64().unwrap() >= 2, "{server}");
+        assert!(echoed.iter().any(|number| *number >= 150), "{echoed:?}");
+        assert!(echoed.len() >= 100, "{echoed:?}");
+    }
+}
+
+#[test]
+fn without_connection_ids_it_costs_a_flow_some_keepalives() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
-    let (_server, address) = start("server", &echo().to_string(), &keys, &[]);
+    let off = ["--connection-ids", "off"];
+    let (_server, address) = start("server", &echo().to_string(), &keys, &off);
     let (_relay, between) = relay(&address, &["--rebind-after", "60"]);
     let (mut client, local) = start("client", &between, &keys, &["--keepalive", "30ms"]);
     let socket = application();

@@ -22,6 +22,13 @@ const CHECK: Duration = Duration::from_secs(5);
 /// How often the key file is looked at.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
 
+/// Bytes of a server's connection IDs: enough to draw one that is free at once, however many
+/// flows there are.
+const SERVER_ID_BYTES: u8 = 4;
+
+/// A client tells its flows apart by their sockets: it needs none, but uses the server's.
+const CLIENT_ID_BYTES: u8 = 0;
+
 /// How long goodbyes may take.
 const FAREWELL: Duration = Duration::from_millis(300);
 
@@ -33,7 +40,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// the statistics cannot be written.
 pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let keys = open_keys(&args.proxy)?;
-    let settings = settings(&args.proxy)?;
+    let settings = settings(&args.proxy, CLIENT_ID_BYTES)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
         Ok::<_, Failure>(Arc::new(ClientConfig::with(psk, settings.clone())))
@@ -86,7 +93,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 /// If settings, keys or addresses are no good, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let config = ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy)?);
+    let config =
+        ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy, SERVER_ID_BYTES)?);
     let service = address::resolve("connect", args.proxy.connect.as_deref())?;
     let options = server::Options {
         service,
@@ -185,7 +193,7 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
     KeyFile::open(Path::new(path))
 }
 
-fn settings(args: &ProxyArgs) -> Result<Settings, Failure> {
+fn settings(args: &ProxyArgs, id_bytes: u8) -> Result<Settings, Failure> {
     let mut settings = super::settings().context("settings")?;
     let schemes = args.aggregate.clone().unwrap_or_default();
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
@@ -203,7 +211,7 @@ fn settings(args: &ProxyArgs) -> Result<Settings, Failure> {
         RecordNumberLength::Long => RecordNumbers::Long,
     };
     statistics::check(args.stats_file.as_deref())?;
-    args.offer.apply(&mut settings)?;
+    args.offer.apply(&mut settings, id_bytes)?;
     settings.check().context("settings")?;
     Ok(settings)
 }

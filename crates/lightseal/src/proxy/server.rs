@@ -103,7 +103,12 @@ impl Host<Endpoint> for ServerHost {
                     Err(error) => self.totals.count_undelivered(&error),
                 }
             }
-            Event::PeerMoved { from, to } => tracing::debug!("{from}: is at {to} now"),
+            Event::PeerMoved { from, to } => {
+                tracing::debug!("{from}: is at {to} now");
+                if let Some(association) = self.associations.get_mut(&handle) {
+                    association.peer = to;
+                }
+            }
             Event::Closed(reason) => {
                 self.associations.remove(&handle);
                 match reason {
