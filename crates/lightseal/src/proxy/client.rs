@@ -1,7 +1,7 @@
 //! The proxy in front of applications.
 
 use super::counters::{Totals, add_socket};
-use super::{ARRIVAL_BYTES, os_random};
+use super::{ARRIVAL_BYTES, described, os_random};
 use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
@@ -92,14 +92,7 @@ impl Host<Connection> for FlowHost {
         match event {
             Event::Connected(negotiated) => {
                 self.heard_at = now;
-                tracing::debug!(
-                    "flow {}: {}, {}, tags {} out, {} in",
-                    self.application,
-                    negotiated.version,
-                    negotiated.suite_name,
-                    negotiated.send,
-                    negotiated.receive
-                );
+                tracing::debug!("flow {}: {}", self.application, described(&negotiated));
             }
             Event::Data(payload) => {
                 self.heard_at = now;

@@ -39,6 +39,16 @@ pub(crate) fn settings() -> Result<dtls::Settings, dtls::ConfigError> {
     dtls::Settings::new(provider())
 }
 
+/// What two ends agreed on, for the log. A suite of DTLS 1.2 says itself how it uses the key.
+fn described(agreed: &dtls::Negotiated) -> String {
+    let mode = match agreed.version {
+        dtls::ProtocolVersion::Dtls12 => String::new(),
+        dtls::ProtocolVersion::Dtls13 => format!(", {}", agreed.psk_mode()),
+    };
+    let dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
+    format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
+}
+
 /// Lets this process have as many sockets as the system allows it.
 ///
 /// Each flow takes one. The usual soft limit is low only for the sake of

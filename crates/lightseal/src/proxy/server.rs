@@ -1,7 +1,7 @@
 //! The proxy in front of a service.
 
 use super::counters::Totals;
-use super::{ARRIVAL_BYTES, os_random};
+use super::{ARRIVAL_BYTES, described, os_random};
 use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle, SendError, ServerConfig, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
@@ -75,13 +75,7 @@ impl Host<Endpoint> for ServerHost {
         match event {
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
-                tracing::debug!(
-                    "{peer}: identity {identity:?}, {}, {}, tags {} out, {} in",
-                    negotiated.version,
-                    negotiated.suite_name,
-                    negotiated.send,
-                    negotiated.receive
-                );
+                tracing::debug!("{peer}: identity {identity:?}, {}", described(&negotiated));
                 match self.open(now, handle, peer) {
                     Ok(()) => self.totals.opened.one(),
                     Err(error) => {
