@@ -2,6 +2,8 @@
 
 use crate::process::{cargo, run as run_command};
 use crate::{Failure, system};
+use serde_json::Value;
+use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -23,29 +25,49 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    system::require_packages()?;
-    // Without it the matrix says in each cell what is missing.
-    if let Err(reason) = system::require_java() {
-        eprintln!("Scandium: {reason}");
-    }
-    // The matrix starts the other programs from its own folder.
-    let package = ["--quiet", "--package", "interop"];
-    let build = [&["build"], &package[..], &["--bin", "peer", "--bin", "matrix"]].concat();
-    run_command(cargo(&build)).map_err(Failure::NotPossibleHere)?;
-    let mut line = [&["run"], &package[..], &["--bin", "matrix", "--"]].concat();
-    let options =
+    build()?;
+    let mut options = Vec::new();
+    let named =
         [("--peer", &arguments.peer), ("--only", &arguments.only), ("--write", &arguments.write)];
-    for (option, value) in &options {
-        line.extend(value.as_deref().into_iter().flat_map(|value| [*option, value]));
+    for (option, value) in &named {
+        options.extend(value.as_deref().into_iter().flat_map(|value| [*option, value]));
     }
     for (option, is_set) in [("--json", arguments.json), ("--trace", arguments.trace)] {
-        line.extend(is_set.then_some(option));
+        options.extend(is_set.then_some(option));
     }
     let status =
-        cargo(&line).status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
+        matrix(&options).status().map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     match status.code() {
         Some(0) => Ok(()),
         Some(1) => Err(Failure::Failed("not every meeting went well".into())),
         _ => Err(Failure::NotPossibleHere(format!("the matrix ended with {status}"))),
     }
 }
+
+/// The whole matrix, as the JSON of its program.
+pub(crate) fn results() -> Result<Value, Failure> {
+    build()?;
+    let output = matrix(&["--json"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failure::Failed(format!("the matrix printed no JSON: {error}")))
+}
+
+/// Builds the programs: the matrix starts the others from its own folder.
+fn build() -> Result<(), Failure> {
+    system::require_packages()?;
+    // Without it the matrix says in each cell what is missing.
+    if let Err(reason) = system::require_java() {
+        eprintln!("Scandium: {reason}");
+    }
+    let build = [&["build"], &PACKAGE[..], &["--bin", "peer", "--bin", "matrix"]].concat();
+    run_command(cargo(&build)).map_err(Failure::NotPossibleHere)
+}
+
+fn matrix(options: &[&str]) -> Command {
+    cargo(&[&["run"], &PACKAGE[..], &["--bin", "matrix", "--"], options].concat())
+}
+
+const PACKAGE: [&str; 3] = ["--quiet", "--package", "interop"];

@@ -28,6 +28,8 @@ pub fn end(role: Role, settings: &Settings, address: SocketAddr) -> Result<Ours,
     }
     let cid = settings.cid.map(u8::try_from).transpose();
     common.connection_id = cid.map_err(|_| "too long for a connection ID")?;
+    // None of these peers knows the check of RFC 9853 that would come first.
+    common.unchecked_address_change = true;
     if settings.single {
         common.packing = Packing::RecordPerMessage;
     }

@@ -82,13 +82,8 @@ impl Peer for LibraryPeer {
         if self.program.is_file() { Ok(()) } else { Err("the program `peer` is not built".into()) }
     }
 
-    fn supports(&self, role: Role, cell: &Cell) -> Result<(), &'static str> {
+    fn supports(&self, _: Role, cell: &Cell) -> Result<(), &'static str> {
         match self.library {
-            Library::Lightseal if role == Role::Server && cell.network == Network::Rebinding => {
-                Err(
-                    "Lightseal's server answers at another address only once that was checked (RFC 9853)",
-                )
-            }
             Library::MbedTls if cell.suite.version() == Version::Dtls13 => {
                 Err("Mbed TLS has no DTLS 1.3")
             }

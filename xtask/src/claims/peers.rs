@@ -2,6 +2,7 @@
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_peer};
+use crate::{Failure, interop};
 use serde_json::json;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -11,6 +12,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         bar: Bar::AtMost(0.0),
         seconds: 5,
         measure: fallback,
+    },
+    Claim {
+        name: "interop-matrix",
+        about: "meetings with other people's DTLS that fail, of all peers, roles, suites and CIDs",
+        bar: Bar::AtMost(0.0),
+        seconds: 150,
+        measure: matrix,
     },
     Claim {
         name: "records-16",
@@ -138,6 +146,21 @@ const SUITE_12: &str = "psk-with-aes-128-ccm-8";
 
 const WIRE_12: [&str; 3] = ["wire", "--suite", SUITE_12];
 const WIRE_13: [&str; 3] = ["wire", "--suite", "aes-128-ccm-8"];
+
+fn matrix() -> Result<Measured, Unmeasured> {
+    let results = interop::results().map_err(|failure| match failure {
+        Failure::Failed(reason) => Unmeasured::Broken(reason),
+        Failure::NotPossibleHere(reason) => Unmeasured::NotHere(reason),
+    })?;
+    let [met, failed, impossible] =
+        ["met", "failed", "impossible"].map(|kind| number(&results, &format!("/{kind}")));
+    let (met, failed, impossible) = (met?, failed?, impossible?);
+    if met < 1.0 {
+        return Err(Unmeasured::Broken("nobody was met".into()));
+    }
+    let detail = format!("{met} meetings went well, {failed} failed, {impossible} cannot be");
+    Ok(Measured { figure: failed, detail })
+}
 
 fn fallback() -> Result<Measured, Unmeasured> {
     let result = run_peer("fallback", &["--json"])?;

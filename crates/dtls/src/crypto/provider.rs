@@ -69,7 +69,7 @@ pub struct CipherSuite12 {
     /// How long one of its keys may be used.
     pub limits: Limits,
     /// What makes a key and an IV of the lengths above into record protection.
-    /// Where a record carries a part of the nonce, [`Record::number`] is that part,
+    /// Where a record carries a part of the nonce, [`Record::number`](crate::crypto::Record::number) is that part,
     /// which its sender has chosen.
     pub aead: fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>,
     /// What the self-test must compute.
