@@ -1,6 +1,6 @@
 //! Libraries, each by this package's program `peer`.
 
-use super::{Cell, Cid, IDENTITY, KEY_HEX, Network, Peer, Program, Role, Suite, Version};
+use super::{Cell, Cid, IDENTITY, KEY_HEX, Peer, Program, Role, Suite, Version};
 use crate::library::{mbedtls, tinydtls, wolfssl};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //!
 //! A peer is a program: its crash or hang ends with its process. What goes into its
 //! standard input goes to the other end, and what came from there it prints. So the
-//! same [`meet`] judges all of them, and it believes none: the suite, the version and
+//! same [`meet()`] judges all of them, and it believes none: the suite, the version and
 //! the connection IDs are read from the datagrams, by [`wire`].
 
 mod cell;
