@@ -8,7 +8,7 @@
 //! behind the content.
 
 use super::cid::ConnectionId;
-use super::seal::SealError;
+use super::seal::{Place, SealError, Written};
 use crate::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite12, Record};
 use alloc::boxed::Box;
@@ -115,26 +115,32 @@ impl Keys12 {
         Self { aead, tag_len: suite.tag_len, explicit: suite.explicit_nonce_len(), cid }
     }
 
-    pub(super) const fn tag_len(&self) -> usize {
-        self.tag_len
-    }
-
     /// Bytes a record has beside its content.
     pub(super) fn overhead(&self) -> usize {
         let inner_type = usize::from(!self.cid.is_empty());
-        HEADER + self.cid.len() + self.explicit + inner_type + self.tag_len
+        self.header_len() + self.explicit + inner_type + self.tag_len
     }
 
-    /// Seals a record into the front of `buf`; returns its length and that of its content.
+    fn header_len(&self) -> usize {
+        HEADER + self.cid.len()
+    }
+
+    /// Bytes of the additional data.
+    pub(super) fn additional_len(&self) -> usize {
+        let more =
+            if self.cid.is_empty() { 0 } else { MOST_ADDITIONAL - HEADER - ConnectionId::MAX_LEN };
+        self.header_len() + more
+    }
+
+    /// Seals a record into the front of `buf`.
     pub(super) fn seal(
         &self,
         buf: &mut [u8],
-        epoch: u64,
-        number: u64,
+        Place { epoch, number }: Place,
         kind: ContentType,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-    ) -> Result<(usize, usize), SealError> {
-        let header_len = HEADER + self.cid.len();
+    ) -> Result<Written, SealError> {
+        let header_len = self.header_len();
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
         let (explicit, body) = body.split_at_mut_checked(self.explicit).ok_or(SealError::Full)?;
         let mut w = Writer::new(body);
@@ -163,11 +169,14 @@ impl Keys12 {
         w.u16((self.explicit + body.len()) as u16)?;
 
         let mut additional = [0; MOST_ADDITIONAL];
-        let len = additional_data(&mut additional, outer, number, &self.cid, content_len);
+        let additional_len =
+            additional_data(&mut additional, outer, number, &self.cid, content_len);
         let (content, tag) = body.split_at_mut(content_len);
-        let record = Record { number, header: additional.get(..len).unwrap_or_default() };
+        let record =
+            Record { number, header: additional.get(..additional_len).unwrap_or_default() };
         self.aead.seal(record, content, tag);
-        Ok((header_len + self.explicit + content_len + self.tag_len, content_len))
+        let len = header_len + self.explicit + content_len + self.tag_len;
+        Ok(Written { len, additional_len, content_len })
     }
 
     /// What follows a record's header; `None` if it is too short or of the wrong form.
@@ -245,10 +254,10 @@ mod tests {
 
     fn sealed(keys: &Keys12, content: &[u8]) -> Vec<u8> {
         let mut buf = vec![0; MAX_CONTENT + 100];
-        let (len, _) = keys
-            .seal(&mut buf, 1, 0x0203, ContentType::APPLICATION_DATA, |w| w.bytes(content))
-            .unwrap();
-        buf.truncate(len);
+        let place = Place { epoch: 1, number: 0x0203 };
+        let kind = ContentType::APPLICATION_DATA;
+        let written = keys.seal(&mut buf, place, kind, |w| w.bytes(content)).unwrap();
+        buf.truncate(written.len);
         buf
     }
 
@@ -283,6 +292,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(*seen.0.lock().unwrap(), [(number, covered.clone())]);
+        assert_eq!(keys.additional_len(), covered.len());
         let opened = opened(&keys, 3, &mut record.clone());
         assert_eq!(opened, Some((ContentType::APPLICATION_DATA, b"hello".to_vec())));
         assert_eq!(seen.0.lock().unwrap()[1], (number, covered));
@@ -297,6 +307,7 @@ mod tests {
         assert_eq!(record[..13], head);
         let covered = [&EPOCH_AND_NUMBER[..], &[23, 0xfe, 0xfd, 0, 5]].concat();
         assert_eq!(seen.0.lock().unwrap()[0].1, covered);
+        assert_eq!(keys.additional_len(), covered.len());
         // An ID that is given to nobody does not change how records are read.
         let opened = opened(&keys, 7, &mut record.clone());
         assert_eq!(opened, Some((ContentType::APPLICATION_DATA, b"hello".to_vec())));
@@ -335,7 +346,8 @@ mod tests {
             assert_eq!(content.len(), MAX_CONTENT);
             let mut buf = vec![0; MAX_CONTENT + 100];
             let kind = ContentType::APPLICATION_DATA;
-            let too_long = keys.seal(&mut buf, 1, 0, kind, |w| w.bytes(&vec![5; MAX_CONTENT + 1]));
+            let place = Place { epoch: 1, number: 0 };
+            let too_long = keys.seal(&mut buf, place, kind, |w| w.bytes(&vec![5; MAX_CONTENT + 1]));
             assert_eq!(too_long, Err(SealError::Full));
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! - [`header`]: DTLSPlaintext and the unified header;
 //! - [`dtls12`]: the layout of DTLS 1.2;
+//! - [`dtls13`]: the layouts of DTLS 1.3, with plain and with aggregated tags;
 //! - [`cid`]: connection IDs;
 //! - [`number`]: record numbers, reconstructed from their low bits;
 //! - [`seal`] and [`open`]: one direction of one epoch;
@@ -10,6 +11,7 @@
 
 pub mod cid;
 pub mod dtls12;
+mod dtls13;
 pub mod epochs;
 pub mod header;
 pub mod held;

@@ -2,21 +2,15 @@
 
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
+use super::dtls13::Opening;
 use super::header::UnifiedHeader;
 use super::held::Held;
-use super::number::nearest;
-use super::seal::mask_sample;
 use crate::codepoints::{ContentType, MAX_CONTENT};
-use crate::crypto::{
-    Aead, CipherSuite, CipherSuite12, KeyState, Keying, PrfProtection, Protection, Record,
-    TrafficSecret, Usage,
-};
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
-use aggregation::scheme::TAG_BYTES;
-use aggregation::{ClosingTag, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK};
+use aggregation::Scheme;
 use alloc::boxed::Box;
-use subtle::ConstantTimeEq;
-use vocabulary::{Reader, ReplayWindow};
+use vocabulary::ReplayWindow;
 
 /// An authenticated record that the connection has to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,35 +23,44 @@ pub struct Inner<'a> {
     pub content: &'a [u8],
 }
 
-enum Keys {
-    Standard {
-        protection: Box<dyn Protection>,
-        tag_len: usize,
-        window: ReplayWindow,
-    },
-    /// The opener keeps the window: it depends on which aggregates verified.
-    Aggregated {
-        prf: Box<dyn PrfProtection>,
-        scheme: Scheme,
-        opener: Box<Opener>,
-    },
-    /// DTLS 1.2's layout.
-    Dtls12 {
-        keys: Keys12,
-        window: ReplayWindow,
-    },
+enum Layout {
+    Dtls12 { keys: Keys12, window: ReplayWindow },
+    Dtls13(Opening),
+}
+
+/// What arrived in an epoch.
+pub(super) struct Tally {
+    /// How worn the key is.
+    pub(super) usage: Usage,
+    /// Records that were not recognised as copies, genuine or not.
+    pub(super) arrivals: u64,
+    /// Whether any record was authenticated.
+    used: bool,
+}
+
+impl Tally {
+    const fn new(usage: Usage) -> Self {
+        Self { usage, arrivals: 0, used: false }
+    }
+
+    /// Counts an authenticated record.
+    pub(super) const fn authentic(&mut self, stats: &mut ReceiveStats) {
+        self.used = true;
+        stats.records += 1;
+    }
+
+    /// Counts a record whose own tag is wrong.
+    pub(super) const fn forged(&mut self, stats: &mut ReceiveStats) {
+        self.usage.add_failed();
+        stats.unauthentic += 1;
+    }
 }
 
 /// The receiving direction of one epoch.
 pub struct ReceiveEpoch {
     epoch: u64,
-    usage: Usage,
-    /// Records that were not recognised as copies, genuine or not.
-    arrivals: u64,
-    /// Evaluations of the opener that the usage already includes.
-    evaluations: u64,
-    used: bool,
-    keys: Keys,
+    tally: Tally,
+    layout: Layout,
 }
 
 impl ReceiveEpoch {
@@ -68,26 +71,8 @@ impl ReceiveEpoch {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        let keys = match (&suite.keying, Opener::new(scheme)) {
-            (Keying::Prf { aggregated, .. }, Some(opener)) => Keys::Aggregated {
-                prf: aggregated(secret, scheme.context()),
-                scheme,
-                opener: Box::new(opener),
-            },
-            _ => Keys::Standard {
-                protection: suite.keying.plain(secret),
-                tag_len: suite.tag_len,
-                window: ReplayWindow::new(),
-            },
-        };
-        Self {
-            epoch,
-            usage: Usage::new(&suite.limits),
-            arrivals: 0,
-            evaluations: 0,
-            used: false,
-            keys,
-        }
+        let layout = Layout::Dtls13(Opening::new(suite, scheme, secret));
+        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), layout }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -97,14 +82,9 @@ impl ReceiveEpoch {
         aead: Box<dyn Aead>,
         cid: ConnectionId,
     ) -> Self {
-        Self {
-            epoch,
-            usage: Usage::new(&suite.limits),
-            arrivals: 0,
-            evaluations: 0,
-            used: false,
-            keys: Keys::Dtls12 { keys: Keys12::new(suite, aead, cid), window: ReplayWindow::new() },
-        }
+        let keys = Keys12::new(suite, aead, cid);
+        let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
+        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), layout }
     }
 
     /// The epoch's number.
@@ -114,28 +94,35 @@ impl ReceiveEpoch {
 
     /// How worn the key is.
     pub fn key_state(&self) -> KeyState {
-        self.usage.state()
+        self.tally.usage.state()
     }
 
     /// Whether any record of this epoch was authenticated.
     pub const fn is_used(&self) -> bool {
-        self.used
+        self.tally.used
     }
 
     /// Records that were not recognised as copies.
     pub const fn arrivals(&self) -> u64 {
-        self.arrivals
+        self.tally.arrivals
     }
 
     /// One more than the highest authenticated number.
     pub fn expected(&self) -> u64 {
-        match &self.keys {
-            Keys::Standard { window, .. } | Keys::Dtls12 { window, .. } => window.next(),
-            Keys::Aggregated { opener, .. } => opener.expected(),
+        match &self.layout {
+            Layout::Dtls12 { window, .. } => window.next(),
+            Layout::Dtls13(opening) => opening.expected(),
         }
     }
 
-    /// Opens `record` (header and body) where it stands.
+    /// Whether the key may still be used; counts a record that came too late for it.
+    fn is_usable(&self, stats: &mut ReceiveStats) -> bool {
+        let usable = self.tally.usage.state() != KeyState::Exhausted;
+        stats.exhausted += u64::from(!usable);
+        usable
+    }
+
+    /// Opens `record` (header and body) of DTLS 1.3 where it stands.
     ///
     /// Returns what the connection must act on. Application data of an
     /// aggregated epoch goes through `held` instead and is delivered there as
@@ -147,36 +134,11 @@ impl ReceiveEpoch {
         held: &mut Held,
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
-        if self.usage.state() == KeyState::Exhausted {
-            stats.exhausted += 1;
+        if !self.is_usable(stats) {
             return None;
         }
-        let (head, body) = record.split_at_mut_checked(header.header_len())?;
-        let sample = mask_sample(body);
-        let mask = match &self.keys {
-            // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
-            Keys::Standard { protection, .. } if body.len() >= 16 => protection.mask(&sample),
-            Keys::Aggregated { prf, .. } if !body.is_empty() => prf.mask(&sample),
-            _ => {
-                stats.malformed += 1;
-                return None;
-            }
-        };
-        header.apply_mask(head, mask);
-        let bits = header.number_bits(head);
-        let authentic = stats.records;
-        let inner = match &self.keys {
-            Keys::Standard { .. } => self.open_standard(bits, header.number_len, head, body, stats),
-            Keys::Aggregated { opener, .. } => {
-                let number = nearest(bits, header.number_len, opener.expected());
-                let inner = self.open_aggregated(number, head, body, held, stats);
-                self.settle(held, stats);
-                inner
-            }
-            Keys::Dtls12 { .. } => None,
-        };
-        self.used |= stats.records > authentic;
-        inner
+        let Layout::Dtls13(opening) = &mut self.layout else { return None };
+        opening.open(header, record, held, &mut self.tally, stats)
     }
 
     /// As [`Self::open`], for a record of DTLS 1.2.
@@ -186,11 +148,10 @@ impl ReceiveEpoch {
         record: &'a mut [u8],
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
-        if self.usage.state() == KeyState::Exhausted {
-            stats.exhausted += 1;
+        if !self.is_usable(stats) {
             return None;
         }
-        let Keys::Dtls12 { keys, window } = &mut self.keys else { return None };
+        let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
         let Some(body) = keys.body(header, record) else {
             stats.malformed += 1;
             return None;
@@ -199,16 +160,14 @@ impl ReceiveEpoch {
             stats.replayed += 1;
             return None;
         }
-        self.usage.add_evaluated(keys.overhead(), body.content.len());
+        self.tally.usage.add_evaluated(keys.additional_len(), body.content.len());
         let Some(content) = keys.open(header, body) else {
-            self.usage.add_failed();
-            stats.unauthentic += 1;
+            self.tally.forged(stats);
             return None;
         };
         window.commit(header.number);
-        self.arrivals += 1;
-        self.used = true;
-        stats.records += 1;
+        self.tally.arrivals += 1;
+        self.tally.authentic(stats);
         let opened =
             inner(header.kind, content).filter(|(_, content)| content.len() <= MAX_CONTENT);
         let Some((kind, content)) = opened else {
@@ -218,149 +177,12 @@ impl ReceiveEpoch {
         Some(Inner { kind, number: header.number, content })
     }
 
-    fn open_standard<'a>(
-        &mut self,
-        bits: u64,
-        number_len: usize,
-        head: &[u8],
-        body: &'a mut [u8],
-        stats: &mut ReceiveStats,
-    ) -> Option<Inner<'a>> {
-        let Keys::Standard { protection, tag_len, window } = &mut self.keys else {
-            return None;
-        };
-        let number = nearest(bits, number_len, window.next());
-        if !window.check(number) {
-            stats.replayed += 1;
-            return None;
-        }
-        let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(*tag_len)?)?;
-        self.usage.add_evaluated(head.len(), content.len());
-        if protection.open(Record { number, header: head }, content, tag).is_err() {
-            self.usage.add_failed();
-            stats.unauthentic += 1;
-            return None;
-        }
-        window.commit(number);
-        self.arrivals += 1;
-        stats.records += 1;
-        // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
-        let end = content.iter().rposition(|byte| *byte != 0)?;
-        let kind = ContentType(content[end]);
-        if end > MAX_CONTENT {
-            stats.malformed += 1;
-            return None;
-        }
-        Some(Inner { kind, number, content: &content[..end] })
-    }
-
-    fn open_aggregated<'a>(
-        &mut self,
-        number: u64,
-        head: &[u8],
-        body: &'a mut [u8],
-        held: &mut Held,
-        stats: &mut ReceiveStats,
-    ) -> Option<Inner<'a>> {
-        let Keys::Aggregated { prf, scheme, opener } = &mut self.keys else { return None };
-        let admitted = opener.admit(number);
-        if admitted == Err(Refusal::Used) {
-            stats.replayed += 1;
-            return None;
-        }
-        let record = Record { number, header: head };
-        let Some(opened) = prf.open(record, body, scheme.aggregate_len(number)) else {
-            stats.malformed += 1;
-            return None;
-        };
-        self.usage.add_evaluated(head.len(), opened.content_len);
-        let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
-        let (kind, payload) = content.split_first()?;
-        let kind = ContentType(*kind);
-        if opened.own_tag {
-            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
-            if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
-                self.usage.add_failed();
-                stats.unauthentic += 1;
-                return None;
-            }
-            if opener.offer_verified(&**prf, number, opened.state, aggregate).is_err() {
-                stats.replayed += 1;
-                return None;
-            }
-            self.arrivals += 1;
-            stats.records += 1;
-            if kind != ContentType::AGGREGATE_TAG {
-                return Some(Inner { kind, number, content: payload });
-            }
-            let taken = read_closing(number, payload)
-                .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
-            // It may well come when its records are verified or given up.
-            if taken == Err(Refusal::Range) {
-                stats.malformed += 1;
-            }
-            return None;
-        }
-        if admitted.is_err() {
-            stats.refused += 1;
-            return None;
-        }
-        let Some(slot) = held.hold(payload) else {
-            stats.buffer_full += 1;
-            return None;
-        };
-        match opener.offer_data(&**prf, number, opened.state, tags, slot) {
-            Offer::Held => self.arrivals += 1,
-            Offer::Duplicate => {
-                held.release(slot);
-                stats.replayed += 1;
-            }
-            Offer::Refused(_) => {
-                held.release(slot);
-                stats.refused += 1;
-            }
-        }
-        None
-    }
-
-    /// Delivers what the opener verified and frees what it dropped.
-    fn settle(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
-        let Keys::Aggregated { opener, .. } = &mut self.keys else { return };
-        while let Some(verdict) = opener.next_verdict() {
-            if verdict.outcome == Outcome::Verified {
-                stats.records += 1;
-                stats.delivered += 1;
-                stats.delivered_bytes += held.deliver(verdict.slot) as u64;
-            } else {
-                stats.unverified += 1;
-                held.release(verdict.slot);
-            }
-        }
-        let evaluations = opener.counters().evaluations;
-        self.usage.add_evaluations(evaluations - self.evaluations);
-        self.evaluations = evaluations;
-    }
-
     /// Gives up what was never verified. For an epoch that ends.
     pub fn abandon(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
-        if let Keys::Aggregated { opener, .. } = &mut self.keys {
-            opener.expire_below(u64::MAX);
+        if let Layout::Dtls13(opening) = &mut self.layout {
+            opening.abandon(held, &mut self.tally, stats);
         }
-        self.settle(held, stats);
     }
-}
-
-/// Parses a closing tag's content in the record `number` (MAC aggregation
-/// specification, closing tags).
-fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
-    let mut r = Reader::new(content);
-    let back = r.u8().ok()?;
-    let count = r.u8().ok()?;
-    let tag = r.array().ok()?;
-    r.finish().ok()?;
-    // The range lies before the record that closes it.
-    let first = number.checked_sub(back.into())?;
-    (count <= back).then_some(ClosingTag { first, count, tag })
 }
 
 impl core::fmt::Debug for ReceiveEpoch {

@@ -1,0 +1,248 @@
+//! Opening records of DTLS 1.3.
+
+use super::mask_sample;
+use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::record::header::UnifiedHeader;
+use crate::record::held::Held;
+use crate::record::number::nearest;
+use crate::record::open::{Inner, Tally};
+use crate::stats::ReceiveStats;
+use aggregation::scheme::TAG_BYTES;
+use aggregation::{ClosingTag, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK};
+use alloc::boxed::Box;
+use subtle::ConstantTimeEq;
+use vocabulary::{Reader, ReplayWindow};
+
+/// One direction's keys and what has arrived under them.
+pub(in crate::record) enum Opening {
+    Standard(Standard),
+    Aggregated(Aggregated),
+}
+
+impl Opening {
+    /// See [`ReceiveEpoch::new`](crate::record::ReceiveEpoch::new).
+    pub(in crate::record) fn new(
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+    ) -> Self {
+        match (&suite.keying, Opener::new(scheme)) {
+            (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
+                prf: aggregated(secret, scheme.context()),
+                scheme,
+                opener: Box::new(opener),
+                evaluations: 0,
+            }),
+            _ => Self::Standard(Standard {
+                protection: suite.keying.plain(secret),
+                tag_len: suite.tag_len,
+                window: ReplayWindow::new(),
+            }),
+        }
+    }
+
+    /// One more than the highest authenticated number.
+    pub(in crate::record) fn expected(&self) -> u64 {
+        match self {
+            Self::Standard(standard) => standard.window.next(),
+            Self::Aggregated(aggregated) => aggregated.opener.expected(),
+        }
+    }
+
+    /// See [`ReceiveEpoch::open`](crate::record::ReceiveEpoch::open).
+    pub(in crate::record) fn open<'a>(
+        &mut self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        let (head, body) = record.split_at_mut_checked(header.header_len())?;
+        let sample = mask_sample(body);
+        let mask = match self {
+            // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
+            Self::Standard(standard) if body.len() >= 16 => standard.protection.mask(&sample),
+            Self::Aggregated(aggregated) if !body.is_empty() => aggregated.prf.mask(&sample),
+            _ => {
+                stats.malformed += 1;
+                return None;
+            }
+        };
+        header.apply_mask(head, mask);
+        let number = nearest(header.number_bits(head), header.number_len, self.expected());
+        let record = Record { number, header: head };
+        match self {
+            Self::Standard(standard) => standard.open(record, body, tally, stats),
+            Self::Aggregated(aggregated) => {
+                let inner = aggregated.open(record, body, held, tally, stats);
+                aggregated.settle(held, tally, stats);
+                inner
+            }
+        }
+    }
+
+    /// Gives up what was never verified.
+    pub(in crate::record) fn abandon(
+        &mut self,
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) {
+        if let Self::Aggregated(aggregated) = self {
+            aggregated.opener.expire_below(u64::MAX);
+            aggregated.settle(held, tally, stats);
+        }
+    }
+}
+
+/// Each record has its own tag.
+pub(in crate::record) struct Standard {
+    protection: Box<dyn Protection>,
+    tag_len: usize,
+    window: ReplayWindow,
+}
+
+impl Standard {
+    fn open<'a>(
+        &mut self,
+        record: Record<'_>,
+        body: &'a mut [u8],
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        let Record { number, header } = record;
+        if !self.window.check(number) {
+            stats.replayed += 1;
+            return None;
+        }
+        let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
+        tally.usage.add_evaluated(header.len(), content.len());
+        if self.protection.open(record, content, tag).is_err() {
+            tally.forged(stats);
+            return None;
+        }
+        self.window.commit(number);
+        tally.arrivals += 1;
+        tally.authentic(stats);
+        // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
+        let end = content.iter().rposition(|byte| *byte != 0)?;
+        let kind = ContentType(content[end]);
+        if end > MAX_CONTENT {
+            stats.malformed += 1;
+            return None;
+        }
+        Some(Inner { kind, number, content: &content[..end] })
+    }
+}
+
+/// Application data shares tags.
+pub(in crate::record) struct Aggregated {
+    prf: Box<dyn PrfProtection>,
+    scheme: Scheme,
+    /// Keeps the window too: it depends on which aggregates verified.
+    opener: Box<Opener>,
+    /// Evaluations of the opener that the key's usage already includes.
+    evaluations: u64,
+}
+
+impl Aggregated {
+    fn open<'a>(
+        &mut self,
+        record: Record<'_>,
+        body: &'a mut [u8],
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) -> Option<Inner<'a>> {
+        let Self { prf, scheme, opener, .. } = self;
+        let number = record.number;
+        let admitted = opener.admit(number);
+        if admitted == Err(Refusal::Used) {
+            stats.replayed += 1;
+            return None;
+        }
+        let Some(opened) = prf.open(record, body, scheme.aggregate_len(number)) else {
+            stats.malformed += 1;
+            return None;
+        };
+        tally.usage.add_evaluated(record.header.len(), opened.content_len);
+        let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
+        let (kind, payload) = content.split_first()?;
+        let kind = ContentType(*kind);
+        if opened.own_tag {
+            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
+            if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
+                tally.forged(stats);
+                return None;
+            }
+            if opener.offer_verified(&**prf, number, opened.state, aggregate).is_err() {
+                stats.replayed += 1;
+                return None;
+            }
+            tally.arrivals += 1;
+            tally.authentic(stats);
+            if kind != ContentType::AGGREGATE_TAG {
+                return Some(Inner { kind, number, content: payload });
+            }
+            let taken = read_closing(number, payload)
+                .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
+            // It may well come when its records are verified or given up.
+            if taken == Err(Refusal::Range) {
+                stats.malformed += 1;
+            }
+            return None;
+        }
+        if admitted.is_err() {
+            stats.refused += 1;
+            return None;
+        }
+        let Some(slot) = held.hold(payload) else {
+            stats.buffer_full += 1;
+            return None;
+        };
+        match opener.offer_data(&**prf, number, opened.state, tags, slot) {
+            Offer::Held => tally.arrivals += 1,
+            Offer::Duplicate => {
+                held.release(slot);
+                stats.replayed += 1;
+            }
+            Offer::Refused(_) => {
+                held.release(slot);
+                stats.refused += 1;
+            }
+        }
+        None
+    }
+
+    /// Delivers what the opener verified and frees what it dropped.
+    fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
+        while let Some(verdict) = self.opener.next_verdict() {
+            if verdict.outcome == Outcome::Verified {
+                tally.authentic(stats);
+                stats.delivered += 1;
+                stats.delivered_bytes += held.deliver(verdict.slot) as u64;
+            } else {
+                stats.unverified += 1;
+                held.release(verdict.slot);
+            }
+        }
+        let evaluations = self.opener.counters().evaluations;
+        tally.usage.add_evaluations(evaluations - self.evaluations);
+        self.evaluations = evaluations;
+    }
+}
+
+/// Parses a closing tag's content in the record `number` (MAC aggregation
+/// specification, closing tags).
+fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
+    let mut r = Reader::new(content);
+    let back = r.u8().ok()?;
+    let count = r.u8().ok()?;
+    let tag = r.array().ok()?;
+    r.finish().ok()?;
+    // The range lies before the record that closes it.
+    let first = number.checked_sub(back.into())?;
+    (count <= back).then_some(ClosingTag { first, count, tag })
+}

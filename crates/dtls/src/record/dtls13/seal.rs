@@ -1,0 +1,175 @@
+//! Sealing records of DTLS 1.3.
+
+use super::{CLOSING_CONTENT, mask_sample};
+use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::record::cid::ConnectionId;
+use crate::record::header::UnifiedHeader;
+use crate::record::seal::{NumberLength, Place, SealError, Shape, Written};
+use aggregation::scheme::TAG_BYTES;
+use aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK};
+use alloc::boxed::Box;
+use vocabulary::Writer;
+use vocabulary::wire::BufferFull;
+
+/// One direction's keys, and the ID in each record; empty for none.
+pub(in crate::record) struct Sealing {
+    pub(in crate::record) cid: ConnectionId,
+    tags: Tags,
+}
+
+enum Tags {
+    /// Content, type, padding, tag.
+    Standard { protection: Box<dyn Protection>, tag_len: usize },
+    /// Content type first, tags aggregated.
+    Aggregated { prf: Box<dyn PrfProtection>, scheme: Scheme, sealer: Box<Sealer> },
+}
+
+impl Sealing {
+    /// See [`SendEpoch::new`](crate::record::SendEpoch::new).
+    pub(in crate::record) fn new(
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+    ) -> Self {
+        let tags = match (&suite.keying, Sealer::new(scheme)) {
+            (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
+                prf: aggregated(secret, scheme.context()),
+                scheme,
+                sealer: Box::new(sealer),
+            },
+            _ => Tags::Standard { protection: suite.keying.plain(secret), tag_len: suite.tag_len },
+        };
+        Self { cid: ConnectionId::EMPTY, tags }
+    }
+
+    /// Bytes beside the content of the record `number`, padding excluded.
+    pub(in crate::record) fn overhead(
+        &self,
+        number: u64,
+        kind: ContentType,
+        shape: Shape,
+    ) -> usize {
+        self.header(0, shape).header_len() + 1 + self.tags_len(kind, number)
+    }
+
+    /// The most that application data can have in a datagram of its own.
+    pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
+        let tag = match self.tags {
+            Tags::Standard { tag_len, .. } => tag_len,
+            Tags::Aggregated { .. } => TAG_BYTES,
+        };
+        2 + self.cid.len() + number.bytes() + tag
+    }
+
+    fn tags_len(&self, kind: ContentType, number: u64) -> usize {
+        match &self.tags {
+            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Aggregated { scheme, .. } => own_tag_len(kind) + scheme.aggregate_len(number),
+        }
+    }
+
+    fn header(&self, epoch: u64, shape: Shape) -> UnifiedHeader {
+        UnifiedHeader {
+            epoch_bits: (epoch & 3) as u8,
+            cid_len: self.cid.len(),
+            number_len: shape.number.bytes(),
+            length: if shape.last { None } else { Some(0) },
+        }
+    }
+
+    /// Seals a record into the front of `buf`.
+    pub(in crate::record) fn seal(
+        &mut self,
+        buf: &mut [u8],
+        Place { epoch, number }: Place,
+        kind: ContentType,
+        shape: Shape,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Written, SealError> {
+        let tags_len = self.tags_len(kind, number);
+        let mut header = self.header(epoch, shape);
+        let header_len = header.header_len();
+        let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;
+
+        let mut w = Writer::new(body);
+        match &self.tags {
+            Tags::Standard { .. } => {
+                content(&mut w)?;
+                w.u8(kind.0)?;
+                // A record's sample must be whole (RFC 9147, section 4.2.3): CCM_8 may need padding.
+                while w.len() + tags_len < 16 {
+                    w.u8(0)?;
+                }
+            }
+            Tags::Aggregated { .. } => {
+                w.u8(kind.0)?;
+                content(&mut w)?;
+            }
+        }
+        let content_len = w.len();
+        if content_len > MAX_CONTENT + 1 {
+            return Err(SealError::Full);
+        }
+        w.reserve(tags_len)?;
+        let body = w.finish();
+        header.length = header.length.map(|_| body.len() as u16);
+        header.write(&self.cid, number, &mut Writer::new(head))?;
+
+        let (content, tags) = body.split_at_mut(content_len);
+        let record = Record { number, header: head };
+        let mask = match &mut self.tags {
+            Tags::Standard { protection, .. } => {
+                protection.seal(record, content, tags);
+                protection.mask(&mask_sample(body))
+            }
+            Tags::Aggregated { prf, sealer, .. } => {
+                let state = prf.seal(record, content);
+                let (own, aggregate) = tags.split_at_mut(own_tag_len(kind));
+                let kind = if own.is_empty() { Kind::Data } else { Kind::Control };
+                if kind == Kind::Control {
+                    own.copy_from_slice(&prf.block(&state, TAG_BLOCK));
+                }
+                sealer
+                    .seal(&**prf, number, kind, state, aggregate)
+                    .expect("numbers are consecutive and the aggregate's length is the scheme's");
+                prf.mask(&mask_sample(body))
+            }
+        };
+        let len = header_len + body.len();
+        header.apply_mask(head, mask);
+        Ok(Written { len, additional_len: header_len, content_len })
+    }
+
+    /// Whether application data waits for a tag that only later records would bring.
+    pub(in crate::record) fn has_open_data(&self) -> bool {
+        match &self.tags {
+            Tags::Standard { .. } => false,
+            Tags::Aggregated { sealer, .. } => sealer.is_open(),
+        }
+    }
+
+    /// The closing tag over open data, if there is any; `room` is what the next record may fill.
+    pub(in crate::record) fn close(
+        &mut self,
+        number: u64,
+        shape: Shape,
+        room: usize,
+    ) -> Result<Option<ClosingTag>, SealError> {
+        let needed = self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT;
+        match &mut self.tags {
+            Tags::Aggregated { prf, sealer, .. } if sealer.is_open() => {
+                if room < needed {
+                    return Err(SealError::Full);
+                }
+                Ok(sealer.close(&**prf))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Only application data goes without a tag of its own.
+fn own_tag_len(kind: ContentType) -> usize {
+    if kind == ContentType::APPLICATION_DATA { 0 } else { TAG_BYTES }
+}
