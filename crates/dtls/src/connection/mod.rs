@@ -26,7 +26,7 @@ pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
 use crate::config::{ClientConfig, ProtocolVersion, ServerConfig, Settings};
-use crate::crypto::ExportTooLong;
+use crate::crypto::ExportError;
 use crate::error::{CloseReason, ConfigError, Fault, SendError};
 use crate::handshake::client::WaitServerHello;
 use crate::handshake::dtls12::greeting::Accepted12;
@@ -335,13 +335,14 @@ impl Connection {
     /// before the handshake is complete. In DTLS 1.2 (RFC 5705) an empty context is none.
     ///
     /// # Errors
-    /// `out` may have at most 8160 bytes, `label` 249.
+    /// `out` may have at most 8160 bytes, `label` 249. In DTLS 1.2 the protocol's own labels
+    /// are refused.
     pub fn export_keying_material(
         &self,
         label: &[u8],
         context: &[u8],
         out: &mut [u8],
-    ) -> Option<Result<(), ExportTooLong>> {
+    ) -> Option<Result<(), ExportError>> {
         match &self.state {
             State::Established(established) => Some(established.export(label, context, out)),
             _ => None,

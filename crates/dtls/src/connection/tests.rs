@@ -3,7 +3,8 @@
 
 use super::{Connection, Event};
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
-use crate::config::{ClientConfig, Psk, ServerConfig, Settings};
+use crate::config::{ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings};
+use crate::crypto::ExportError;
 use crate::endpoint::Endpoint;
 use crate::error::{CloseReason, Fault, Misbehaviour};
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
@@ -282,4 +283,34 @@ fn path_messages_have_no_place_without_their_extension_and_wrong_answers_are_ign
     let (_, server) = ends.server.connections().next().unwrap();
     assert_eq!(server.peer(), SocketAddr::from(CLIENT));
     assert!(server.stats().sent.path_challenges > 0);
+}
+
+fn older(settings: &mut Settings) {
+    settings.versions = alloc::vec![ProtocolVersion::Dtls12];
+}
+
+#[test]
+fn in_1_2_there_are_no_acks() {
+    let mut ends = Ends::connected_with(older);
+    let record = RecordNumber { epoch: EPOCH_12, number: 0 };
+    ends.client_says(EPOCH_12, ContentType::ACK, |w| ack::write(&[record], w));
+    let fault = Fault::from(Misbehaviour::UnexpectedMessage);
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
+    assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
+}
+
+#[test]
+fn exports_under_labels_of_the_protocol_itself_are_refused() {
+    let ends = Ends::connected_with(older);
+    let export = |label: &[u8]| ends.client.export_keying_material(label, &[], &mut [0; 12]);
+    for label in [
+        &b"client finished"[..],
+        b"server finished",
+        b"master secret",
+        b"extended master secret",
+        b"key expansion",
+    ] {
+        assert_eq!(export(label), Some(Err(ExportError::ReservedLabel)));
+    }
+    assert_eq!(export(b"EXPORTER-mine"), Some(Ok(())));
 }

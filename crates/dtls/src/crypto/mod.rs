@@ -34,7 +34,7 @@ pub use protection::{
 };
 pub use provider::{CipherSuite, CipherSuite12, Exchange12, Keying, Provider, SelfTestFailed};
 pub use schedule::{
-    BinderKey, EarlySecret, ExportTooLong, ExporterSecret, FinishedKey, HandshakeSecret,
+    BinderKey, EarlySecret, ExportError, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,
 };
 pub use schedule12::{Keys12, MasterSecret12, PremasterSecret};

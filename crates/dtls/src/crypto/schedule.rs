@@ -37,14 +37,15 @@ impl Secret {
     }
 
     /// HKDF-Expand-Label (RFC 8446, section 7.1).
-    fn expand(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportTooLong> {
-        let length = u16::try_from(out.len()).map_err(|_| ExportTooLong)?;
-        let label_len = u8::try_from(PREFIX.len() + label.len()).map_err(|_| ExportTooLong)?;
-        let context_len = u8::try_from(context.len()).map_err(|_| ExportTooLong)?;
+    fn expand(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
+        let length = u16::try_from(out.len()).map_err(|_| ExportError::TooLong)?;
+        let label_len =
+            u8::try_from(PREFIX.len() + label.len()).map_err(|_| ExportError::TooLong)?;
+        let context_len = u8::try_from(context.len()).map_err(|_| ExportError::TooLong)?;
         let info: [&[u8]; 6] =
             [&length.to_be_bytes(), &[label_len], PREFIX, label, &[context_len], context];
         let hkdf = Hkdf::<Sha256>::from_prk(&self.0).expect("the secret is as long as the hash");
-        hkdf.expand_multi_info(&info, out).map_err(|_| ExportTooLong)
+        hkdf.expand_multi_info(&info, out).map_err(|_| ExportError::TooLong)
     }
 
     /// HKDF-Expand-Label to a new secret, for labels and contexts of the schedule's own.
@@ -86,18 +87,28 @@ opaque!(
     TrafficSecret
 );
 
-/// Something is longer than the exporter can take: in 1.3 the label (249
-/// bytes) or the output (8160), in 1.2 the context (65535).
+/// Why keying material was not exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportTooLong;
+pub enum ExportError {
+    /// Something is longer than the exporter can take: in 1.3 the label (249
+    /// bytes) or the output (8160), in 1.2 the context (65535).
+    TooLong,
+    /// The label is one of 1.2's own (RFC 5705, section 4).
+    ReservedLabel,
+}
 
-impl fmt::Display for ExportTooLong {
+impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "label over 249, output over {LONGEST} or context over 65535 bytes")
+        match self {
+            Self::TooLong => {
+                write!(f, "label over 249, output over {LONGEST} or context over 65535 bytes")
+            }
+            Self::ReservedLabel => f.write_str("a label that the protocol itself uses"),
+        }
     }
 }
 
-impl core::error::Error for ExportTooLong {}
+impl core::error::Error for ExportError {}
 
 /// The first stage: the pre-shared key, or nothing.
 pub struct EarlySecret(Secret);
@@ -255,12 +266,7 @@ impl ExporterSecret {
     ///
     /// # Errors
     /// `label` is over 249 bytes or `out` over 8160.
-    pub fn export(
-        &self,
-        label: &[u8],
-        context: &[u8],
-        out: &mut [u8],
-    ) -> Result<(), ExportTooLong> {
+    pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
         let mut secret = Secret([0; LEN]);
         self.0.expand(label, &empty_hash(), &mut secret.0)?;
         secret.expand(b"exporter", &Sha256::digest(context), out)
@@ -378,8 +384,8 @@ mod tests {
         let exporter = master.exporter(&[0; LEN]);
         let mut out = std::vec![0; LONGEST + 1];
         assert_eq!(exporter.export(&[b'x'; 249], b"", &mut out[..LONGEST]), Ok(()));
-        assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportTooLong));
-        assert_eq!(exporter.export(b"x", b"", &mut out), Err(ExportTooLong));
+        assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportError::TooLong));
+        assert_eq!(exporter.export(b"x", b"", &mut out), Err(ExportError::TooLong));
         assert_eq!(exporter.export(b"", &[0; 1000], &mut []), Ok(()));
     }
 

@@ -9,7 +9,7 @@
 //! when dropped.
 
 use super::schedule::opaque;
-use super::{Aead, CipherSuite12, ExportTooLong, SharedSecret};
+use super::{Aead, CipherSuite12, ExportError, SharedSecret};
 use alloc::boxed::Box;
 use core::fmt;
 use hmac::{Hmac, KeyInit, Mac};
@@ -28,6 +28,15 @@ const MASTER: usize = 48;
 const VERIFY_DATA: usize = 12;
 /// The longest key block: two keys of 32 bytes and two IVs of 12.
 const KEY_BLOCK: usize = 2 * (32 + 12);
+
+const CLIENT_FINISHED: &[u8] = b"client finished";
+const SERVER_FINISHED: &[u8] = b"server finished";
+const MASTER_SECRET: &[u8] = b"master secret";
+const EXTENDED_MASTER_SECRET: &[u8] = b"extended master secret";
+const KEY_EXPANSION: &[u8] = b"key expansion";
+/// What an exporter must not be asked for (RFC 5705, section 4).
+const OWN_LABELS: [&[u8]; 5] =
+    [CLIENT_FINISHED, SERVER_FINISHED, MASTER_SECRET, EXTENDED_MASTER_SECRET, KEY_EXPANSION];
 
 opaque!(Keys12, MasterSecret12, PremasterSecret);
 
@@ -120,13 +129,13 @@ impl PremasterSecret {
         client_random: &[u8; RANDOM],
         server_random: &[u8; RANDOM],
     ) -> MasterSecret12 {
-        self.master(&[b"master secret", client_random, server_random])
+        self.master(&[MASTER_SECRET, client_random, server_random])
     }
 
     /// The extended master secret (RFC 7627, section 4). `session_hash` ends
     /// with the ClientKeyExchange.
     pub fn into_extended_master(self, session_hash: &[u8; HASH]) -> MasterSecret12 {
-        self.master(&[b"extended master secret", session_hash])
+        self.master(&[EXTENDED_MASTER_SECRET, session_hash])
     }
 
     fn master(&self, seed: &[&[u8]]) -> MasterSecret12 {
@@ -204,12 +213,12 @@ impl MasterSecret12 {
     /// `verify_data` of the client's Finished (RFC 5246, section 7.4.9).
     /// Compare it in constant time.
     pub fn client_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
-        self.finished(b"client finished", hash)
+        self.finished(CLIENT_FINISHED, hash)
     }
 
     /// `verify_data` of the server's Finished.
     pub fn server_finished(&self, hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
-        self.finished(b"server finished", hash)
+        self.finished(SERVER_FINISHED, hash)
     }
 
     fn finished(&self, label: &[u8], hash: &[u8; HASH]) -> [u8; VERIFY_DATA] {
@@ -232,7 +241,7 @@ impl MasterSecret12 {
         let mut buf = Zeroizing::new([0; KEY_BLOCK]);
         let block = &mut buf[..2 * (key_len + iv_len)];
         // The randoms stand the other way round than everywhere else.
-        self.prf.fill(&[b"key expansion", server_random, client_random], block);
+        self.prf.fill(&[KEY_EXPANSION, server_random, client_random], block);
         let (keys, ivs) = block.split_at(2 * key_len);
         let (client_key, server_key) = keys.split_at(key_len);
         let (client_iv, server_iv) = ivs.split_at(iv_len);
@@ -246,7 +255,7 @@ impl MasterSecret12 {
     /// No context and an empty one give different material.
     ///
     /// # Errors
-    /// `context` is over 65535 bytes.
+    /// `context` is over 65535 bytes, or `label` one that other secrets come from.
     pub fn export(
         &self,
         label: &[u8],
@@ -254,12 +263,15 @@ impl MasterSecret12 {
         client_random: &[u8; RANDOM],
         server_random: &[u8; RANDOM],
         out: &mut [u8],
-    ) -> Result<(), ExportTooLong> {
+    ) -> Result<(), ExportError> {
+        if OWN_LABELS.contains(&label) {
+            return Err(ExportError::ReservedLabel);
+        }
         let Some(context) = context else {
             self.prf.fill(&[label, client_random, server_random], out);
             return Ok(());
         };
-        let length = u16::try_from(context.len()).map_err(|_| ExportTooLong)?.to_be_bytes();
+        let length = u16::try_from(context.len()).map_err(|_| ExportError::TooLong)?.to_be_bytes();
         self.prf.fill(&[label, client_random, server_random, &length, context], out);
         Ok(())
     }
@@ -425,7 +437,7 @@ mod tests {
         let export =
             |context: &[u8]| master.export(b"x", Some(context), &CLIENT, &SERVER, &mut [0; 40]);
         assert_eq!(export(&context[..65535]), Ok(()));
-        assert_eq!(export(&context), Err(ExportTooLong));
+        assert_eq!(export(&context), Err(ExportError::TooLong));
     }
 
     #[test]

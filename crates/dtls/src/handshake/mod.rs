@@ -25,8 +25,7 @@ use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
 use crate::config::{ProtocolVersion, Settings};
 use crate::connection::OwnIds;
 use crate::crypto::{
-    CipherSuite, CipherSuiteId, ExportTooLong, ExporterSecret, NamedGroup, TrafficSecret,
-    Transcript,
+    CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header;
@@ -175,7 +174,7 @@ impl Established {
         label: &[u8],
         context: &[u8],
         out: &mut [u8],
-    ) -> Result<(), ExportTooLong> {
+    ) -> Result<(), ExportError> {
         match &self.keys {
             EstablishedKeys::Dtls13 { exporter, .. } => exporter.export(label, context, out),
             EstablishedKeys::Dtls12 { session, client_random, server_random } => {
