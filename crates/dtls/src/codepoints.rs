@@ -65,6 +65,8 @@ pub const EMPTY_RENEGOTIATION_INFO_SCSV: u16 = 0x00ff;
 /// (RFC 7507, section 2).
 pub const FALLBACK_SCSV: u16 = 0x5600;
 
+/// The smallest limit that `record_size_limit` may state (RFC 8449, section 4).
+pub const LEAST_RECORD_SIZE_LIMIT: u16 = 64;
 /// `curve_type` of a group that is named (RFC 8422, section 5.4).
 pub const NAMED_CURVE: u8 = 3;
 /// The one point format in use (RFC 8422, section 5.1.2).

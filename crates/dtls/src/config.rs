@@ -1,6 +1,6 @@
 //! What a host decides before an association begins.
 
-use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
+use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, PskKeyExchangeMode};
 use crate::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
 };
@@ -297,7 +297,10 @@ impl Settings {
         if self.psk_modes.is_empty() || self.psk_modes.iter().any(|mode| !known.contains(mode)) {
             return Err(ConfigError::PskModes);
         }
-        if self.record_size_limit.is_some_and(|limit| !(64..=1 + (1 << 14)).contains(&limit)) {
+        if self
+            .record_size_limit
+            .is_some_and(|limit| !(LEAST_RECORD_SIZE_LIMIT..=1 + (1 << 14)).contains(&limit))
+        {
             return Err(ConfigError::RecordSizeLimit);
         }
         if self.connection_id.is_some_and(|len| usize::from(len) > ConnectionId::MAX_LEN) {

@@ -544,8 +544,12 @@ impl Endpoint {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
                 step => {
-                    if matches!(step, Step::Notice(Notice::Connected(_))) {
-                        if let Some(session) = entry.connection.session() {
+                    if let Step::Notice(Notice::Connected(agreed)) = &step {
+                        // One that was resumed is remembered as long as from its beginning, or by
+                        // its ticket: the ID beside that is of the client's choice.
+                        if !agreed.resumed
+                            && let Some(session) = entry.connection.session()
+                        {
                             let most = self.config.remembered_sessions;
                             self.sessions.remember(self.now, session, most);
                         }

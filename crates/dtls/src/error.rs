@@ -31,6 +31,8 @@ pub enum Misbehaviour {
     WrongEpoch,
     /// A value that was not offered, or contradicts another.
     IllegalParameter(&'static str),
+    /// A value that would make the keys of DTLS 1.2 mean less than they seem to.
+    Insecure(&'static str),
     /// An extension that must be there is not.
     MissingExtension(&'static str),
     /// An extension that was not asked for.
@@ -50,6 +52,8 @@ pub enum Misbehaviour {
 pub enum Incompatibility {
     /// A protocol version.
     Version,
+    /// A reason for the older version: the client was made to believe that it is needed.
+    Fallback,
     /// A cipher suite.
     CipherSuite,
     /// A key exchange group.
@@ -97,6 +101,8 @@ impl Fault {
                     AlertDescription::UNEXPECTED_MESSAGE
                 }
                 Misbehaviour::IllegalParameter(_) => AlertDescription::ILLEGAL_PARAMETER,
+                // RFC 5746, sections 3.4 and 3.6; RFC 7627, section 5.3.
+                Misbehaviour::Insecure(_) => AlertDescription::HANDSHAKE_FAILURE,
                 Misbehaviour::MissingExtension(_) => AlertDescription::MISSING_EXTENSION,
                 Misbehaviour::UnsolicitedExtension => AlertDescription::UNSUPPORTED_EXTENSION,
                 Misbehaviour::WrongBinder
@@ -106,6 +112,7 @@ impl Fault {
             },
             Self::Incompatible(incompatibility) => match incompatibility {
                 Incompatibility::Version => AlertDescription::PROTOCOL_VERSION,
+                Incompatibility::Fallback => AlertDescription::INAPPROPRIATE_FALLBACK,
                 Incompatibility::UnknownIdentity => AlertDescription::UNKNOWN_PSK_IDENTITY,
                 Incompatibility::CipherSuite
                 | Incompatibility::Group
@@ -137,6 +144,7 @@ impl fmt::Display for Misbehaviour {
             Self::UnexpectedMessage => f.write_str("the peer sent a message out of place"),
             Self::WrongEpoch => f.write_str("the peer sent a message under the wrong keys"),
             Self::IllegalParameter(what) => write!(f, "the peer sent an illegal {what}"),
+            Self::Insecure(what) => write!(f, "the peer wants an insecure {what}"),
             Self::MissingExtension(what) => write!(f, "the peer's {what} extension is missing"),
             Self::UnsolicitedExtension => f.write_str("the peer answered what was not asked"),
             Self::WrongBinder | Self::WrongKey => {
@@ -152,6 +160,7 @@ impl fmt::Display for Incompatibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Version => "no protocol version in common",
+            Self::Fallback => "an older protocol version than both ends speak",
             Self::CipherSuite => "no cipher suite in common",
             Self::Group => "no key exchange group in common",
             Self::PskMode => "no PSK key exchange mode in common",

@@ -104,7 +104,6 @@ pub(super) fn messages(input: &[u8]) {
         assert_eq!(MaxFragmentLength::of_bytes(limit.bytes()), Some(limit));
     }
     if let Ok(limit) = read_record_size_limit(input) {
-        assert!(limit >= 64);
         assert_eq!(limit.to_be_bytes(), input);
     }
     if let Ok(cid) = read_connection_id(input) {

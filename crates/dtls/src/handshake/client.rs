@@ -89,7 +89,7 @@ impl WaitServerHello {
         });
         let offer_12 = settings.speaks(ProtocolVersion::Dtls12).then(|| {
             let session = config.session.clone().filter(|session| {
-                settings.resumption && session.identity() == config.psk.identity()
+                settings.resumption && session.owner == dtls12::session::Owner::of(&config.psk)
             });
             Box::new(dtls12::client::Offer::new(random, &config.psk, newer, session, cid, channel))
         });

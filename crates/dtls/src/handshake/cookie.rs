@@ -143,6 +143,7 @@ impl CookieJar {
     fn tag12(&self, which: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
         let mut mac = self.keyed(which, from);
         mac.update(b"1.2");
+        mac.update(&hello.legacy_version.to_be_bytes());
         mac.update(hello.random);
         for field in [hello.legacy_session_id, hello.cipher_suites, hello.compression_methods] {
             mac.update(&(field.len() as u16).to_be_bytes());

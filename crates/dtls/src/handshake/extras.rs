@@ -5,16 +5,16 @@
 //! but for what the records need that those come in: connection IDs (RFC 9146, section 10.2) and
 //! return routability (RFC 9853, section 9.2) are answered in the ServerHello.
 
-use crate::codepoints::{ExtensionType, MAX_CONTENT};
+use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, UNCOMPRESSED_POINTS};
 use crate::config::{ProtocolVersion, Settings};
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::extensions::{
-    Extensions, MaxFragmentLength, read_connection_id, read_record_size_limit, write_connection_id,
-    write_extension,
+    Extensions, MaxFragmentLength, read_connection_id, read_point_formats, read_record_size_limit,
+    write_connection_id, write_extension,
 };
 use crate::record::ConnectionId;
 use vocabulary::wire::BufferFull;
-use vocabulary::{Decode, Writer};
+use vocabulary::{Decode, DecodeError, Writer};
 
 /// What was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Answer {
             answer.cid = Some(own);
         }
         if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
-            extras.record_limit = content_limit(read_record_size_limit(content)?, version, &extras);
+            extras.record_limit = content_limit(content, version, &extras)?;
             let most = MAX_CONTENT as u16 + u16::from(version == ProtocolVersion::Dtls13);
             answer.record_size_limit = Some(settings.record_size_limit.unwrap_or(most).min(most));
         } else if version == ProtocolVersion::Dtls12
@@ -173,7 +173,7 @@ pub(crate) fn read_limit_answer(
     match (answer.get(ExtensionType::RECORD_SIZE_LIMIT), fragment) {
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
         (Some(content), None) => {
-            extras.record_limit = content_limit(read_record_size_limit(content)?, version, &extras);
+            extras.record_limit = content_limit(content, version, &extras)?;
         }
         (None, Some(content)) => {
             let granted = MaxFragmentLength::decode(content).ok();
@@ -186,8 +186,46 @@ pub(crate) fn read_limit_answer(
     Ok(extras)
 }
 
-/// The content that a limit on plaintexts leaves: a type inside counts too (RFC 8449, section 4).
-fn content_limit(limit: u16, version: ProtocolVersion, extras: &Extras) -> usize {
+/// The content that a `record_size_limit` leaves: a type inside counts too (RFC 8449, section 4).
+fn content_limit(
+    content: &[u8],
+    version: ProtocolVersion,
+    extras: &Extras,
+) -> Result<usize, Fault> {
+    let limit = read_record_size_limit(content)?;
+    if limit < LEAST_RECORD_SIZE_LIMIT {
+        return Err(Misbehaviour::IllegalParameter("record_size_limit").into());
+    }
     let inner_type = version == ProtocolVersion::Dtls13 || !extras.send_cid.is_empty();
-    usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT)
+    Ok(usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT))
+}
+
+/// Fails unless uncompressed points are among the peer's `ec_point_formats`, if it has any
+/// (RFC 8422, sections 5.1 and 5.2).
+pub(crate) fn check_point_formats(extensions: Extensions<'_>) -> Result<(), Fault> {
+    match extensions.get(ExtensionType::EC_POINT_FORMATS).map(read_point_formats).transpose()? {
+        Some(formats) if !formats.contains(&UNCOMPRESSED_POINTS) => {
+            Err(Misbehaviour::IllegalParameter("ec_point_formats").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether `extended_master_secret` is there, which is always empty (RFC 7627, section 5.1).
+pub(crate) fn has_extended_master_secret(extensions: Extensions<'_>) -> Result<bool, Fault> {
+    match extensions.get(ExtensionType::EXTENDED_MASTER_SECRET) {
+        Some([]) => Ok(true),
+        Some(_) => Err(DecodeError::Invalid("extended_master_secret").into()),
+        None => Ok(false),
+    }
+}
+
+/// Fails if `renegotiation_info` says that this is no first handshake (RFC 5746, sections 3.4
+/// and 3.6). Returns whether the extension is there.
+pub(crate) fn check_renegotiation_info(extensions: Extensions<'_>) -> Result<bool, Fault> {
+    match extensions.get(ExtensionType::RENEGOTIATION_INFO) {
+        Some([0]) => Ok(true),
+        Some(_) => Err(Misbehaviour::Insecure("renegotiation").into()),
+        None => Ok(false),
+    }
 }

@@ -1,5 +1,7 @@
 //! Extension blocks: one extension of a kind, each parsed when it is asked for.
 
+#[cfg(doc)]
+use crate::codepoints::LEAST_RECORD_SIZE_LIMIT;
 use crate::codepoints::{ExtensionType, PskKeyExchangeMode};
 use crate::crypto::NamedGroup;
 use vocabulary::wire::BufferFull;
@@ -133,12 +135,21 @@ impl<'a> Decode<'a> for MaxFragmentLength {
     }
 }
 
-/// The content of `record_size_limit` (RFC 8449, section 4): at least 64.
+/// The content of `record_size_limit` (RFC 8449, section 4), which is not to be below
+/// [`LEAST_RECORD_SIZE_LIMIT`].
 pub fn read_record_size_limit(content: &[u8]) -> Result<u16, DecodeError> {
     let mut r = Reader::new(content);
     let limit = r.u16()?;
     r.finish()?;
-    if limit < 64 { Err(DecodeError::Invalid("record_size_limit")) } else { Ok(limit) }
+    Ok(limit)
+}
+
+/// The point formats in `ec_point_formats` (RFC 8422, section 5.1.2).
+pub fn read_point_formats(content: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut r = Reader::new(content);
+    let formats = r.vec8()?;
+    r.finish()?;
+    Ok(formats)
 }
 
 /// The content of `connection_id` (RFC 9146, section 3): at most 255 bytes.
@@ -314,7 +325,9 @@ mod tests {
         }
         assert_eq!(MaxFragmentLength::of_bytes(500), None);
         assert_eq!(read_record_size_limit(&[0, 64]), Ok(64));
-        assert!(read_record_size_limit(&[0, 63]).is_err());
+        assert_eq!(read_point_formats(&[2, 1, 0]), Ok(&[1, 0][..]));
+        assert!(read_point_formats(&[1, 0, 0]).is_err());
+        assert!(read_point_formats(&[2, 0]).is_err());
         assert!(read_record_size_limit(&[0, 64, 0]).is_err());
         assert!(read_record_size_limit(&[0]).is_err());
         assert_eq!(read_connection_id(&[2, 7, 8]), Ok(&[7, 8][..]));

@@ -112,7 +112,10 @@ impl Configs {
 
 impl<'a> Pair<'a> {
     pub fn new(configs: Configs, seed: u64) -> Self {
-        let now = Instant::from_micros(1_000_000);
+        Self::starting_at(Instant::from_micros(1_000_000), configs, seed)
+    }
+
+    fn starting_at(now: Instant, configs: Configs, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
         let client =
             Connection::client(Arc::new(configs.client), server_address(), now, rng.fork())
@@ -143,9 +146,8 @@ impl<'a> Pair<'a> {
     pub fn reconnect<'b>(&mut self, client: ClientConfig, seed: u64) -> Pair<'b> {
         let mut configs = Configs::new();
         configs.client = client;
-        let mut pair = Pair::new(configs, seed);
+        let mut pair = Pair::starting_at(self.now, configs, seed);
         std::mem::swap(&mut pair.server, &mut self.server);
-        pair.now = self.now;
         pair
     }
 

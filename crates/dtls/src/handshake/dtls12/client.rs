@@ -1,6 +1,6 @@
 //! The client's states.
 
-use super::session::{Session, Ticket, fresh_id};
+use super::session::{Owner, Session, Ticket, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_1, DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, Psk, Settings};
@@ -95,9 +95,8 @@ impl Offer {
         let version = ProtocolVersion::Dtls12;
         for (kind, content) in hello.extensions.iter() {
             let valid = match kind {
-                ExtensionType::EXTENDED_MASTER_SECRET => content.is_empty(),
-                // RFC 5746, section 3.4: of a first handshake.
-                ExtensionType::RENEGOTIATION_INFO => content == [0],
+                // What these say is checked below.
+                ExtensionType::EXTENDED_MASTER_SECRET | ExtensionType::RENEGOTIATION_INFO => true,
                 ExtensionType::SESSION_TICKET => settings.uses_tickets() && content.is_empty(),
                 ExtensionType::EC_POINT_FORMATS => settings.offers_ecdhe_psk(),
                 // Out of place here, but some servers say it.
@@ -108,7 +107,9 @@ impl Offer {
                 return Err(Misbehaviour::UnsolicitedExtension.into());
             }
         }
-        let extended_master = hello.extensions.get(ExtensionType::EXTENDED_MASTER_SECRET).is_some();
+        extras::check_renegotiation_info(hello.extensions)?;
+        extras::check_point_formats(hello.extensions)?;
+        let extended_master = extras::has_extended_master_secret(hello.extensions)?;
         if settings.require_extended_master_secret && !extended_master {
             return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
         }
@@ -136,9 +137,9 @@ impl Offer {
             if session.suite != suite.id || session.extended_master != extended_master {
                 return Err(Misbehaviour::IllegalParameter("resumed session").into());
             }
-            let Session { master, identity, id, ticket, .. } = session;
+            let Session { master, owner, id, ticket, .. } = session;
             let mut keyed =
-                Keyed::new(hellos, End::Client, master, None, identity, id, settings, channel);
+                Keyed::new(hellos, End::Client, master, None, owner, id, settings, channel);
             keyed.ticket = ticket;
             return Ok(State::WaitServerFinished12(WaitFinished { keyed, gives_ticket }));
         }
@@ -216,16 +217,16 @@ impl WaitHelloDone {
             return Err(Misbehaviour::IllegalParameter("ServerHelloDone").into());
         }
         absorb_message(&mut self.hellos.transcript, message);
-        let (identity, key) = (self.psk.identity().to_vec(), self.psk.key());
+        let (identity, key) = (self.psk.identity(), self.psk.key());
         let room = 4 + identity.len() + 256;
         let (premaster, group, body) = match (self.hellos.suite.exchange, &self.exchange) {
             (Exchange12::Psk, _) => {
-                let body = message_body(room, |w| write_psk_client_key_exchange(&identity, w))?;
+                let body = message_body(room, |w| write_psk_client_key_exchange(identity, w))?;
                 (PremasterSecret::psk(key), None, body)
             }
             (Exchange12::EcdhePsk, Some(exchanged)) => {
                 let body = message_body(room, |w| {
-                    write_ecdhe_psk_client_key_exchange(&identity, &exchanged.public, w)
+                    write_ecdhe_psk_client_key_exchange(identity, &exchanged.public, w)
                 })?;
                 let premaster = PremasterSecret::ecdhe_psk(&exchanged.shared, key);
                 (premaster, Some(exchanged.group), body)
@@ -241,7 +242,7 @@ impl WaitHelloDone {
             End::Client,
             master,
             group,
-            identity,
+            Owner::of(&self.psk),
             self.session_id,
             settings,
             channel,

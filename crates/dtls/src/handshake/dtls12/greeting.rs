@@ -1,10 +1,11 @@
 //! What a server makes of a ClientHello of DTLS 1.2 before it keeps any state.
 
 use super::session::{Session, TicketKeys};
-use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType};
-use crate::config::{CookiePolicy, ServerConfig};
+use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV};
+use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
+use crate::handshake::extras;
 use crate::handshake::greeting::{Greeting, Reception};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
@@ -53,16 +54,18 @@ pub(crate) fn consider<'a>(
         return Ok(Greeting::Verify(request));
     }
     let extension = |kind| hello.extensions.get(kind);
-    let extended_master = extension(ExtensionType::EXTENDED_MASTER_SECRET).is_some();
+    let extended_master = extras::has_extended_master_secret(hello.extensions)?;
     if settings.require_extended_master_secret && !extended_master {
         return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
     }
     let offered = cipher_suites(hello.cipher_suites)?;
-    let renegotiation = extension(ExtensionType::RENEGOTIATION_INFO);
-    if renegotiation.is_some_and(|content| content != [0]) {
-        return Err(Misbehaviour::IllegalParameter("renegotiation_info").into());
+    let signals = |signal| offered.clone().any(|number| number == signal);
+    // RFC 7507, section 3: the client would speak 1.3, which this server does.
+    if signals(FALLBACK_SCSV) && settings.speaks(ProtocolVersion::Dtls13) {
+        return Err(Incompatibility::Fallback.into());
     }
-    let signals = offered.clone().any(|number| number == EMPTY_RENEGOTIATION_INFO_SCSV);
+    let renegotiation = extras::check_renegotiation_info(hello.extensions)?;
+    extras::check_point_formats(hello.extensions)?;
     let (suite, group) = choose(config, &hello)?;
 
     let wants_ticket = extension(ExtensionType::SESSION_TICKET);
@@ -73,15 +76,19 @@ pub(crate) fn consider<'a>(
         }
         _ => sessions.by_id(now, hello.legacy_session_id),
     };
-    // RFC 5246, section 7.4.1.2, and RFC 7627, section 5.3: the same suite and secret, or a
-    // new session.
+    // RFC 5246, section 7.4.1.2: the same suite and secret, or a new session.
     let session = session.filter(|session| {
         settings.resumption
             && !hello.legacy_session_id.is_empty()
-            && session.extended_master == extended_master
             && offered.clone().any(|number| number == session.suite.0)
             && settings.suites_12().any(|suite| suite.id == session.suite)
+            && session.owner.is_known(&*config.psks)
     });
+    // RFC 7627, section 5.3: to what has less security a new session is no answer.
+    if session.as_ref().is_some_and(|session| session.extended_master && !extended_master) {
+        return Err(Misbehaviour::Insecure("resumption").into());
+    }
+    let session = session.filter(|session| session.extended_master == extended_master);
     let suite = session
         .as_ref()
         .and_then(|session| settings.provider.suite_12(session.suite))
@@ -93,7 +100,7 @@ pub(crate) fn consider<'a>(
         suite,
         group,
         extended_master,
-        secure_renegotiation: signals || renegotiation.is_some(),
+        secure_renegotiation: renegotiation || signals(EMPTY_RENEGOTIATION_INFO_SCSV),
         session,
         tickets: tickets.filter(|_| wants_ticket.is_some()),
         remember: settings.resumption && config.remembered_sessions > 0,

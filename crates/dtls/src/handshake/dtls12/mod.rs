@@ -30,7 +30,7 @@ use crate::record::{ReceiveEpoch, SendEpoch};
 use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use session::Session;
+use session::{Owner, Session};
 use subtle::ConstantTimeEq;
 
 /// Bytes of `verify_data` (RFC 5246, section 7.4.9).
@@ -95,7 +95,7 @@ pub(crate) struct Keyed {
     end: End,
     master: MasterSecret12,
     group: Option<NamedGroup>,
-    identity: Vec<u8>,
+    owner: Owner,
     /// The session's ID, and for a client the ticket it may get.
     session_id: Vec<u8>,
     ticket: Option<session::Ticket>,
@@ -109,7 +109,7 @@ impl Keyed {
         end: End,
         master: MasterSecret12,
         group: Option<NamedGroup>,
-        identity: Vec<u8>,
+        owner: Owner,
         session_id: Vec<u8>,
         settings: &Settings,
         channel: &mut Channel,
@@ -124,7 +124,7 @@ impl Keyed {
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
         channel.receive.install(receive);
-        Self { hellos, end, master, group, identity, session_id, ticket: None }
+        Self { hellos, end, master, group, owner, session_id, ticket: None }
     }
 
     /// Sends our Finished.
@@ -161,7 +161,7 @@ impl Keyed {
             suite: suite.id,
             extended_master,
             master: self.master,
-            identity: self.identity.clone(),
+            owner: self.owner.clone(),
             id: self.session_id,
             ticket: self.ticket,
         };
@@ -176,7 +176,7 @@ impl Keyed {
                 suite: suite.id,
                 suite_name: suite.name,
                 group: self.group,
-                psk_identity: self.identity,
+                psk_identity: self.owner.identity,
                 send: Scheme::Plain,
                 receive: Scheme::Plain,
                 resumed,

@@ -1,7 +1,7 @@
 //! The server's states.
 
 use super::greeting::Accepted12;
-use super::session::{Session, TicketKeys, fresh_id};
+use super::session::{Owner, Session, TicketKeys, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, PskStore, ServerConfig, Settings};
@@ -103,9 +103,8 @@ pub(crate) fn accept(
         transcript,
     };
     if let Some(session) = accepted.session {
-        let Session { master, identity, .. } = session;
-        let mut keyed =
-            Keyed::new(hellos, End::Server, master, None, identity, id, settings, channel);
+        let Session { master, owner, .. } = session;
+        let mut keyed = Keyed::new(hellos, End::Server, master, None, owner, id, settings, channel);
         keyed.send_finished(channel);
         return Ok(State::WaitClientFinished12(WaitFinished { keyed, tickets: None }));
     }
@@ -165,7 +164,7 @@ impl WaitKeyExchange {
             End::Server,
             master,
             group,
-            psk.identity().to_vec(),
+            Owner::of(&psk),
             self.session_id,
             settings,
             channel,
@@ -212,7 +211,7 @@ impl Keyed {
             suite: self.hellos.suite.id,
             extended_master: self.hellos.extended_master,
             master: self.master.clone(),
-            identity: self.identity.clone(),
+            owner: self.owner.clone(),
             id: Vec::new(),
             ticket: None,
         };

@@ -1,6 +1,7 @@
 //! Sessions that later handshakes resume, by ID (RFC 5246, section 7.3) or by
 //! ticket (RFC 5077).
 
+use crate::config::{Psk, PskStore};
 use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
 use crate::tuning::{SESSION_LIFETIME, TICKET_ROTATION};
 use alloc::boxed::Box;
@@ -8,17 +9,44 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 /// Bytes of the IDs this crate gives.
 const ID_LEN: usize = 16;
+/// Bytes that tell one key from another: nobody but its owner chooses it.
+const KEY_CHECK: usize = 8;
 
 /// What a server gave a client to resume with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Whose key a session was made with: it ends with that key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) identity: Vec<u8>,
+    /// Tells another key of the same identity.
+    key_check: [u8; KEY_CHECK],
+}
+
+impl Owner {
+    pub(crate) fn of(psk: &Psk) -> Self {
+        let mut mac = Hmac::<Sha256>::new_from_slice(psk.key()).expect("HMAC takes any key");
+        mac.update(b"session");
+        let full = mac.finalize().into_bytes();
+        let key_check = full.first_chunk().copied().unwrap_or_default();
+        Self { identity: psk.identity().to_vec(), key_check }
+    }
+
+    /// Whether a server still has this key.
+    pub(crate) fn is_known(&self, psks: &dyn PskStore) -> bool {
+        psks.psk(&self.identity).is_some_and(|psk| Self::of(&psk) == *self)
+    }
 }
 
 /// A DTLS 1.2 session: what a later handshake can resume.
@@ -30,7 +58,7 @@ pub struct Session {
     pub(crate) suite: CipherSuiteId,
     pub(crate) extended_master: bool,
     pub(crate) master: MasterSecret12,
-    pub(crate) identity: Vec<u8>,
+    pub(crate) owner: Owner,
     pub(crate) id: Vec<u8>,
     pub(crate) ticket: Option<Ticket>,
 }
@@ -38,7 +66,7 @@ pub struct Session {
 impl Session {
     /// The PSK identity it was made with.
     pub fn identity(&self) -> &[u8] {
-        &self.identity
+        &self.owner.identity
     }
 
     /// The cipher suite, which does not change.
@@ -56,7 +84,7 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("suite", &self.suite)
-            .field("identity", &self.identity)
+            .field("identity", &self.owner.identity)
             .finish_non_exhaustive()
     }
 }
@@ -75,7 +103,7 @@ struct TicketKey {
 /// The current ticket key and the one before it.
 ///
 /// ```text
-/// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), identity | tag |
+/// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), key check (8), identity | tag |
 /// ```
 pub(crate) struct TicketKeys {
     suite: &'static CipherSuite12,
@@ -84,6 +112,8 @@ pub(crate) struct TicketKeys {
 }
 
 const TICKET_HEAD: usize = 4 + 8;
+/// What is sealed beside the identity.
+const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48 + KEY_CHECK;
 
 impl TicketKeys {
     fn find(&self, name: u32) -> Option<&TicketKey> {
@@ -100,7 +130,7 @@ impl TicketKeys {
     ) -> Option<Vec<u8>> {
         let key = &self.current;
         let mut content =
-            Zeroizing::new(alloc::vec![0; 1 + 8 + 2 + 1 + 48 + session.identity.len()]);
+            Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.identity.len()]);
         let mut w = Writer::new(&mut content);
         let mut write = || -> Result<(), BufferFull> {
             w.u8(1)?;
@@ -108,7 +138,8 @@ impl TicketKeys {
             w.u16(session.suite.0)?;
             w.u8(session.extended_master.into())?;
             w.bytes(session.master.as_bytes())?;
-            w.bytes(&session.identity)
+            w.bytes(&session.owner.key_check)?;
+            w.bytes(&session.owner.identity)
         };
         write().ok()?;
         let number = u64::from_be_bytes(rng.array());
@@ -141,8 +172,8 @@ impl TicketKeys {
         let suite = CipherSuiteId(r.u16().ok()?);
         let extended_master = r.u8().ok()? == 1;
         let master = MasterSecret12::from_bytes(r.array().ok()?);
-        let identity = r.rest().to_vec();
-        Some(Session { suite, extended_master, master, identity, id: Vec::new(), ticket: None })
+        let owner = Owner { key_check: r.array().ok()?, identity: r.rest().to_vec() };
+        Some(Session { suite, extended_master, master, owner, id: Vec::new(), ticket: None })
     }
 }
 
