@@ -131,7 +131,7 @@ registry! {
         TLS12_CID = 25,
         /// Acknowledged record numbers (RFC 9147, section 7).
         ACK = 26,
-        /// Whether the peer is reached at an address (RFC 9853, section 5).
+        /// Whether the peer is reached at an address (RFC 9853, section 4).
         RETURN_ROUTABILITY_CHECK = 27,
         /// Private use: a closing tag over the records of an unfinished aggregate.
         AGGREGATE_TAG = 0xe0,
@@ -203,7 +203,7 @@ registry! {
         KEY_SHARE = 51,
         /// The connection ID its sender wants in records to itself (RFC 9146, section 3).
         CONNECTION_ID = 54,
-        /// Whether return routability checks are understood (RFC 9853, section 4).
+        /// Whether return routability checks are understood (RFC 9853, section 3).
         RETURN_ROUTABILITY_CHECK = 61,
         /// MAC aggregation, in TLS's private-use range.
         MAC_AGGREGATION = 0xff64,

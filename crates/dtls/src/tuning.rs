@@ -71,11 +71,11 @@ pub const MAX_PARTIAL_HELLOS: usize = 32;
 /// Challenges sent to one new address: at 20 % loss each way one in twenty checks fails, and the
 /// peer's next record begins another.
 pub const MAX_PATH_CHALLENGES: u8 = 3;
-/// Time between them, and for the last one's answer: what RFC 9853, section 7.5, takes for a path
+/// Time between them, and for the last one's answer: what RFC 9853, section 5.5, takes for a path
 /// that was not measured. One that was gives three round trips, if that is more.
 pub const PATH_CHALLENGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes sent to an address that is not validated, for each received from there (RFC 9000,
-/// section 8.1, to which RFC 9853 refers).
+/// section 8.1, which RFC 9853, section 2, follows).
 pub const AMPLIFICATION: usize = 3;
 /// Challenges of the peer that wait to be answered. It sends one at a time.
 pub const MAX_PATH_RESPONSES: usize = 8;

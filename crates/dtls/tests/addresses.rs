@@ -293,7 +293,7 @@ fn a_client_without_ids_is_not_heard_from_elsewhere() {
     }
 }
 
-/// RFC 9853, section 6: somebody off the path copies records and is faster.
+/// RFC 9853, section 8.1.2: somebody off the path copies records and is faster.
 #[test]
 fn a_faster_copy_does_not_move_the_client() {
     for version in VERSIONS {

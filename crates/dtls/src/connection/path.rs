@@ -1,6 +1,6 @@
 //! Where the peer is. Its address changes only on its newest record, which carries a
 //! connection ID, and after a return routability check (RFC 9146, section 6; RFC 9147,
-//! section 9; RFC 9853, in its basic mode).
+//! section 9; RFC 9853, section 5.1).
 
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// Takes a path message (RFC 9853, section 7).
+    /// Takes a path message (RFC 9853, section 5).
     pub(super) fn path_message(&mut self, content: &[u8]) -> Result<(), Fault> {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());

@@ -3,7 +3,7 @@
 //!
 //! A server of 1.2 answers them in its ServerHello. One of 1.3 answers in EncryptedExtensions,
 //! but for what the records need that those come in: connection IDs (RFC 9146, section 10.2) and
-//! return routability (RFC 9853, section 9.2) are answered in the ServerHello.
+//! return routability (RFC 9853, section 3) are answered in the ServerHello.
 
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, UNCOMPRESSED_POINTS};
 use crate::config::{ProtocolVersion, Settings};

@@ -1,4 +1,4 @@
-//! Return routability checks (RFC 9853, section 5): content of records of type 27.
+//! Return routability checks (RFC 9853, section 4): content of records of type 27.
 
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Encode, Reader, Writer};
