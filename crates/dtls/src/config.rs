@@ -197,7 +197,8 @@ pub struct Settings {
     /// next record; off, such a peer is heard from anywhere but answered where it first was. RFC 9146,
     /// section 6, wants this off unless the application checks addresses itself.
     pub unchecked_address_change: bool,
-    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535.
+    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535, with connection IDs
+    /// 112 and more.
     pub datagram_bytes: usize,
     /// Record numbers of data records.
     pub record_numbers: RecordNumbers,
@@ -265,6 +266,7 @@ impl Settings {
             versions: alloc::vec![ProtocolVersion::Dtls12],
             suites: alloc::vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
             initial_timeout: tuning::INITIAL_TIMEOUT_7925,
+            handshake_deadline: tuning::HANDSHAKE_DEADLINE_7925,
             ..Self::new(provider)?
         })
     }
@@ -309,9 +311,11 @@ impl Settings {
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
-        if !(tuning::MIN_DATAGRAM_BYTES..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes)
-        {
-            return Err(ConfigError::DatagramSize(self.datagram_bytes));
+        // The peer may want an ID of any length in each record.
+        let id = if self.connection_id.is_some() { ConnectionId::MAX_LEN } else { 0 };
+        let least = tuning::MIN_DATAGRAM_BYTES + id;
+        if !(least..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes) {
+            return Err(ConfigError::DatagramSize { bytes: self.datagram_bytes, least });
         }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
@@ -407,7 +411,8 @@ pub enum CookiePolicy {
     /// Always: a round trip more, and nobody can make this server send or remember.
     #[default]
     Always,
-    /// Only where a HelloRetryRequest is needed anyway. For closed networks.
+    /// Only where a HelloRetryRequest is needed anyway: in DTLS 1.2 never, so that anybody can
+    /// make this server remember and send a flight again and again. For closed networks.
     WhenRetrying,
 }
 

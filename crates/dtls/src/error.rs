@@ -268,9 +268,15 @@ pub enum ConfigError {
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES)
-    /// or above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
-    DatagramSize(usize),
+    /// The datagram size is below the least one, which is
+    /// [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) and room for a connection ID, or
+    /// above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
+    DatagramSize {
+        /// The size.
+        bytes: usize,
+        /// The least one.
+        least: usize,
+    },
     /// The first timeout or the handshake's deadline is below
     /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
     Timeout,
@@ -296,10 +302,9 @@ impl fmt::Display for ConfigError {
             Self::AggregationSuite => {
                 f.write_str("aggregation needs a cipher suite with AES-CCM or LightMAC tags")
             }
-            Self::DatagramSize(n) => write!(
+            Self::DatagramSize { bytes, least } => write!(
                 f,
-                "datagrams of {n} bytes, not {} to {}",
-                crate::tuning::MIN_DATAGRAM_BYTES,
+                "datagrams of {bytes} bytes, not {least} to {}",
                 crate::tuning::MAX_DATAGRAM_BYTES
             ),
             Self::Timeout => f.write_str("a timeout that is over before anything can happen"),

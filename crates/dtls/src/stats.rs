@@ -68,6 +68,9 @@ counters! {
         messages,
         /// Bytes of such payloads.
         message_bytes,
+        /// Payloads that were queued in the handshake, for longer records than the peer turned
+        /// out to take, and dropped.
+        too_long,
         /// Closing tags sent because of silence or at the end.
         closing_tags,
         /// Flights sent again.

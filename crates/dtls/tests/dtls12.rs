@@ -274,3 +274,69 @@ fn exporters_and_key_logs_agree() {
     assert_eq!(ours, theirs);
     assert_ne!(ours, [0; 40]);
 }
+
+/// What is queued before the handshake is complete may turn out to be too long.
+#[test]
+fn what_was_queued_for_longer_records_is_dropped_and_holds_nothing_up() {
+    for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
+        for close in [false, true] {
+            let mut configs = Configs::new();
+            configs.client.settings.versions = vec![version];
+            configs.server.settings.record_size_limit = Some(100);
+            configs.client.settings.record_size_limit = Some(16_384);
+            let mut pair = configs.pair(13);
+            for len in [1, 500, pair.client.max_payload(), 50] {
+                pair.client_send(&vec![7; len]);
+            }
+            while close && pair.client_connected.is_none() {
+                pair.run_for(Duration::from_millis(1));
+            }
+            if close {
+                pair.client.close(pair.now);
+            }
+            pair.connect();
+            let lengths: Vec<_> = pair.server_received.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [1, 50], "{version}, closed: {close}");
+            assert_eq!(pair.client.stats().sent.too_long, 2);
+        }
+    }
+}
+
+/// The longest ID in each record leaves little of the smallest datagram.
+#[test]
+fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
+    for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
+        let ids = |bytes| {
+            both(CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, |settings| {
+                *settings = Settings::new(settings.provider).unwrap();
+                settings.versions = vec![version];
+                settings.connection_id = Some(32);
+                settings.datagram_bytes = bytes;
+            })
+        };
+        let error = ids(111).client.settings.check();
+        assert_eq!(error, Err(dtls::ConfigError::DatagramSize { bytes: 111, least: 112 }));
+        let mut pair = ids(112).pair(14);
+        pair.connect().assert_connected();
+        exchange(&mut pair);
+        assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 112));
+    }
+}
+
+/// RFC 7925, section 11: 9 s at first, doubled up to 60 s.
+#[test]
+fn small_devices_ask_again_as_their_profile_says() {
+    let mut configs = Configs::new();
+    let provider = configs.client.settings.provider;
+    configs.client.settings = Settings::rfc7925(provider).unwrap();
+    let mut pair = configs.pair(15).with_rule(|_, _, _| Vec::new());
+    let start = pair.now;
+    pair.run_for(Duration::ZERO);
+    let mut sent = vec![pair.now];
+    while pair.client_closed.is_none() {
+        pair.run_for(Duration::from_secs(1));
+        sent.resize(pair.log.len(), pair.now);
+    }
+    let times: Vec<_> = sent.iter().map(|at| (*at - start).as_secs()).collect();
+    assert_eq!(times, [0, 9, 27, 63, 123, 183, 243]);
+}

@@ -304,9 +304,15 @@ fn settings_that_cannot_work_are_refused() {
         settings.check()
     };
     assert_eq!(check(|s| s.datagram_bytes = 80), Ok(()));
-    assert_eq!(check(|s| s.datagram_bytes = 79), Err(ConfigError::DatagramSize(79)));
+    assert_eq!(
+        check(|s| s.datagram_bytes = 79),
+        Err(ConfigError::DatagramSize { bytes: 79, least: 80 })
+    );
     assert_eq!(check(|s| s.datagram_bytes = 65_535), Ok(()));
-    assert_eq!(check(|s| s.datagram_bytes = 65_536), Err(ConfigError::DatagramSize(65_536)));
+    assert_eq!(
+        check(|s| s.datagram_bytes = 65_536),
+        Err(ConfigError::DatagramSize { bytes: 65_536, least: 80 })
+    );
     assert_eq!(check(|s| s.initial_timeout = Duration::from_millis(1)), Ok(()));
     assert_eq!(
         check(|s| s.initial_timeout = Duration::from_micros(999)),

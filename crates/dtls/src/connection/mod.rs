@@ -41,7 +41,7 @@ use crate::record::seal::Shape;
 use crate::record::{ConnectionId, Held, NumberLength, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
-use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT};
+use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
 use acks::Acks;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -315,7 +315,7 @@ impl Connection {
 
     /// The longest payload that fits a datagram, whatever record it falls into.
     ///
-    /// Before the handshake is complete this is a lower bound.
+    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records.
     pub fn max_payload(&self) -> usize {
         /// Flags, a 16-bit number, the type and a full tag.
         const MOST: usize = 1 + 2 + 1 + 16;
@@ -350,7 +350,9 @@ impl Connection {
     }
 
     /// Queues a payload. It leaves as one record through
-    /// [`poll_output`](Engine::poll_output), after the handshake if that is not complete.
+    /// [`poll_output`](Engine::poll_output), after the handshake if that is not complete. If the
+    /// peer turns out to take shorter records only, it is dropped and counted
+    /// ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
     ///
     /// # Errors
     /// The payload is too long, the queue full, or the association closed.
@@ -491,10 +493,13 @@ impl Connection {
             return;
         }
         self.stats.sent.retransmissions += 1;
-        let handshaking = self.timers.is_set(Timer::HandshakeDeadline);
-        let most = if handshaking { MAX_TIMEOUT } else { MAX_IDLE_TIMEOUT };
-        self.timeout =
-            self.timeout.saturating_mul(2).min(most.max(self.settings().initial_timeout));
+        let first = self.settings().initial_timeout;
+        let most = if self.timers.is_set(Timer::HandshakeDeadline) {
+            MAX_TIMEOUT.max(first.saturating_mul(MAX_TIMEOUT_FACTOR)).min(MAX_IDLE_TIMEOUT)
+        } else {
+            MAX_IDLE_TIMEOUT
+        };
+        self.timeout = self.timeout.saturating_mul(2).min(most.max(first));
         self.channel.flight.resend();
     }
 

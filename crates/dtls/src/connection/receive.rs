@@ -87,7 +87,7 @@ impl Connection {
         }
         let parsed = match header.kind {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
-            ContentType::ACK => self.acknowledged(0, content),
+            ContentType::ACK if !self.is_12() => self.acknowledged(0, content),
             // Records say their epoch themselves.
             ContentType::CHANGE_CIPHER_SPEC if self.state.expects_clear() && content == [1] => {
                 Ok(())
@@ -178,7 +178,8 @@ impl Connection {
                 Ok(())
             }
             ContentType::HANDSHAKE => self.fragments(epoch, number, content),
-            ContentType::ACK => self.acknowledged(epoch, content),
+            // DTLS 1.2 knows none.
+            ContentType::ACK if epoch != EPOCH_12 => self.acknowledged(epoch, content),
             ContentType::ALERT => {
                 let warning = content.first() == Some(&Alert::WARNING);
                 match Alert::decode(content)? {

@@ -93,6 +93,12 @@ impl Connection {
 
     /// Seals the first queued payload, if there is one. It stays queued if that fails.
     fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SendError>> {
+        let most = self.max_payload();
+        // Queued before it was known that the peer takes no records of this length.
+        while self.queue.front_len()? > most {
+            self.queue.pop();
+            self.stats.sent.too_long += 1;
+        }
         let len = self.queue.front_len()?;
         let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
         let sealed = self.seal_data(buf, len, |w| queue.write_front(w));
@@ -112,7 +118,7 @@ impl Connection {
             Some(epoch) => epoch.overhead(ContentType::ACK, CONTROL),
             None => PlaintextHeader::LEN,
         };
-        let room = buf.len().saturating_sub(overhead);
+        let room = buf.len().saturating_sub(overhead).min(self.channel.record_limit);
         let records = self.acks.fitting(room);
         let count = records.len();
         let content = |w: &mut Writer<'_>| ack::write(records, w);

@@ -53,9 +53,13 @@ impl Reassembly {
         Self { next, partial: Vec::new(), clear_ahead: false }
     }
 
-    /// Whether messages in clear may come ahead of their turn from now on.
-    pub(crate) const fn allow_clear_ahead(&mut self, allowed: bool) {
+    /// Whether messages in clear may come ahead of their turn from now on. If not, those that
+    /// did are dropped.
+    pub(crate) fn allow_clear_ahead(&mut self, allowed: bool) {
         self.clear_ahead = allowed;
+        if !allowed {
+            self.partial.retain(|partial| partial.epoch > 0);
+        }
     }
 
     /// Whether the message with this sequence number was processed before.

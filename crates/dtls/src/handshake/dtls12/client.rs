@@ -148,6 +148,7 @@ impl Offer {
             psk: self.psk,
             session_id: id.to_vec(),
             gives_ticket,
+            key_exchanged: false,
             exchange: None,
         }))
     }
@@ -168,6 +169,8 @@ pub(crate) struct WaitHelloDone {
     psk: Psk,
     session_id: Vec<u8>,
     gives_ticket: bool,
+    /// Whether a ServerKeyExchange came.
+    key_exchanged: bool,
     exchange: Option<Exchanged>,
 }
 
@@ -180,14 +183,14 @@ impl WaitHelloDone {
         message: &Message,
     ) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
+        if core::mem::replace(&mut self.key_exchanged, true) {
+            return Err(Misbehaviour::UnexpectedMessage.into());
+        }
         match self.hellos.suite.exchange {
             Exchange12::Psk => {
                 read_psk_hint(&message.body)?;
             }
             Exchange12::EcdhePsk => {
-                if self.exchange.is_some() {
-                    return Err(Misbehaviour::UnexpectedMessage.into());
-                }
                 let params = EcdhePskServerParams::decode(&message.body)?;
                 let group = Some(params.group)
                     .filter(|group| settings.groups.contains(group))
