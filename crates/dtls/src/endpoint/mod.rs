@@ -3,6 +3,8 @@
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
+mod hello;
+
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
@@ -11,16 +13,16 @@ use crate::error::{CloseReason, ConfigError, Fault, SendError};
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
-use crate::handshake::reassembly::Reassembly;
 use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, PlaintextHeader, cid};
 use crate::stats::Stats;
-use crate::tuning::{MAX_ID_DRAWS, MAX_PARTIAL_HELLOS, MAX_PAST_HELLOS};
+use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader};
+use hello::{Hello, Hellos};
+use vocabulary::{Encode, Engine, Instant, Output, Random};
 
 /// An association of an endpoint. Never used twice by one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,18 +66,6 @@ struct Entry {
     ready: bool,
 }
 
-/// A ClientHello, reassembled.
-struct Hello {
-    /// The number of the record it came in.
-    record: u64,
-    /// Its number in the client's sequence of messages.
-    sequence: u16,
-    body: Vec<u8>,
-}
-
-/// A client of DTLS 1.2 may have been asked more than once for a cookie.
-const MAX_HELLO_SEQUENCE: u16 = 3;
-
 /// Answers that belong to no association: bounded, and lost under pressure.
 const MAX_STATELESS_ANSWERS: usize = 64;
 
@@ -100,8 +90,7 @@ pub struct Endpoint {
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// ClientHellos in several datagrams, by peer and message number, oldest first.
-    partial: VecDeque<(SocketAddr, u16, Reassembly)>,
+    hellos: Hellos,
     /// ClientHellos of associations that were replaced or have ended, oldest first: while
     /// their cookies last, a recording must neither open one nor replace a newer one.
     past: VecDeque<[u8; 32]>,
@@ -131,7 +120,7 @@ impl Endpoint {
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
             answers: VecDeque::new(),
-            partial: VecDeque::new(),
+            hellos: Hellos::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
@@ -258,56 +247,6 @@ impl Endpoint {
             entry.ready = true;
             self.ready.push_back(handle);
         }
-    }
-
-    /// A datagram that begins with a ClientHello in clear: its record number and the hello,
-    /// if that is whole.
-    fn client_hello(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Hello> {
-        let mut r = Reader::new(datagram);
-        let first = PlaintextHeader::read(&mut r).ok()?;
-        if first.kind != ContentType::HANDSHAKE {
-            return None;
-        }
-        let content = r.take(first.length.into()).ok()?;
-        let mut fragments = Reader::new(content);
-        let fragment = Fragment::read(&mut fragments).ok()?;
-        // A first hello has number 0, one with a cookie the next.
-        if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.sequence > MAX_HELLO_SEQUENCE {
-            return None;
-        }
-        let (record, sequence) = (first.number, fragment.sequence);
-        if fragment.is_whole() {
-            return Some(Hello { record, sequence, body: fragment.body.to_vec() });
-        }
-        // A late fragment of the first hello has nothing to do with the second one.
-        let this = |(peer, sequence, _): &(SocketAddr, u16, Reassembly)| {
-            *peer == from && *sequence == fragment.sequence
-        };
-        let at = match self.partial.iter().position(this) {
-            Some(at) => at,
-            None => {
-                if self.partial.len() == MAX_PARTIAL_HELLOS {
-                    self.partial.pop_front();
-                }
-                let reassembly = Reassembly::starting_at(fragment.sequence);
-                self.partial.push_back((from, fragment.sequence, reassembly));
-                self.partial.len() - 1
-            }
-        };
-        let (_, _, reassembly) = self.partial.get_mut(at)?;
-        // All fragments of the datagram, in as many records as it has.
-        let mut fragments = Reader::new(content);
-        loop {
-            while let Ok(fragment) = Fragment::read(&mut fragments) {
-                reassembly.offer(0, &fragment);
-            }
-            let Ok(header) = PlaintextHeader::read(&mut r) else { break };
-            let Ok(content) = r.take(header.length.into()) else { break };
-            fragments = Reader::new(content);
-        }
-        let message = reassembly.next_message()?;
-        self.partial.remove(at);
-        Some(Hello { record, sequence, body: message.body })
     }
 
     fn greet(&mut self, from: SocketAddr, hello: &Hello, fingerprint: [u8; 32], known: bool) {
@@ -577,7 +516,7 @@ impl Engine for Endpoint {
         self.now = self.now.max(now);
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
-        if looks_like_hello && let Some(hello) = self.client_hello(from, datagram) {
+        if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram) {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
