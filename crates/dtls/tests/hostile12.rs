@@ -36,6 +36,7 @@ fn plaintext(
 #[derive(Clone, Copy)]
 struct Hello<'a> {
     version: u16,
+    random: u8,
     session_id: &'a [u8],
     suites: &'a [u16],
     extensions: &'a [(ExtensionType, &'a [u8])],
@@ -46,6 +47,7 @@ const CCM: u16 = CipherSuiteId::PSK_WITH_AES_128_CCM.0;
 
 const HELLO: Hello<'_> = Hello {
     version: DTLS_1_2,
+    random: 7,
     session_id: &[],
     suites: &[CCM],
     extensions: &[EXTENDED_MASTER_SECRET],
@@ -56,7 +58,7 @@ impl Hello<'_> {
         let mut buf = vec![0; 1024];
         let mut w = Writer::new(&mut buf);
         w.u16(self.version).unwrap();
-        w.bytes(&[7; 32]).unwrap();
+        w.bytes(&[self.random; 32]).unwrap();
         w.vec8(|w| w.bytes(self.session_id)).unwrap();
         w.vec8(|w| w.bytes(cookie)).unwrap();
         w.vec16(|w| self.suites.iter().try_for_each(|suite| w.u16(*suite))).unwrap();
@@ -259,4 +261,60 @@ fn acks_in_clear_stop_no_flight() {
     let records: Vec<_> = (0..8).map(|number| RecordNumber { epoch: 0, number }).collect();
     pair.inject(Direction::ToClient, plaintext(ContentType::ACK, |w| ack::write(&records, w)));
     pair.connect().assert_connected();
+}
+
+/// RFC 6347, section 4.2.8, lets a cookie end the association before; ours takes a Finished.
+#[test]
+fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
+    for ids in [None, Some(4)] {
+        let mut pair = older(|settings| settings.connection_id = ids).pair(5);
+        pair.connect().assert_connected();
+        let handle = pair.handle;
+        // Somebody who reads along, and so gets a cookie at the client's address.
+        let mut server = Server::new(|_| {});
+        for random in 1..4 {
+            std::mem::swap(&mut server.endpoint, &mut pair.server);
+            server.now = pair.now;
+            let answer = server.greet(Hello { random, ..HELLO });
+            assert!(matches!(answer, Some(Answer::Hello(_))), "{answer:?}");
+            std::mem::swap(&mut server.endpoint, &mut pair.server);
+            for _ in 0..3 {
+                pair.client_send(b"ping");
+                pair.server_send(b"pong");
+                pair.run_for(Duration::from_secs(1));
+            }
+        }
+        assert_eq!((pair.server_received.len(), pair.client_received.len()), (9, 9));
+        // Those handshakes end, and the association goes on.
+        pair.run_for(Duration::from_secs(90));
+        pair.client_send(b"ping");
+        pair.server_send(b"pong");
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!((pair.server_received.len(), pair.client_received.len()), (10, 10));
+        assert_eq!((pair.handle, pair.server.open_connections()), (handle, 1));
+    }
+}
+
+#[test]
+fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
+    for ids in [None, Some(4)] {
+        for packing in [dtls::Packing::Auto, dtls::Packing::RecordPerDatagram] {
+            let configs = || {
+                older(|settings| {
+                    settings.connection_id = ids;
+                    settings.packing = packing;
+                })
+            };
+            let mut first = configs().pair(6);
+            first.connect().assert_connected();
+            let mut second = first.reconnect(configs().client, 7);
+            second.connect().assert_connected();
+            assert_eq!(second.server_closed, Some(CloseReason::Replaced));
+            assert_eq!(second.server.open_connections(), 1);
+            second.client_send(b"ping");
+            second.server_send(b"pong");
+            second.run_for(Duration::from_secs(1));
+            assert_eq!((second.server_received.len(), second.client_received.len()), (1, 1));
+        }
+    }
 }

@@ -107,6 +107,11 @@ impl Connection {
         self.channel.own_ids.iter()
     }
 
+    /// Whether records to this end carry any.
+    pub(crate) fn has_own_ids(&self) -> bool {
+        !self.channel.own_ids.is_empty()
+    }
+
     fn has_newer_ids(&self) -> bool {
         matches!(self.state, State::Established(_)) && !self.is_12()
     }

@@ -438,6 +438,11 @@ impl Connection {
         self.role.settings()
     }
 
+    /// Whether the client of a server has proved its key: in 1.3 its hello did.
+    pub(crate) fn has_proved_key(&self) -> bool {
+        !self.is_12() || matches!(self.state, State::Established(_))
+    }
+
     /// Whether DTLS 1.2 was agreed on.
     fn is_12(&self) -> bool {
         self.state.version() == Some(ProtocolVersion::Dtls12)

@@ -14,7 +14,7 @@ use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::messages::{Alert, Fragment};
-use crate::record::{ConnectionId, PlaintextHeader, cid};
+use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
 use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -59,8 +59,8 @@ struct Entry {
     connection: Connection,
     /// The ClientHello it answers, to tell its repetition from a new attempt.
     hello: [u8; 32],
-    /// An association at the same address that does not need it: the client's own older one,
-    /// or another client's that has moved on.
+    /// An association at the same address, until this one is complete: the client's own older
+    /// one, or another client's that has moved on.
     replaces: Option<Handle>,
     deadline: Option<Instant>,
     ready: bool,
@@ -72,6 +72,12 @@ const MAX_STATELESS_ANSWERS: usize = 64;
 /// Bytes of the connection IDs that a configuration gives.
 fn id_len(config: &ServerConfig) -> usize {
     config.settings.connection_id.unwrap_or(0).into()
+}
+
+/// Whether a datagram's first record is in clear.
+fn begins_in_clear(datagram: &[u8]) -> bool {
+    Header12::read(datagram, 0)
+        .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
 }
 
 /// The server side of many associations.
@@ -392,8 +398,10 @@ impl Endpoint {
         if let Some(old) = self.by_peer.get(&from).copied()
             && let Some(entry) = self.entries.get(&old)
         {
-            if entry.connection.is_connected() && entry.connection.own_ids().next().is_some() {
-                // It can be reached without its address, and may be another client's.
+            // With an ID it can be reached without its address, and may be another client's. And
+            // whoever reads along has a cookie: in DTLS 1.2 only a Finished proves the key.
+            let stays = entry.connection.has_own_ids() || !connection.has_proved_key();
+            if entry.connection.is_connected() && stays {
                 replaces = Some(old);
             } else {
                 replaces = entry.replaces;
@@ -409,6 +417,12 @@ impl Endpoint {
         self.touch(handle);
     }
 
+    /// Whether this is the hello of the association that `known` may replace.
+    fn is_of_older(&self, known: Option<&Entry>, hello: &[u8; 32]) -> bool {
+        let older = known.and_then(|entry| self.entries.get(&entry.replaces?));
+        older.is_some_and(|older| older.hello == *hello)
+    }
+
     /// Ends an association in whose place another one is.
     fn replace(&mut self, handle: Handle) {
         if let Some(entry) = self.entries.get_mut(&handle) {
@@ -419,7 +433,8 @@ impl Endpoint {
         }
     }
 
-    /// An association is complete: the same client's older one at its address has ended.
+    /// An association is complete: the older one at its address has ended, if it is the same
+    /// client's or cannot be reached any more (RFC 6347, section 4.2.8).
     fn replace_older(&mut self, handle: Handle) {
         let identity = |entry: &Entry| {
             let agreed = entry.connection.negotiated()?;
@@ -428,9 +443,26 @@ impl Endpoint {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let Some(old) = entry.replaces.take() else { return };
         let this = identity(entry);
-        if this.is_some() && self.entries.get(&old).and_then(identity) == this {
+        let Some(older) = self.entries.get(&old) else { return };
+        if !older.connection.has_own_ids() || this.is_some() && identity(older) == this {
             self.replace(old);
         }
+    }
+
+    /// While a handshake goes on that may replace an association, that one still gets its own
+    /// records. Returns whether this datagram had any.
+    fn deliver_to_older(&mut self, handle: Handle, from: SocketAddr, datagram: &[u8]) -> bool {
+        let older = self.entries.get(&handle).filter(|entry| !entry.connection.is_connected());
+        let Some(old) = older.and_then(|entry| entry.replaces) else { return false };
+        if begins_in_clear(datagram) {
+            return false;
+        }
+        let records = |this: &Self| {
+            this.entries.get(&old).map(|entry| entry.connection.stats().received.records)
+        };
+        let before = records(self);
+        self.deliver(old, from, &mut datagram.to_vec());
+        records(self) > before
     }
 
     fn set_deadline(&mut self, handle: Handle, deadline: Option<Instant>) {
@@ -459,6 +491,11 @@ impl Endpoint {
             if self.by_peer.get(&peer) == Some(&handle) {
                 self.by_peer.remove(&peer);
                 self.remember(entry.hello);
+                // A handshake in vain: the address belongs to whom it belonged before.
+                let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
+                if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
+                    self.by_peer.insert(peer, old);
+                }
             }
         }
     }
@@ -520,7 +557,7 @@ impl Engine for Endpoint {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
-                _ if self.past.contains(&print) => {
+                known if self.past.contains(&print) || self.is_of_older(known, &print) => {
                     self.stats.ignored += 1;
                     return;
                 }
@@ -534,6 +571,7 @@ impl Engine for Endpoint {
             .and_then(|cid| self.by_id.get(&ConnectionId::new(cid)?));
         let handle = by_id.copied().or(known);
         match handle {
+            Some(handle) if by_id.is_none() && self.deliver_to_older(handle, from, datagram) => {}
             Some(handle) => self.deliver(handle, from, datagram),
             None if looks_like_hello => {}
             None => self.stats.ignored += 1,
