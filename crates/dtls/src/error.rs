@@ -195,6 +195,8 @@ pub enum CloseReason {
     HandshakeTimeout,
     /// A new association from the same address took its place.
     Replaced,
+    /// Too many handshakes went on at once, and this was the oldest one.
+    Crowded,
 }
 
 impl fmt::Display for CloseReason {
@@ -212,6 +214,7 @@ impl fmt::Display for CloseReason {
             Self::Fault(fault) => fault.fmt(f),
             Self::HandshakeTimeout => f.write_str("no complete handshake in time"),
             Self::Replaced => f.write_str("replaced by a new association from the same address"),
+            Self::Crowded => f.write_str("too many handshakes at once"),
         }
     }
 }

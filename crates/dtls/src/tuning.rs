@@ -75,6 +75,9 @@ pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 pub const MAX_PAST_HELLOS: usize = 256;
 /// Peers whose fragmented first ClientHello an endpoint holds at once.
 pub const MAX_PARTIAL_HELLOS: usize = 32;
+/// Associations of an endpoint whose clients have not proved a key yet, as in DTLS 1.2 all have until
+/// their Finished. One every 60 ms may take its minute; filled with fragments they hold 45 MiB.
+pub const MAX_UNPROVED: usize = 1024;
 /// Challenges sent to one new address: at 20 % loss each way one in twenty checks fails, and the
 /// peer's next record begins another.
 pub const MAX_PATH_CHALLENGES: u8 = 3;

@@ -318,3 +318,32 @@ fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
         }
     }
 }
+
+/// A hello of DTLS 1.2 proves no key, and of addresses some have many.
+#[test]
+fn handshakes_without_end_are_bounded() {
+    let mut pair = older(|_| {}).pair(8);
+    pair.connect().assert_connected();
+    let mut server = Server::new(|_| {});
+    std::mem::swap(&mut server.endpoint, &mut pair.server);
+    server.now = pair.now;
+    let most = dtls::tuning::MAX_UNPROVED;
+    for n in 0..most as u16 + 100 {
+        let from = SocketAddr::from(([0x2001, 0xdb8, 9, 0, 0, 0, 0, n], 9));
+        let Some(Answer::Cookie(cookie)) = server.hear(from, &HELLO.datagram(&[], 0)) else {
+            panic!("a cookie is asked for")
+        };
+        let answer = server.hear(from, &HELLO.datagram(&cookie, 1));
+        assert!(matches!(answer, Some(Answer::Hello(_))), "{answer:?}");
+        assert!(server.endpoint.open_connections() <= most + 1);
+    }
+    // The oldest ones made room: who has a key gets in, and who is in stays.
+    let mut next = older(|_| {}).pair(9);
+    next.client_address = "[2001:db8::1]:40001".parse().unwrap();
+    std::mem::swap(&mut next.server, &mut server.endpoint);
+    next.connect().assert_connected();
+    std::mem::swap(&mut next.server, &mut pair.server);
+    pair.client_send(b"ping");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received, [b"ping"]);
+}

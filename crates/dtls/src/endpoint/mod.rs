@@ -16,7 +16,7 @@ use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
-use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS};
+use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS, MAX_UNPROVED};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -93,6 +93,8 @@ pub struct Endpoint {
     by_peer: BTreeMap<SocketAddr, Handle>,
     by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
+    /// Associations whose clients have yet to prove that they have a key, oldest first.
+    unproved: BTreeSet<Handle>,
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -124,6 +126,7 @@ impl Endpoint {
             by_peer: BTreeMap::new(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            unproved: BTreeSet::new(),
             ready: VecDeque::new(),
             answers: VecDeque::new(),
             hellos: Hellos::default(),
@@ -410,6 +413,16 @@ impl Endpoint {
         }
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
+        if !connection.has_proved_key() {
+            if self.unproved.len() == MAX_UNPROVED
+                && let Some(oldest) = self.unproved.pop_first()
+                && let Some(entry) = self.entries.get_mut(&oldest)
+            {
+                entry.connection.abandon(CloseReason::Crowded);
+                self.touch(oldest);
+            }
+            self.unproved.insert(handle);
+        }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let entry = Entry { connection, hello, replaces, deadline: None, ready: false };
         self.entries.insert(handle, entry);
@@ -482,6 +495,7 @@ impl Endpoint {
     /// Forgets an association that has ended.
     fn remove(&mut self, handle: Handle) {
         self.set_deadline(handle, None);
+        self.unproved.remove(&handle);
         if let Some(entry) = self.entries.remove(&handle) {
             self.ended += entry.connection.stats();
             for cid in entry.connection.own_ids() {
@@ -521,6 +535,7 @@ impl Endpoint {
                 Step::Idle => None,
                 step => {
                     if let Step::Notice(Notice::Connected(agreed)) = &step {
+                        self.unproved.remove(&handle);
                         // One that was resumed is remembered as long as from its beginning, or by
                         // its ticket: the ID beside that is of the client's choice.
                         if !agreed.resumed

@@ -1,10 +1,11 @@
 //! What the proxies count.
 
 use crate::loud::Loud;
-use dtls::Stats;
+use dtls::{CloseReason, Stats};
 use net::tokio::SocketCounters;
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows.
@@ -103,6 +104,19 @@ impl Totals {
         self.refused.one();
         if let Some(times) = self.loud_refused.due() {
             tracing::warn!("REFUSED a flow: {why} ({times} since the last such message)");
+        }
+    }
+
+    /// Counts an association whose handshake failed, and complains.
+    pub(crate) fn count_failed_handshake(&self, peer: SocketAddr, why: &CloseReason) {
+        self.failed.one();
+        self.complain_of_handshake(peer, why);
+    }
+
+    /// Complains of a handshake, but not of each one: anybody can begin them.
+    pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
+        if let Some(times) = self.loud_handshakes.due() {
+            tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
         }
     }
 

@@ -104,15 +104,17 @@ impl Host<Endpoint> for ServerHost {
                 }
             }
             Event::Closed(reason) => {
-                self.associations.remove(&handle);
+                let complete = self.associations.remove(&handle).is_some();
                 match reason {
                     CloseReason::Local | CloseReason::Peer | CloseReason::Replaced => {
                         tracing::debug!("{peer}: {reason}");
                     }
-                    _ => {
+                    _ if complete => {
                         self.totals.failed.one();
                         tracing::warn!("{peer}: {reason}");
                     }
+                    // Anybody can begin one.
+                    _ => self.totals.count_failed_handshake(peer, &reason),
                 }
             }
         }
@@ -131,12 +133,8 @@ impl Host<Endpoint> for ServerHost {
         let stats = endpoint.stats();
         if stats.refused != self.refusals {
             self.refusals = stats.refused;
-            if let Some((peer, why)) = stats.last_refusal
-                && let Some(times) = self.totals.loud_handshakes.due()
-            {
-                tracing::warn!(
-                    "{peer}: handshake refused: {why} ({times} since the last such message)"
-                );
+            if let Some((peer, why)) = stats.last_refusal {
+                self.totals.complain_of_handshake(peer, &why);
             }
         }
         called
