@@ -329,3 +329,23 @@ fn no_two_associations_have_the_same_id() {
     assert_eq!((complete, pair.server.open_connections()), (300, 300), "the others go without");
     assert!(ids.len() > 200, "{}", ids.len());
 }
+
+/// RFC 9147, section 4: what follows a record of another association is not to be read.
+#[test]
+fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
+    let mut pair = configs(Dtls13, Some(5), Some(7)).pair(20);
+    pair.connect().assert_connected();
+    pair.rule = Box::new(|_, _, _| Vec::new());
+    pair.client_send(b"hidden");
+    pair.run_for(Duration::from_millis(1));
+    let genuine = pair.log.last().unwrap().1.clone();
+    assert!(cid_in(&genuine, 7).is_some());
+    // Epoch 3, with an ID, a long number and a length.
+    let foreign = [&[0x3f][..], &[9; 7], &[0, 1, 0, 16], &[0; 16]].concat();
+    pair.inject(Direction::ToServer, [&foreign[..], &genuine].concat());
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.server_received.is_empty());
+    pair.inject(Direction::ToServer, genuine);
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(pair.server_received, [b"hidden"]);
+}

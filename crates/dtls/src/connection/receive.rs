@@ -58,8 +58,7 @@ impl Connection {
                 None => datagram.len(),
             };
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
-            self.protected_record(header, record)?;
-            Ok(Some(rest))
+            Ok(self.protected_record(header, record)?.then_some(rest))
         } else {
             let Ok(header) = Header12::read(datagram, self.cid.len()) else { return Ok(None) };
             let len = header.len + usize::from(header.body);
@@ -112,18 +111,23 @@ impl Connection {
         Ok(())
     }
 
-    fn protected_record(&mut self, header: UnifiedHeader, record: &mut [u8]) -> Result<(), Fault> {
+    /// Takes a record under keys of DTLS 1.3. Returns whether more may follow it: not behind one
+    /// that belongs to another association (RFC 9147, section 4).
+    fn protected_record(
+        &mut self,
+        header: UnifiedHeader,
+        record: &mut [u8],
+    ) -> Result<bool, Fault> {
         let Some(epoch) = self.channel.receive.by_bits(header.epoch_bits) else {
             if matches!(self.state, State::Established(_)) || !self.early.keep(record) {
                 self.stats.received.unknown_epoch += 1;
             }
-            return Ok(());
+            return Ok(true);
         };
         // With none agreed on a record must have none.
         let own_id = self.channel.own_ids.position(header.cid(record));
         if header.cid_len > 0 && own_id.is_none() {
-            self.stats.received.malformed += 1;
-            return Ok(());
+            return Ok(false);
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
@@ -148,7 +152,7 @@ impl Connection {
             }
             KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
         }
-        result
+        result.map(|()| true)
     }
 
     /// Acts on an authenticated record.
