@@ -305,11 +305,12 @@ impl fmt::Display for ConfigError {
             Self::AggregationSuite => {
                 f.write_str("aggregation needs a cipher suite with AES-CCM or LightMAC tags")
             }
-            Self::DatagramSize { bytes, least } => write!(
-                f,
-                "datagrams of {bytes} bytes, not {least} to {}",
-                crate::tuning::MAX_DATAGRAM_BYTES
-            ),
+            Self::DatagramSize { bytes, least } => {
+                let most = crate::tuning::MAX_DATAGRAM_BYTES;
+                let ids = *least > crate::tuning::MIN_DATAGRAM_BYTES;
+                let with = if ids { " with connection IDs" } else { "" };
+                write!(f, "datagrams of {bytes} bytes, not {least} to {most}{with}")
+            }
             Self::Timeout => f.write_str("a timeout that is over before anything can happen"),
             Self::Provider(error) => error.fmt(f),
         }
