@@ -245,7 +245,7 @@ impl Fleet {
                     let event = match event {
                         Event::Connected(_) => ClientEvent::Connected,
                         Event::Data(data) => ClientEvent::Data(data.to_vec()),
-                        Event::PeerMoved { .. } => return,
+                        Event::PeerMoved { .. } | Event::AggregationChanged { .. } => return,
                         Event::Closed(reason) => ClientEvent::Closed(reason),
                     };
                     happened.push(Happened::Client(node, now, event));
@@ -257,7 +257,9 @@ impl Fleet {
                     Event::Data(data) => {
                         happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
                     }
-                    Event::PeerMoved { .. } | Event::Closed(_) => {}
+                    Event::PeerMoved { .. }
+                    | Event::AggregationChanged { .. }
+                    | Event::Closed(_) => {}
                 },
             });
             happened.into_iter().for_each(|what| self.note(what));

@@ -32,6 +32,8 @@ pub enum Event {
     Data(Vec<u8>),
     /// The other end has another address.
     Moved,
+    /// Records of a direction are tagged in another way.
+    Retagged,
     /// The other end closed it, or this one gave it up, and why.
     Closed(String),
 }

@@ -158,6 +158,7 @@ fn event(event: dtls::Event<'_>) -> Event {
         dtls::Event::Connected(_) => Event::Connected,
         dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
         dtls::Event::PeerMoved { .. } => Event::Moved,
+        dtls::Event::AggregationChanged { .. } => Event::Retagged,
         dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),
     }
 }

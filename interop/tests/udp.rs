@@ -49,7 +49,7 @@ where
                 back.push(payload);
                 next = Some(back.len());
             }
-            Event::Moved => {}
+            Event::Moved | Event::Retagged => {}
             Event::Closed(reason) => panic!("closed: {reason}"),
         });
         turn.expect("the loopback interface works");

@@ -137,6 +137,8 @@ registry! {
         AGGREGATE_TAG = 0xe0,
         /// Private use: the loss a receiver of aggregated records observes.
         LOSS_REPORT = 0xe1,
+        /// Private use: how an epoch ended that an AggregationUpdate replaced.
+        EPOCH_END = 0xe2,
     }
 }
 
@@ -169,6 +171,9 @@ registry! {
         FINISHED = 20,
         /// The sender's next keys.
         KEY_UPDATE = 24,
+        /// Not registered, and there is no private range: the aggregation scheme for the
+        /// receiver's next keys.
+        AGGREGATION_UPDATE = 0xe0,
         /// Stands for the first ClientHello in the transcript; never sent.
         MESSAGE_HASH = 254,
     }

@@ -248,6 +248,29 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
+/// Why the peer cannot be asked for another aggregation scheme. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregationError {
+    /// The handshake is not complete, or the association has ended.
+    NotConnected,
+    /// No scheme was agreed on for what this end receives.
+    NotNegotiated,
+    /// The scheme was not among the client's for this direction.
+    NotOffered,
+}
+
+impl fmt::Display for AggregationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotConnected => "no association",
+            Self::NotNegotiated => "no aggregation was agreed on for this direction",
+            Self::NotOffered => "the client did not offer this aggregation scheme",
+        })
+    }
+}
+
+impl core::error::Error for AggregationError {}
+
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {

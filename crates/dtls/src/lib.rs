@@ -84,7 +84,7 @@ pub use config::{
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
-pub use error::{CloseReason, ConfigError, Fault, SendError};
+pub use error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
 pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
 pub use messages::extensions::MaxFragmentLength;

@@ -68,6 +68,10 @@ pub const REPORT_INTERVAL: u64 = 256;
 pub const FIRST_REPORT: u64 = 64;
 /// Records a sender may seal after a report before it expects another one.
 pub const REPORT_LIFETIME: u64 = 1024;
+/// Records the peer sends in an epoch before it is asked for another aggregation scheme again, and so
+/// for another epoch, of which records show two bits. A choice looks back on as many (MAC
+/// aggregation paper, section III-D).
+pub const RECORDS_BETWEEN_UPDATES: u64 = 200;
 /// A cookie secret serves this long, and is accepted as long again.
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
 /// Past associations whose ClientHello an endpoint remembers: 8 KiB, and more clients

@@ -81,7 +81,7 @@ pub fn run<E: End>(
                 say("connected");
             }
             Event::Data(payload) => received.push(payload),
-            Event::Moved => {}
+            Event::Moved | Event::Retagged => {}
             Event::Closed(reason) => closed = Some(reason),
         });
         turn.map_err(text)?;

@@ -6,6 +6,7 @@
 //! - `path`: where the peer is, and return routability checks;
 //! - `ids`: new connection IDs;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
+//! - `schemes`: other aggregation schemes for either direction;
 //! - `acks`: which records wait for an acknowledgement;
 //! - `queue`: payloads that wait to be sealed.
 
@@ -16,6 +17,7 @@ mod ids;
 mod path;
 mod queue;
 mod receive;
+mod schemes;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -43,6 +45,7 @@ use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
 use acks::Acks;
+use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -53,6 +56,7 @@ use early::EarlyRecords;
 use ids::Ids;
 use path::Path;
 use queue::SendQueue;
+use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
 use vocabulary::{Engine, Instant, Output, Random};
 
@@ -70,6 +74,13 @@ pub enum Event<'a> {
         /// Its address now.
         to: SocketAddr,
     },
+    /// The records of a direction are tagged in another way: either end's receiver asked for it.
+    AggregationChanged {
+        /// How this end's records are tagged now.
+        send: Scheme,
+        /// How the peer's records are tagged now.
+        receive: Scheme,
+    },
     /// The association has ended; nothing follows.
     Closed(CloseReason),
 }
@@ -82,6 +93,10 @@ pub(crate) enum Notice {
     PeerMoved {
         from: SocketAddr,
         to: SocketAddr,
+    },
+    AggregationChanged {
+        send: Scheme,
+        receive: Scheme,
     },
     Closed(CloseReason),
 }
@@ -155,6 +170,7 @@ pub struct Connection {
     /// The current datagram brought handshake messages or ACKs.
     saw_handshake: bool,
     key_update: KeyUpdateState,
+    updates: AggregationUpdates,
     loss: LossMeter,
     /// The connection ID the peer was told to use, whether it agreed or not.
     cid: ConnectionId,
@@ -258,6 +274,7 @@ impl Connection {
             heard_application: false,
             saw_handshake: false,
             key_update: KeyUpdateState::default(),
+            updates: AggregationUpdates::default(),
             loss: LossMeter::default(),
             cid: ConnectionId::EMPTY,
             ids: Ids::default(),
@@ -523,6 +540,7 @@ impl Connection {
             return Step::Data(slot);
         }
         self.switch_if_closed();
+        self.start_aggregation_update();
         self.start_id_messages();
         if let Some((len, to)) = self.build_path_message(buf) {
             self.count_sent(len);
@@ -544,6 +562,9 @@ impl Connection {
             Step::Data(slot) => Some(Event::Data(self.held.payload(slot))),
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
+            Step::Notice(Notice::AggregationChanged { send, receive }) => {
+                Some(Event::AggregationChanged { send, receive })
+            }
             Step::Notice(Notice::Closed(reason)) => Some(Event::Closed(reason)),
             Step::Datagram { .. } | Step::WakeAt(_) | Step::Idle => None,
         }

@@ -132,10 +132,14 @@ impl Connection {
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
+        let settled = epoch.is_settled();
         let newest = epoch.expected() > expected && !self.channel.receive.is_outdated(number);
         if newest && let Some(own_id) = own_id {
             self.channel.own_ids.used(own_id);
             self.newest_record();
+        }
+        if used {
+            self.aggregation_in_use(number);
         }
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)
@@ -143,6 +147,10 @@ impl Connection {
         if used && number >= APPLICATION_EPOCH {
             self.heard_application = true;
             self.age_old_epochs(number);
+            if settled {
+                self.forget_epochs_before(number + 1);
+            }
+            self.aggregation_acknowledged_by_use();
         }
         match key_state {
             KeyState::Fresh => {}
@@ -205,6 +213,9 @@ impl Connection {
             {
                 self.path_message(content)
             }
+            ContentType::EPOCH_END if epoch >= APPLICATION_EPOCH => {
+                self.epoch_ended(epoch, content)
+            }
             ContentType::LOSS_REPORT if epoch >= APPLICATION_EPOCH => self.loss_report(content),
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
         }
@@ -223,9 +234,13 @@ impl Connection {
                 Ok(fragment) if !expected && !self.incoming.is_old(fragment.sequence) => {
                     refused = true;
                 }
+                Ok(fragment) if self.updates.is_crossed(epoch, fragment.kind) => refused = true,
                 Ok(fragment) => match self.incoming.offer(epoch, &fragment) {
                     Offered::Stored => stored = true,
-                    Offered::Old => old = true,
+                    Offered::Old => {
+                        old = true;
+                        self.updates.repeated(fragment.kind, fragment.sequence);
+                    }
                     Offered::Refused => refused = true,
                 },
                 // In clear it is noise.
@@ -322,7 +337,7 @@ impl Connection {
     }
 
     /// An answer to a flight that was sent once measures the path (RFC 9147, section 5.8.2).
-    fn measure_path(&mut self) {
+    pub(super) fn measure_path(&mut self) {
         if let Some(start) = self.channel.flight.unambiguous_start() {
             let round_trip = self.now.saturating_since(start);
             self.timeout = (round_trip * 3 / 2)

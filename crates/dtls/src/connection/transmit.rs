@@ -30,8 +30,12 @@ impl Connection {
             Ending::Farewell(alert, reason) => return self.build_farewell(buf, alert, reason),
             Ending::Open => {}
         }
-        let mut at = self.write_acks(buf);
-        at += self.write_flight(buf.get_mut(at..)?);
+        let mut at = self.write_epoch_end(buf, CONTROL).unwrap_or(0);
+        // An ACK that names nothing is of no use.
+        if at == 0 || buf.len() - at >= MIN_DATAGRAM_BYTES {
+            at += self.write_acks(buf.get_mut(at..)?);
+            at += self.write_flight(buf.get_mut(at..)?);
+        }
         if at > 0 {
             self.stats.sent.handshake_bytes += at as u64;
             return Some(at);
@@ -234,6 +238,9 @@ impl Connection {
         if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
             // What was queued still leaves, a datagram at a time, behind our Finished.
             if alert == AlertDescription::CLOSE_NOTIFY {
+                if let Some(len) = self.write_epoch_end(buf, LAST_CONTROL) {
+                    return Some(len);
+                }
                 if matches!(self.channel.flight.unsent_epoch(), Some(0..=HANDSHAKE_EPOCH)) {
                     let len = self.write_flight(buf);
                     if len > 0 {

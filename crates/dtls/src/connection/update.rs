@@ -102,6 +102,7 @@ impl Connection {
             return;
         }
         self.timers.stop(Timer::HandshakeDeadline);
+        self.updates.acknowledged();
         if self.key_update.phase == Phase::Sent {
             self.key_update.phase = Phase::SwitchDue;
         } else {
@@ -122,21 +123,40 @@ impl Connection {
 
     /// Begins the next sending epoch, if it is time.
     pub(super) fn switch_send_epoch(&mut self) {
-        let State::Established(established) = &mut self.state else { return };
-        if self.key_update.phase != Phase::SwitchDue {
+        if self.key_update.phase != Phase::SwitchDue || self.begin_next_send_epoch().is_none() {
             return;
         }
-        let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
-        let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else { return };
-        *send = send.next();
-        let next = SendEpoch::new(epoch + 1, suite, established.negotiated.send, send);
-        self.channel.install_send(next);
-        self.channel.send.forget_before(epoch + 1);
-        self.loss.forget_report();
+        self.updates.forget_end();
         self.key_update.phase = Phase::Idle;
         if self.key_update.request {
             self.want_key_update();
         }
+    }
+
+    /// Puts the next sending epoch in the place of the current one; returns its number.
+    pub(super) fn begin_next_send_epoch(&mut self) -> Option<u64> {
+        let State::Established(established) = &mut self.state else { return None };
+        let epoch = self.channel.send.peek()?.epoch() + 1;
+        let EstablishedKeys::Dtls13 { suite, send, .. } = &mut established.keys else {
+            return None;
+        };
+        *send = send.next();
+        let next = SendEpoch::new(epoch, suite, established.negotiated.send, send);
+        self.channel.install_send(next);
+        self.channel.flight.move_to(epoch);
+        self.channel.send.forget_before(epoch);
+        self.loss.forget_report();
+        Some(epoch)
+    }
+
+    /// Adds the peer's next epoch beside the current one.
+    pub(super) fn begin_receiving(&mut self, next: ReceiveEpoch) {
+        // Two bits tell four epochs apart; the last two are enough.
+        self.forget_epochs_before(next.epoch() - 1);
+        self.channel.receive.install(next);
+        // Until the new keys are used the old ones are needed (section 8).
+        self.timers.stop(Timer::OldEpoch);
+        self.loss.restart();
     }
 
     pub(super) fn post_handshake(&mut self, message: &Message) -> Result<(), Fault> {
@@ -148,6 +168,7 @@ impl Connection {
         }
         match message.kind {
             HandshakeType::KEY_UPDATE => self.key_update(message),
+            HandshakeType::AGGREGATION_UPDATE => self.aggregation_update(message),
             HandshakeType::NEW_CONNECTION_ID => self.ids_given(message),
             HandshakeType::REQUEST_CONNECTION_ID => self.ids_requested(message),
             // Tickets are of no use yet; that they came is acknowledged.
@@ -169,12 +190,7 @@ impl Connection {
         };
         *receive = receive.next();
         let next = ReceiveEpoch::new(message.epoch + 1, suite, scheme, receive);
-        // Two bits tell four epochs apart; the last two are enough.
-        self.forget_epochs_before(message.epoch);
-        self.channel.receive.install(next);
-        // Until the new keys are used, the ACK may be lost and the old ones needed (section 8).
-        self.timers.stop(Timer::OldEpoch);
-        self.loss.restart();
+        self.begin_receiving(next);
         if update.request_update {
             self.want_key_update();
         }
@@ -212,6 +228,7 @@ impl Connection {
         }
         if let Some(newest) = self.channel.receive.newest().map(ReceiveEpoch::epoch) {
             self.forget_epochs_before(newest);
+            self.aggregation_acknowledged_by_use();
         }
     }
 
@@ -227,8 +244,9 @@ impl Connection {
         let mut r = Reader::new(content);
         let loss = r.u16()?;
         r.finish()?;
-        match (self.negotiated(), self.channel.send.peek()) {
-            (Some(negotiated), Some(epoch)) if negotiated.send.aggregates() => {
+        match (&self.state, self.channel.send.peek()) {
+            // It may be about an epoch before this one, which has plain tags.
+            (State::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
                 self.loss.reported(loss, epoch.next());
                 Ok(())
             }

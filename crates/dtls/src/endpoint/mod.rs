@@ -9,7 +9,7 @@ use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
 use crate::connection::{Admitted, Connection, Event, Notice, Step};
-use crate::error::{CloseReason, ConfigError, Fault, SendError};
+use crate::error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
@@ -17,6 +17,7 @@ use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
 use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS, MAX_UNPROVED};
+use aggregation::Scheme;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -216,6 +217,22 @@ impl Endpoint {
             entry.connection.update_keys(now);
             self.touch(handle);
         }
+    }
+
+    /// As [`Connection::request_aggregation`].
+    ///
+    /// # Errors
+    /// As there; [`AggregationError::NotConnected`] for a handle that means nothing.
+    pub fn request_aggregation(
+        &mut self,
+        handle: Handle,
+        now: Instant,
+        scheme: Scheme,
+    ) -> Result<(), AggregationError> {
+        let entry = self.entries.get_mut(&handle).ok_or(AggregationError::NotConnected)?;
+        let asked = entry.connection.request_aggregation(now, scheme);
+        self.touch(handle);
+        asked
     }
 
     /// As [`Connection::rotate_connection_id`].

@@ -2,8 +2,8 @@
 
 use super::extras::Extras;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, State, absorb, dtls12, expect_epoch, extras,
-    log_secret,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, dtls12,
+    expect_epoch, extras, log_secret,
 };
 use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, HandshakeType,
@@ -573,6 +573,10 @@ impl WaitFinished {
                 receive: receive_secret,
                 exporter,
             },
+            offered: OfferedSchemes::new(
+                (self.negotiated.send, &settings.aggregation.send),
+                (self.negotiated.receive, &settings.aggregation.receive),
+            ),
             negotiated: self.negotiated,
         }))
     }

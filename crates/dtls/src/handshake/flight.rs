@@ -110,6 +110,32 @@ impl Flight {
         }
     }
 
+    /// Has what is not acknowledged sent in `epoch` from now on: the keys it left under are gone.
+    ///
+    /// Pieces from two epochs make no message, so one of which only a part is acknowledged
+    /// begins anew. So does a KeyUpdate, which means something else in another epoch.
+    pub(crate) fn move_to(&mut self, epoch: u64) {
+        let Self { messages, sent, repeated, .. } = self;
+        for message in messages.iter_mut() {
+            message.epoch = epoch;
+            let all = Missing::all(message.body.len() as u32);
+            let anew = message.unacknowledged != all || message.kind == HandshakeType::KEY_UPDATE;
+            if anew || !message.unsent.is_empty() {
+                *repeated |= message.unsent != all;
+                message.unsent = all.clone();
+            }
+            message.unacknowledged = all;
+        }
+        let is_whole = |piece: &Piece| {
+            messages.iter().any(|message| {
+                message.sequence == piece.sequence
+                    && message.kind != HandshakeType::KEY_UPDATE
+                    && piece.range == (0..message.body.len() as u32)
+            })
+        };
+        sent.retain(|sent| sent.pieces.iter().all(is_whole));
+    }
+
     /// Takes an acknowledgement. Returns whether it told anything new.
     pub(crate) fn acknowledge(&mut self, record: RecordNumber) -> bool {
         let Some(at) = self.sent.iter().position(|sent| sent.record == record) else {
@@ -245,6 +271,34 @@ mod tests {
         flight.sent(Instant::ZERO, number(2), again);
         assert!(flight.acknowledge(number(2)));
         assert!(flight.is_done());
+    }
+
+    #[test]
+    fn a_flight_that_moves_to_other_keys_goes_whole() {
+        let mut flight = Flight::default();
+        flight.push(3, HandshakeType::NEW_CONNECTION_ID, alloc::vec![1; 100]);
+        for (n, room) in [(0, 70), (1, 1000)] {
+            let part = flight.plan(3, room, false);
+            flight.sent(Instant::ZERO, number(n), part);
+        }
+        assert!(flight.acknowledge(number(0)));
+        flight.move_to(4);
+        assert!(!flight.acknowledge(number(1)), "the rest of what was given up");
+        let again = flight.plan(4, 1000, false);
+        assert_eq!(again[0].range, 0..100);
+        flight.sent(Instant::ZERO, number(2), again);
+        // Nothing of it is acknowledged, and it is one piece: what is under way may still be.
+        flight.move_to(5);
+        assert_eq!(flight.unsent_epoch(), None);
+        assert!(flight.acknowledge(number(2)));
+        assert!(flight.is_done());
+
+        flight.push(5, HandshakeType::KEY_UPDATE, alloc::vec![0]);
+        let update = flight.plan(5, 1000, false);
+        flight.sent(Instant::ZERO, number(3), update);
+        flight.move_to(6);
+        assert_eq!(flight.unsent_epoch(), Some(6));
+        assert!(!flight.acknowledge(number(3)));
     }
 
     #[test]

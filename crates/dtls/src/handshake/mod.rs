@@ -116,9 +116,10 @@ pub struct Negotiated {
     pub group: Option<NamedGroup>,
     /// The PSK identity.
     pub psk_identity: Vec<u8>,
-    /// How this end's records are tagged.
+    /// How this end's records are tagged; the peer may change it.
     pub send: Scheme,
-    /// How the peer's records are tagged.
+    /// How the peer's records are tagged; see
+    /// [`Connection::request_aggregation`](crate::Connection::request_aggregation).
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
@@ -160,11 +161,30 @@ pub(crate) enum EstablishedKeys {
     },
 }
 
+/// Schemes that each direction may be changed to beside plain tags: the client's lists. Empty
+/// where no scheme was agreed on.
+#[derive(Debug, Default)]
+pub(crate) struct OfferedSchemes {
+    pub(crate) send: Vec<Scheme>,
+    pub(crate) receive: Vec<Scheme>,
+}
+
+impl OfferedSchemes {
+    /// The client's lists, where these schemes were agreed on.
+    pub(crate) fn new(send: (Scheme, &[Scheme]), receive: (Scheme, &[Scheme])) -> Self {
+        let list = |(agreed, offered): (Scheme, &[Scheme])| {
+            if agreed.aggregates() { offered.to_vec() } else { Vec::new() }
+        };
+        Self { send: list(send), receive: list(receive) }
+    }
+}
+
 /// A complete handshake.
 #[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) keys: EstablishedKeys,
     pub(crate) negotiated: Negotiated,
+    pub(crate) offered: OfferedSchemes,
 }
 
 impl Established {

@@ -62,6 +62,11 @@ impl Reassembly {
         }
     }
 
+    /// Whether nothing of a message came that was not processed yet.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     /// Whether the message with this sequence number was processed before.
     pub(crate) const fn is_old(&self, sequence: u16) -> bool {
         sequence.wrapping_sub(self.next) >= 1 << 15

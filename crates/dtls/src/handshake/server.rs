@@ -4,8 +4,8 @@ use super::extras::Answer;
 use super::greeting::Accepted;
 use super::reassembly::Message;
 use super::{
-    Channel, Established, EstablishedKeys, Negotiated, State, absorb, expect_epoch, log_secret,
-    message_body,
+    Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, absorb, expect_epoch,
+    log_secret, message_body,
 };
 use crate::codepoints::{DTLS_1_3, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, Psk, ServerConfig};
@@ -89,6 +89,8 @@ pub(crate) fn accept(
     channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
 
     let (send, receive) = (accepted.send, accepted.receive);
+    let schemes = offer.get(settings.aggregation_extension).unwrap_or_default();
+    let (down, up) = aggregation_extension::Offer::new(schemes).lists();
     let extensions = message_body(128, |w| {
         w.vec16(|w| {
             if accepted.answer_aggregation {
@@ -115,6 +117,7 @@ pub(crate) fn accept(
     Ok(State::WaitClientFinished(WaitFinished {
         client_finished: client.finished_key().verify_data(&hash),
         established: Box::new(Established {
+            offered: OfferedSchemes::new((send, &down), (receive, &up)),
             keys: EstablishedKeys::Dtls13 {
                 suite,
                 send: send_secret,

@@ -12,6 +12,7 @@
 
 use crate::codepoints::{SCHEME_AGG, SCHEME_NONE, SCHEME_R2D2, SCHEME_SELF_DESCRIBING};
 use aggregation::Scheme;
+use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Reader, Writer};
 
@@ -61,6 +62,26 @@ impl<'a> Offer<'a> {
         };
         (down, first_accepted(&mut r, to_server).unwrap_or(Scheme::Plain))
     }
+
+    /// The known schemes of each list: server to client, client to server.
+    pub fn lists(&self) -> (Vec<Scheme>, Vec<Scheme>) {
+        let mut r = Reader::new(self.0);
+        let Some(down) = read_list(&mut r) else { return (Vec::new(), Vec::new()) };
+        (down, read_list(&mut r).unwrap_or_default())
+    }
+}
+
+/// Reads the known schemes of a list, each once; `None` if its end could not be found.
+fn read_list(r: &mut Reader<'_>) -> Option<Vec<Scheme>> {
+    let mut list = Vec::new();
+    while !r.is_empty() {
+        match read_entry(r).ok()? {
+            Entry::End => break,
+            Entry::Known(scheme) if !list.contains(&scheme) => list.push(scheme),
+            Entry::Known(_) | Entry::Skipped => {}
+        }
+    }
+    Some(list)
 }
 
 /// Reads a list up to its end; `None` if its end could not be found.
@@ -76,7 +97,8 @@ fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option
     Some(chosen)
 }
 
-fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+/// Writes one scheme, or 0x00 for plain tags.
+pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     match scheme {
         Scheme::Plain => w.u8(SCHEME_NONE),
         // The context's first two bytes are the identifier and n.
@@ -107,19 +129,23 @@ pub fn write_answer(
     write_scheme(to_server, w)
 }
 
-/// Parses an answer: server to client, client to server.
-pub fn read_answer(content: &[u8]) -> Result<(Scheme, Scheme), DecodeError> {
-    let mut r = Reader::new(content);
-    let mut scheme = || match read_entry(&mut r)? {
+/// Reads one scheme, or 0x00 for plain tags.
+pub(super) fn read_scheme(r: &mut Reader<'_>) -> Result<Scheme, DecodeError> {
+    match read_entry(r)? {
         Entry::End => Ok(Scheme::Plain),
         Entry::Known(scheme) => Ok(scheme),
         Entry::Skipped => Err(DecodeError::Invalid("aggregation scheme")),
-    };
-    let to_client = scheme()?;
-    if scheme()? != Scheme::Plain {
+    }
+}
+
+/// Parses an answer: server to client, client to server.
+pub fn read_answer(content: &[u8]) -> Result<(Scheme, Scheme), DecodeError> {
+    let mut r = Reader::new(content);
+    let to_client = read_scheme(&mut r)?;
+    if read_scheme(&mut r)? != Scheme::Plain {
         return Err(DecodeError::Invalid("aggregation separator"));
     }
-    let to_server = scheme()?;
+    let to_server = read_scheme(&mut r)?;
     r.finish()?;
     Ok((to_client, to_server))
 }
@@ -152,6 +178,15 @@ mod tests {
         assert_eq!(select(&[1, 8, 0, 7, 1, 8]), (agg(8), Scheme::Plain));
         assert_eq!(select(&[1, 1, 1, 17, 1, 2]), (agg(2), Scheme::Plain), "n from 2 to 16");
         assert_eq!(select(&[]), (Scheme::Plain, Scheme::Plain));
+    }
+
+    #[test]
+    fn lists_have_each_known_scheme_once() {
+        let lists = |content: &[u8]| Offer::new(content).lists();
+        let offer = [1, 8, 0x80, 1, 9, 1, 4, 1, 8, 0, 1, 17, 1, 2];
+        assert_eq!(lists(&offer), (alloc::vec![agg(8), agg(4)], alloc::vec![agg(2)]));
+        assert_eq!(lists(&[1, 8, 0, 7, 1, 2]), (alloc::vec![agg(8)], Vec::new()));
+        assert_eq!(lists(&[1, 8, 7]), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod ack;
 pub mod aggregation;
+pub mod aggregation_update;
 pub mod alert;
 pub mod connection_id;
 pub mod extensions;
@@ -14,6 +15,7 @@ pub mod return_routability;
 pub mod ticket;
 
 pub use ack::RecordNumber;
+pub use aggregation_update::{AggregationUpdate, EpochEnd};
 pub use alert::Alert;
 pub use connection_id::{NewConnectionId, RequestConnectionId};
 pub use fragment::Fragment;

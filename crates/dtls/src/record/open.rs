@@ -8,7 +8,7 @@ use super::held::Held;
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
-use aggregation::Scheme;
+use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
 use vocabulary::ReplayWindow;
 
@@ -34,18 +34,18 @@ pub(super) struct Tally {
     pub(super) usage: Usage,
     /// Records that were not recognised as copies, genuine or not.
     pub(super) arrivals: u64,
-    /// Whether any record was authenticated.
-    used: bool,
+    /// Authenticated records.
+    authentic: u64,
 }
 
 impl Tally {
     const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, used: false }
+        Self { usage, arrivals: 0, authentic: 0 }
     }
 
     /// Counts an authenticated record.
     pub(super) const fn authentic(&mut self, stats: &mut ReceiveStats) {
-        self.used = true;
+        self.authentic += 1;
         stats.records += 1;
     }
 
@@ -60,6 +60,8 @@ impl Tally {
 pub struct ReceiveEpoch {
     epoch: u64,
     tally: Tally,
+    /// How many records it had, once the peer told its end.
+    records: Option<u64>,
     layout: Layout,
 }
 
@@ -72,7 +74,7 @@ impl ReceiveEpoch {
         secret: &TrafficSecret,
     ) -> Self {
         let layout = Layout::Dtls13(Opening::new(suite, scheme, secret));
-        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), layout }
+        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -84,7 +86,7 @@ impl ReceiveEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
-        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), layout }
+        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
     }
 
     /// The epoch's number.
@@ -99,7 +101,7 @@ impl ReceiveEpoch {
 
     /// Whether any record of this epoch was authenticated.
     pub const fn is_used(&self) -> bool {
-        self.tally.used
+        self.tally.authentic > 0
     }
 
     /// Records that were not recognised as copies.
@@ -175,6 +177,34 @@ impl ReceiveEpoch {
             return None;
         };
         Some(Inner { kind, number: header.number, content })
+    }
+
+    /// Takes how the epoch ended: with so many records, and a closing tag over the last ones if
+    /// they are open. Those may still come.
+    pub fn end(
+        &mut self,
+        records: u64,
+        closing: Option<ClosingTag>,
+        held: &mut Held,
+        stats: &mut ReceiveStats,
+    ) {
+        self.records = Some(records);
+        if let (Layout::Dtls13(opening), Some(closing)) = (&mut self.layout, closing) {
+            opening.end(closing, held, &mut self.tally, stats);
+        }
+    }
+
+    /// Whether the epoch has ended and every record of it has come and was authenticated.
+    pub fn is_settled(&self) -> bool {
+        self.records.is_some_and(|records| self.tally.authentic >= records)
+    }
+
+    /// Whether data waits for its tags.
+    pub fn has_waiting(&self) -> bool {
+        match &self.layout {
+            Layout::Dtls12 { .. } => false,
+            Layout::Dtls13(opening) => opening.has_waiting(),
+        }
     }
 
     /// Gives up what was never verified. For an epoch that ends.

@@ -5,7 +5,7 @@ use super::dtls12::Keys12;
 use super::dtls13::Sealing;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
-use aggregation::Scheme;
+use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
 use vocabulary::Writer;
 use vocabulary::wire::BufferFull;
@@ -188,6 +188,14 @@ impl SendEpoch {
         match &self.layout {
             Layout::Dtls12(_) => false,
             Layout::Dtls13(sealing) => sealing.has_open_data(),
+        }
+    }
+
+    /// The closing tag over the records no tag covers yet, for another epoch to bring.
+    pub fn end(&mut self) -> Option<ClosingTag> {
+        match &mut self.layout {
+            Layout::Dtls12(_) => None,
+            Layout::Dtls13(sealing) => sealing.end(),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
-    Psk, ServerConfig,
+    Psk, Scheme, ServerConfig,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -74,6 +74,10 @@ pub struct Pair<'a> {
     pub strays: Vec<(SocketAddr, Vec<u8>)>,
     /// Where the server saw the client move.
     pub moves: Vec<(SocketAddr, SocketAddr)>,
+    /// What the client was told of its schemes, sending and receiving.
+    pub client_schemes: Vec<(Scheme, Scheme)>,
+    /// The same of the server.
+    pub server_schemes: Vec<(Scheme, Scheme)>,
     network: BinaryHeap<InFlight>,
     sequence: u64,
 }
@@ -137,6 +141,8 @@ impl<'a> Pair<'a> {
             client_address: client_address(),
             strays: Vec::new(),
             moves: Vec::new(),
+            client_schemes: Vec::new(),
+            server_schemes: Vec::new(),
             network: BinaryHeap::new(),
             sequence: 0,
         }
@@ -206,6 +212,10 @@ impl<'a> Pair<'a> {
                     None
                 }
                 Output::Event(Event::PeerMoved { .. }) => panic!("the server stays"),
+                Output::Event(Event::AggregationChanged { send, receive }) => {
+                    self.client_schemes.push((send, receive));
+                    None
+                }
                 Output::Event(Event::Closed(reason)) => {
                     assert!(self.client_closed.replace(reason).is_none());
                     None
@@ -235,6 +245,9 @@ impl<'a> Pair<'a> {
                             self.server_received.push(data.to_vec());
                         }
                         Event::PeerMoved { from, to } => self.moves.push((from, to)),
+                        Event::AggregationChanged { send, receive } => {
+                            self.server_schemes.push((send, receive));
+                        }
                         Event::Closed(reason) => {
                             self.server_closed = Some(reason);
                             if self.handle == Some(event.handle) {

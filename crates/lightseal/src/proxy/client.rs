@@ -111,6 +111,9 @@ impl Host<Connection> for FlowHost {
             Event::PeerMoved { from, to } => {
                 tracing::debug!("flow {}: the server at {from} is at {to} now", self.application);
             }
+            Event::AggregationChanged { send, receive } => {
+                tracing::debug!("flow {}: tags {send} out, {receive} in", self.application);
+            }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
                 if ordinary {
@@ -416,7 +419,7 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::PeerMoved { .. } => {}
+            Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
             Event::Closed(reason) => self.ended = Some(reason),
         }
     }

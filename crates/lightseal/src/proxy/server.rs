@@ -103,6 +103,9 @@ impl Host<Endpoint> for ServerHost {
                     association.peer = to;
                 }
             }
+            Event::AggregationChanged { send, receive } => {
+                tracing::debug!("{peer}: tags {send} out, {receive} in");
+            }
             Event::Closed(reason) => {
                 let complete = self.associations.remove(&handle).is_some();
                 match reason {

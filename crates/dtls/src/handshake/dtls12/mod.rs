@@ -19,7 +19,7 @@ pub(crate) mod session;
 
 use super::extras::Extras;
 use super::reassembly::Message;
-use super::{Channel, Established, EstablishedKeys, Negotiated, State, log_line};
+use super::{Channel, Established, EstablishedKeys, Negotiated, OfferedSchemes, State, log_line};
 use crate::codepoints::HandshakeType;
 use crate::config::{ProtocolVersion, Settings};
 use crate::crypto::{CipherSuite12, MasterSecret12, NamedGroup, PremasterSecret, Transcript};
@@ -166,6 +166,7 @@ impl Keyed {
             ticket: self.ticket,
         };
         State::Established(Established {
+            offered: OfferedSchemes::default(),
             keys: EstablishedKeys::Dtls12 {
                 session: Box::new(session),
                 client_random,

@@ -32,6 +32,8 @@ impl Opening {
                 prf: aggregated(secret, scheme.context()),
                 scheme,
                 opener: Box::new(opener),
+                last_closing: None,
+                waiting: 0,
                 evaluations: 0,
             }),
             _ => Self::Standard(Standard {
@@ -77,10 +79,31 @@ impl Opening {
             Self::Standard(standard) => standard.open(record, body, tally, stats),
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, stats);
+                aggregated.close();
                 aggregated.settle(held, tally, stats);
                 inner
             }
         }
+    }
+
+    /// Takes the closing tag at the epoch's end.
+    pub(in crate::record) fn end(
+        &mut self,
+        closing: ClosingTag,
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) {
+        if let Self::Aggregated(aggregated) = self {
+            aggregated.last_closing = Some(closing);
+            aggregated.close();
+            aggregated.settle(held, tally, stats);
+        }
+    }
+
+    /// Whether data waits for its tags.
+    pub(in crate::record) fn has_waiting(&self) -> bool {
+        matches!(self, Self::Aggregated(aggregated) if aggregated.waiting > 0)
     }
 
     /// Gives up what was never verified.
@@ -143,6 +166,10 @@ pub(in crate::record) struct Aggregated {
     scheme: Scheme,
     /// Keeps the window too: it depends on which aggregates verified.
     opener: Box<Opener>,
+    /// The closing tag at the epoch's end, until the opener takes it.
+    last_closing: Option<ClosingTag>,
+    /// Held records without a verdict.
+    waiting: usize,
     /// Evaluations of the opener that the key's usage already includes.
     evaluations: u64,
 }
@@ -203,7 +230,10 @@ impl Aggregated {
             return None;
         };
         match opener.offer_data(&**prf, number, opened.state, tags, slot) {
-            Offer::Held => tally.arrivals += 1,
+            Offer::Held => {
+                tally.arrivals += 1;
+                self.waiting += 1;
+            }
             Offer::Duplicate => {
                 held.release(slot);
                 stats.replayed += 1;
@@ -216,9 +246,19 @@ impl Aggregated {
         None
     }
 
+    /// Gives the opener the closing tag at the epoch's end; later, if what came so far is too far
+    /// from it.
+    fn close(&mut self) {
+        self.last_closing = self.last_closing.take().filter(|closing| {
+            let taken = self.opener.closing(&*self.prf, *closing);
+            matches!(taken, Err(Refusal::Ahead | Refusal::Behind))
+        });
+    }
+
     /// Delivers what the opener verified and frees what it dropped.
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         while let Some(verdict) = self.opener.next_verdict() {
+            self.waiting = self.waiting.saturating_sub(1);
             if verdict.outcome == Outcome::Verified {
                 tally.authentic(stats);
                 stats.delivered += 1;

@@ -149,6 +149,14 @@ impl Sealing {
         }
     }
 
+    /// The closing tag over open data, if there is any.
+    pub(in crate::record) fn end(&mut self) -> Option<ClosingTag> {
+        match &mut self.tags {
+            Tags::Standard { .. } => None,
+            Tags::Aggregated { prf, sealer, .. } => sealer.close(&**prf),
+        }
+    }
+
     /// The closing tag over open data, if there is any; `room` is what the next record may fill.
     pub(in crate::record) fn close(
         &mut self,
