@@ -19,12 +19,20 @@ use std::time::Duration;
 use vocabulary::{Instant, Random};
 
 /// Every cipher suite of DTLS 1.3 of the portable provider.
-pub const SUITES: [CipherSuiteId; 5] = [
+pub const SUITES: [CipherSuiteId; 6] = [
     CipherSuiteId::AES_128_GCM_SHA256,
     CipherSuiteId::CHACHA20_POLY1305_SHA256,
     CipherSuiteId::AES_128_CCM_SHA256,
     CipherSuiteId::AES_128_CCM_8_SHA256,
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    CipherSuiteId::SHA256_SHA256,
+];
+
+/// Those of them whose tags may be aggregated.
+pub const PRF_SUITES: [CipherSuiteId; 3] = [
+    CipherSuiteId::AES_128_CCM_SHA256,
+    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    CipherSuiteId::SHA256_SHA256,
 ];
 
 /// Those of DTLS 1.2.
@@ -181,10 +189,9 @@ fn client_config(rng: &mut Random, index: usize, version: ProtocolVersion) -> Cl
         make_older(rng, settings, &[suite]);
         return config;
     }
-    let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
     settings.aggregation = AggregationPolicy { send: schemes(rng), receive: schemes(rng) };
     settings.suites = if settings.aggregation.is_wanted() {
-        vec![one_of(rng, &prf)]
+        vec![one_of(rng, &PRF_SUITES)]
     } else {
         vec![one_of(rng, &SUITES)]
     };

@@ -64,11 +64,10 @@ impl Setup {
 
     /// Every suite with plain tags, those that can with aggregated ones, and a key exchange.
     pub fn all() -> Vec<Self> {
-        let prf = [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
         let plain = crate::fleet::SUITES.into_iter().map(|suite| Self::new(suite, Scheme::Plain));
-        let aggregated = prf
+        let aggregated = crate::fleet::PRF_SUITES
             .into_iter()
-            .zip([2, 8])
+            .zip([2, 8, 4])
             .filter_map(|(suite, n)| Some(Self::new(suite, Scheme::agg(n)?)));
         let exchange = Self {
             mode: PskKeyExchangeMode::PSK_DHE_KE,

@@ -21,6 +21,11 @@ fn no_attack_forges_ccm() {
     forged(CipherSuiteId::AES_128_CCM_SHA256, 2);
 }
 
+#[test]
+fn no_attack_forges_hmac() {
+    forged(CipherSuiteId::SHA256_SHA256, 4);
+}
+
 /// The same harness, and the same attack, against what must not be aggregated.
 #[cfg(feature = "dangerous-gcm-aggregation")]
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! | from AWS-LC | from `dtls` |
 //! |---|---|
-//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, the AES record number mask |
+//! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, HMAC-SHA256, the AES record number mask |
 //!
 //! Both compute the same bytes, key pairs included: a private key is drawn from
 //! the engine's own generator, so a simulation repeats under either.
@@ -31,6 +31,7 @@ pub static PROVIDER: Provider = Provider {
         &rustcrypto::AES_128_CCM,
         &rustcrypto::AES_128_CCM_8,
         &rustcrypto::AES_128_CTR_LIGHTMAC,
+        &rustcrypto::SHA256_SHA256,
     ],
     suites_12: &[
         &ECDHE_PSK_WITH_AES_128_GCM,
@@ -47,6 +48,7 @@ pub static PROVIDER: Provider = Provider {
 pub static AES_128_GCM: CipherSuite = CipherSuite {
     id: CipherSuiteId::AES_128_GCM_SHA256,
     name: "TLS_AES_128_GCM_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::GCM,
     keying: Keying::Aead(aead::aes_128_gcm),
@@ -57,6 +59,7 @@ pub static AES_128_GCM: CipherSuite = CipherSuite {
 pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
     id: CipherSuiteId::CHACHA20_POLY1305_SHA256,
     name: "TLS_CHACHA20_POLY1305_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::CHACHA20_POLY1305,
     keying: Keying::Aead(aead::chacha20_poly1305),

@@ -95,6 +95,8 @@ registry! {
         PSK_WITH_AES_128_CCM = 0xc0a4,
         /// TLS_PSK_WITH_AES_128_CCM_8 (RFC 6655, section 4).
         PSK_WITH_AES_128_CCM_8 = 0xc0a8,
+        /// TLS_SHA256_SHA256, which does not encrypt (RFC 9150, section 4).
+        SHA256_SHA256 = 0xc0b4,
         /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 (RFC 7905, section 3).
         PSK_WITH_CHACHA20_POLY1305_SHA256 = 0xccab,
         /// TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256 (RFC 8442, section 3).

@@ -161,7 +161,8 @@ pub struct Settings {
     /// only where the peer speaks no 1.3.
     pub versions: Vec<ProtocolVersion>,
     /// Cipher suites of all these versions, best first. With aggregation wanted, those
-    /// that can aggregate go before the others.
+    /// that can aggregate go before the others, but one that does not encrypt never
+    /// before one that does and is preferred here.
     pub suites: Vec<CipherSuiteId>,
     /// Key exchange groups, best first.
     pub groups: Vec<NamedGroup>,
@@ -218,20 +219,19 @@ pub struct Settings {
 
 impl Settings {
     /// Defaults with `provider`: both versions, every suite it has but those with
-    /// short tags, every group, both PSK modes with key exchange first, no aggregation.
+    /// short tags or without encryption, every group, both PSK modes with key exchange first, no aggregation.
     ///
     /// # Errors
     /// The provider must compute its known answers.
     pub fn new(provider: &'static Provider) -> Result<Self, ConfigError> {
         provider.self_test().map_err(ConfigError::Provider)?;
-        // Short tags are for hosts that choose their risk themselves.
-        let whole = |(_, tag_len): &(CipherSuiteId, usize)| *tag_len == 16;
-        let suites_13 = provider.suites.iter().map(|s| (s.id, s.tag_len)).filter(whole);
-        let suites_12 = provider.suites_12.iter().map(|s| (s.id, s.tag_len)).filter(whole);
+        // Short tags and clear text are for hosts that choose their risk themselves.
+        let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
+        let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
         Ok(Self {
             provider,
             versions: alloc::vec![ProtocolVersion::Dtls13, ProtocolVersion::Dtls12],
-            suites: suites_13.chain(suites_12).map(|(id, _)| id).collect(),
+            suites: suites_13.map(|s| s.id).chain(suites_12.map(|s| s.id)).collect(),
             groups: provider.groups.iter().map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
@@ -356,15 +356,27 @@ impl Settings {
             let suites = self.suites.iter().filter(move |_| spoken);
             suites.filter_map(|id| self.provider.suite(*id))
         };
+        let (mut first, mut rest) = (preferable(), preferable());
         suites()
-            .filter(move |suite| wanted && can_aggregate(suite))
-            .chain(suites().filter(move |suite| !(wanted && can_aggregate(suite))))
+            .filter(move |suite| wanted && first(suite))
+            .chain(suites().filter(move |suite| !(wanted && rest(suite))))
     }
 }
 
 /// Whether a suite's tags may be aggregated.
 pub(crate) fn can_aggregate(suite: &CipherSuite) -> bool {
     matches!(suite.keying, Keying::Prf { .. })
+}
+
+/// Asked of suites in order of preference: which ones aggregation goes first with. One that does
+/// not encrypt is not to come before one that does because of it.
+pub(crate) fn preferable() -> impl FnMut(&CipherSuite) -> bool + Clone {
+    let mut encrypted = false;
+    move |suite| {
+        let preferable = can_aggregate(suite) && (suite.encrypts || !encrypted);
+        encrypted |= suite.encrypts;
+        preferable
+    }
 }
 
 impl fmt::Debug for Settings {

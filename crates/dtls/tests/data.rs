@@ -8,8 +8,11 @@ use pair::{Configs, Direction, Pair, pass};
 use std::time::Duration;
 use vocabulary::Random;
 
-const PRF_SUITES: [CipherSuiteId; 2] =
-    [CipherSuiteId::AES_128_CCM_SHA256, CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
+const PRF_SUITES: [CipherSuiteId; 3] = [
+    CipherSuiteId::AES_128_CCM_SHA256,
+    CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    CipherSuiteId::SHA256_SHA256,
+];
 
 fn numbered(n: u32) -> Vec<u8> {
     let mut message = n.to_be_bytes().to_vec();

@@ -8,12 +8,13 @@ use dtls::{CookiePolicy, Scheme};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 
-const SUITES: [CipherSuiteId; 5] = [
+const SUITES: [CipherSuiteId; 6] = [
     CipherSuiteId::AES_128_GCM_SHA256,
     CipherSuiteId::CHACHA20_POLY1305_SHA256,
     CipherSuiteId::AES_128_CCM_SHA256,
     CipherSuiteId::AES_128_CCM_8_SHA256,
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    CipherSuiteId::SHA256_SHA256,
 ];
 
 #[test]
@@ -39,6 +40,22 @@ fn every_suite_mode_and_cookie_policy_connects_and_carries_data() {
                 assert_eq!(pair.client_received.len(), 20);
                 assert!((0..20).all(|i| pair.server_received[usize::from(i)] == [i; 7]));
             }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_datagrams_hold_a_handshake_under_every_suite() {
+    for suite in SUITES {
+        for mode in [PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE] {
+            let mut configs = Configs::new().suite(suite);
+            configs.client.settings.psk_modes = vec![mode];
+            configs.client.settings.datagram_bytes = 80;
+            configs.server.settings.datagram_bytes = 80;
+            let mut pair = configs.pair(1);
+            pair.connect();
+            pair.assert_connected();
+            assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 80), "{suite:?}");
         }
     }
 }
@@ -204,4 +221,54 @@ fn two_forged_refusals_stop_no_handshake() {
     });
     pair.connect();
     pair.assert_connected();
+}
+
+#[test]
+fn clear_text_is_spoken_only_by_name_and_shows() {
+    let suite = CipherSuiteId::SHA256_SHA256;
+    let mut configs = Configs::new();
+    configs.client.settings.suites = vec![suite];
+    let mut pair = configs.pair(7);
+    pair.connect();
+    assert!(pair.client_connected.is_none(), "the server's defaults do not have it");
+
+    let mut pair = Configs::new().suite(suite).pair(8);
+    pair.connect();
+    pair.assert_connected();
+    pair.client_send(b"for everybody to read");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.server_received, [b"for everybody to read"]);
+    let shows = |(_, datagram): &(Direction, Vec<u8>)| {
+        datagram.windows(21).any(|bytes| bytes == b"for everybody to read")
+    };
+    assert!(pair.log.iter().any(shows));
+}
+
+/// Who wants shared tags still prefers encryption where the order of suites does.
+#[test]
+fn aggregation_puts_no_clear_text_before_encryption() {
+    let [clear, gcm, lightmac] = [
+        CipherSuiteId::SHA256_SHA256,
+        CipherSuiteId::AES_128_GCM_SHA256,
+        CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+    ];
+    // (both ends' suites, the one agreed on, whether tags are shared)
+    let cases = [
+        (&[gcm, lightmac, clear][..], lightmac, true),
+        (&[gcm, clear], gcm, false),
+        (&[clear, gcm], clear, true),
+        (&[clear, lightmac], clear, true),
+        (&[clear], clear, true),
+    ];
+    for (suites, expected, shared) in cases {
+        let mut configs = Configs::aggregated("agg:4");
+        configs.client.settings.suites = suites.to_vec();
+        configs.server.settings.suites = suites.to_vec();
+        let mut pair = configs.pair(9);
+        pair.connect();
+        pair.assert_connected();
+        let negotiated = pair.client_connected.clone().unwrap();
+        assert_eq!(negotiated.suite, expected, "{suites:?}");
+        assert_eq!(negotiated.send != Scheme::Plain, shared, "{suites:?}");
+    }
 }

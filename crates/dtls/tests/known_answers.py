@@ -98,6 +98,14 @@ def suites():
         blocks = [aes(expand_label(SECRET, b"lm2", context + bytes([i]), 16), state) for i in (0, 1, 2, 255)]
         print("AES_128_CTR_LIGHTMAC", context.hex(), content.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
 
+    for context, content in ((b"", PLAIN), (CONTEXT, AGGREGATED)):
+        key, iv = (expand_label(SECRET, label, context, 32) for label in (b"key", b"iv"))
+        nonce = xor(iv, bytes(24) + struct.pack(">Q", NUMBER))
+        tag = hmac.new(key, nonce + HEADER + content, hashlib.sha256).digest()
+        extended = [(bytes([i]), expand_label(SECRET, b"agg x", context + bytes([i]), 32)) for i in (1, 2, 255)]
+        blocks = [hmac.new(key, i + tag[:16], hashlib.sha256).digest()[:16] for i, key in extended]
+        print("SHA256_SHA256", context.hex(), content.hex(), tag.hex(), *[b.hex() for b in blocks])
+
 
 def groups():
     # ChaCha20Rng seeded with 32 bytes of 7: two private keys.

@@ -217,6 +217,7 @@ fn short_lived(records: u64) -> &'static Provider {
     let suite = Box::leak(Box::new(CipherSuite {
         id: CipherSuiteId::AES_128_GCM_SHA256,
         name: "SHORT_LIVED",
+        encrypts: true,
         tag_len: 16,
         limits: Limits { sealed_records: records, ..Limits::GCM },
         keying: Keying::Aead(plain),

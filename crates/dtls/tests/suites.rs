@@ -6,12 +6,21 @@ use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U8, U12, U16};
 use dtls::crypto::rustcrypto::{
     AES_128_CCM, AES_128_CCM_8, AES_128_CTR_LIGHTMAC, AES_128_GCM, CHACHA20_POLY1305, PROVIDER,
+    SHA256_SHA256,
 };
 use dtls::crypto::{CipherSuite, Keying, PrfProtection, Record, TrafficSecret};
 use proptest::prelude::*;
 
-const SUITES: [&CipherSuite; 5] =
-    [&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM, &AES_128_CCM_8, &AES_128_CTR_LIGHTMAC];
+const SUITES: [&CipherSuite; 6] = [
+    &AES_128_GCM,
+    &CHACHA20_POLY1305,
+    &AES_128_CCM,
+    &AES_128_CCM_8,
+    &AES_128_CTR_LIGHTMAC,
+    &SHA256_SHA256,
+];
+/// Those whose tags may be aggregated.
+const PRF_SUITES: [&CipherSuite; 3] = [&AES_128_CCM, &AES_128_CTR_LIGHTMAC, &SHA256_SHA256];
 const CONTEXT: [u8; 3] = [1, 16, 0];
 
 fn aggregated(suite: &CipherSuite, secret: [u8; 32], context: [u8; 3]) -> Box<dyn PrfProtection> {
@@ -46,8 +55,10 @@ fn reference_ccm(
 }
 
 #[test]
-fn the_short_tag_is_in_no_default() {
+fn short_tags_and_clear_text_are_in_no_default() {
     let settings = dtls::Settings::new(&PROVIDER).unwrap();
+    assert!(!settings.suites.contains(&SHA256_SHA256.id));
+    assert!(PROVIDER.suite(SHA256_SHA256.id).is_some_and(|suite| !suite.encrypts));
     let tag_len = |id| match PROVIDER.suite(id) {
         Some(suite) => suite.tag_len,
         None => PROVIDER.suite_12(id).unwrap().tag_len,
@@ -60,7 +71,7 @@ fn the_short_tag_is_in_no_default() {
 #[test]
 fn only_whole_tags_may_be_aggregated() {
     for suite in PROVIDER.suites {
-        assert!(suite.tag_len == 16 || matches!(suite.keying, Keying::Aead(_)), "{}", suite.name);
+        assert!(suite.tag_len >= 16 || matches!(suite.keying, Keying::Aead(_)), "{}", suite.name);
     }
     for suite in [&AES_128_GCM, &CHACHA20_POLY1305, &AES_128_CCM_8] {
         assert!(matches!(suite.keying, Keying::Aead(_)), "{}", suite.name);
@@ -73,6 +84,7 @@ fn the_self_test_notices_a_wrong_suite() {
     static WRONG: CipherSuite = CipherSuite {
         id: AES_128_GCM.id,
         name: "wrong",
+        encrypts: true,
         tag_len: 16,
         limits: AES_128_GCM.limits,
         keying: Keying::Aead(|secret| {
@@ -89,7 +101,7 @@ fn the_self_test_notices_a_wrong_suite() {
 
 #[test]
 fn bodies_end_where_their_tags_begin() {
-    for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+    for suite in PRF_SUITES {
         let keys = aggregated(suite, [3; 32], CONTEXT);
         let record = Record { number: 1, header: &[0x2f] };
         let seal = |content_type: u8| {
@@ -128,7 +140,7 @@ fn bodies_end_where_their_tags_begin() {
 
 #[test]
 fn parameters_bind_everything() {
-    for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+    for suite in PRF_SUITES {
         let record = Record { number: 1, header: &[0x2f] };
         let [a, b] = [[1, 16, 0], [1, 8, 0]].map(|context| {
             let keys = aggregated(suite, [3; 32], context);
@@ -136,17 +148,18 @@ fn parameters_bind_everything() {
             let state = keys.seal(record, &mut content);
             (content, [0, 1, 2, 255].map(|i| keys.block(&state, i)), keys.mask(&[0; 16]))
         });
-        assert_ne!(a.0, b.0);
         assert!(a.1.iter().all(|block| !b.1.contains(block)));
-        assert_ne!(a.2, b.2);
+        assert_eq!(a.0 != b.0, suite.encrypts, "{}", suite.name);
+        assert_eq!(a.2 != b.2, suite.encrypts, "{}", suite.name);
     }
 }
 
-/// A byte that moves between a long header and the content is noticed.
+/// A byte that moves between a long header and the content is noticed. RFC 9150 leaves that to
+/// the header's own bytes.
 #[test]
 fn long_headers_end_where_they_end() {
     for len in [1, 253, 254, 255, 256, 260] {
-        for suite in SUITES {
+        for suite in SUITES.into_iter().filter(|suite| suite.encrypts) {
             let keys = suite.keying.plain(&TrafficSecret::new([1; 32]));
             let all = [9; 300];
             let (header, content) = all.split_at(len);
@@ -157,6 +170,49 @@ fn long_headers_end_where_they_end() {
             assert!(keys.open(longer, &mut sealed[1..].to_vec(), &tag).is_err(), "{}", suite.name);
             assert!(keys.open(Record { number: 3, header }, &mut sealed, &tag).is_ok());
         }
+    }
+}
+
+/// What HMAC is given (RFC 9150, section 5), spelled out; nothing is hidden.
+#[test]
+fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
+    use hmac::{Hmac, Mac};
+    let secret = TrafficSecret::new([1; 32]);
+    let derived = |label: &str, context: &[u8]| {
+        let mut key = [0; 32];
+        secret.expand(label, context, &mut key);
+        key
+    };
+    let hmac = |key: [u8; 32], parts: &[&[u8]]| {
+        let mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
+        let mac = parts.iter().fold(mac, Mac::chain_update);
+        mac.finalize().into_bytes().to_vec()
+    };
+    let content = *b"in clear";
+    let record = Record { number: 0x0102_0304_0506, header: &[0x2f, 7, 7, 0, 40] };
+    for context in [&[][..], &CONTEXT] {
+        let mut nonce = derived("iv", context);
+        nonce[26..].iter_mut().zip(1..=6).for_each(|(byte, n)| *byte ^= n);
+        let expected = hmac(derived("key", context), &[&nonce, record.header, &content]);
+        let mut sealed = content;
+        if context.is_empty() {
+            let keys = SHA256_SHA256.keying.plain(&secret);
+            let mut tag = [0; 32];
+            keys.seal(record, &mut sealed, &mut tag);
+            assert_eq!(tag.to_vec(), expected);
+            assert_eq!(keys.mask(&[9; 16]), [0; 2], "numbers are in clear");
+        } else {
+            let keys = aggregated(&SHA256_SHA256, [1; 32], CONTEXT);
+            let state = keys.seal(record, &mut sealed);
+            assert_eq!(keys.block(&state, 0), expected[..16]);
+            for i in [1, 2, 255] {
+                let key = derived("agg x", &[&CONTEXT[..], &[i]].concat());
+                let block = hmac(key, &[&[i], &expected[..16]]);
+                assert_eq!(keys.block(&state, i), block[..16], "{i}");
+            }
+            assert_eq!(keys.mask(&[9; 16]), [0; 2], "numbers are in clear");
+        }
+        assert_eq!(sealed, content);
     }
 }
 
@@ -265,7 +321,7 @@ proptest! {
         tags in prop::collection::vec(any::<u8>(), 0..64),
         flip in any::<prop::sample::Index>(),
     ) {
-        for suite in [&AES_128_CCM, &AES_128_CTR_LIGHTMAC] {
+        for suite in PRF_SUITES {
             let keys = aggregated(suite, secret, CONTEXT);
             let record = Record { number, header: &header };
             let mut body = content.clone();

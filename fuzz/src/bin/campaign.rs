@@ -76,6 +76,8 @@ enum Suite {
     Lightmac,
     /// AES-128-CCM
     Ccm,
+    /// HMAC-SHA256, without encryption
+    Hmac,
     /// AES-128-GCM, which must not be aggregated
     #[cfg(feature = "dangerous-gcm-aggregation")]
     Gcm,
@@ -161,6 +163,7 @@ fn forgery(seed: u64, suite: Suite, count: usize) -> Value {
             (Setup::new(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, Scheme::Plain), &ATTACKS[..])
         }
         Suite::Ccm => (Setup::new(CipherSuiteId::AES_128_CCM_SHA256, Scheme::Plain), &ATTACKS[..]),
+        Suite::Hmac => (Setup::new(CipherSuiteId::SHA256_SHA256, Scheme::Plain), &ATTACKS[..]),
         #[cfg(feature = "dangerous-gcm-aggregation")]
         Suite::Gcm => (fuzz::dangerous::setup(), &fuzz::dangerous::ATTACKS[..]),
     };

@@ -334,8 +334,8 @@ impl Connection {
     ///
     /// Before the handshake is complete this is an estimate: a peer may ask for shorter records.
     pub fn max_payload(&self) -> usize {
-        /// Flags, a 16-bit number, the type and a full tag.
-        const MOST: usize = 1 + 2 + 1 + 16;
+        /// Flags, a 16-bit number, the type.
+        const MOST: usize = 1 + 2 + 1;
         /// DTLS 1.2's header, explicit nonce, type inside and full tag.
         const MOST_12: usize = 13 + 8 + 1 + 16;
         let settings = self.role.settings();
@@ -343,7 +343,7 @@ impl Connection {
         let overhead = match (&self.state, self.channel.send.peek()) {
             (State::Established(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
             _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
-            _ => MOST + cid,
+            _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
         };
         settings.datagram_bytes.saturating_sub(overhead).min(self.channel.record_limit)
     }

@@ -28,6 +28,7 @@ use cipher::consts::U12;
 pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
     id: CipherSuiteId(0xff7f),
     name: "DANGEROUS_AES_128_GCM_AGGREGATED",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::GCM,
     keying: Keying::Prf { plain: Gcm::<Aes128Enc>::protection, aggregated: AggregatedGcm::keys },

@@ -92,6 +92,17 @@ impl Limits {
         cost: Cost::Ctr,
     };
 
+    /// HMAC-SHA256: neither RFC 9150 nor RFC 9147 states a limit; the record numbers
+    /// end, and as many evaluations leave a forgery at 2^-80 with aggregated tags.
+    pub const HMAC: Self = Self {
+        sealed_records: NUMBERS,
+        sealed_blocks: u64::MAX,
+        evaluated_records: NUMBERS,
+        evaluated_blocks: u64::MAX,
+        failed: NUMBERS,
+        cost: Cost::Uncounted,
+    };
+
     /// Block cipher calls for a record of `content_len` bytes under a header of `header_len`.
     pub const fn blocks(&self, header_len: usize, content_len: usize) -> u64 {
         let content = content_len.div_ceil(16) as u64;
@@ -220,6 +231,7 @@ mod tests {
             &Limits::CCM_8,
             &Limits::CCM_8_12,
             &Limits::CTR_LIGHTMAC,
+            &Limits::HMAC,
         ] {
             let edges = [
                 states(limits, |usage, n| usage.sealed_records = n, limits.sealed_records),

@@ -12,7 +12,9 @@ pub struct CipherSuite {
     pub id: CipherSuiteId,
     /// Its name in the registry, or ours.
     pub name: &'static str,
-    /// Length of a record's own tag in the standard layout, in bytes: 16 or 8.
+    /// Whether records are encrypted. If not, the suite is in no default (RFC 9150, section 9).
+    pub encrypts: bool,
+    /// Length of a record's own tag in the standard layout, in bytes: 32, 16 or 8.
     pub tag_len: usize,
     /// How long one of its keys may be used.
     pub limits: Limits,

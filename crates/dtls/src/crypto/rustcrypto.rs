@@ -6,6 +6,7 @@ use super::groups::x25519::X25519;
 use super::suites::ccm::{AggregatedCcm, Ccm};
 use super::suites::chacha::ChaCha;
 use super::suites::gcm::Gcm;
+use super::suites::integrity::{AggregatedIntegrityOnly, IntegrityOnly};
 use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::suites::lightmac::CtrLightMac;
 use super::{CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider};
@@ -15,6 +16,7 @@ use aes::Aes128Enc;
 ///
 /// AES_128_CCM_8 is in no default [`Settings`](crate::Settings): its short tags are
 /// for hosts that accept their risk (RFC 9147, section 4.5.3) and choose it themselves.
+/// Nor is SHA256_SHA256, which does not encrypt (RFC 9150, section 9).
 pub static PROVIDER: Provider = Provider {
     name: "RustCrypto",
     suites: &[
@@ -23,6 +25,7 @@ pub static PROVIDER: Provider = Provider {
         &AES_128_CCM,
         &AES_128_CCM_8,
         &AES_128_CTR_LIGHTMAC,
+        &SHA256_SHA256,
     ],
     suites_12: &[
         &ECDHE_PSK_WITH_AES_128_GCM,
@@ -39,6 +42,7 @@ pub static PROVIDER: Provider = Provider {
 pub static AES_128_GCM: CipherSuite = CipherSuite {
     id: CipherSuiteId::AES_128_GCM_SHA256,
     name: "TLS_AES_128_GCM_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::GCM,
     keying: Keying::Aead(Gcm::<Aes128Enc>::protection),
@@ -49,6 +53,7 @@ pub static AES_128_GCM: CipherSuite = CipherSuite {
 pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
     id: CipherSuiteId::CHACHA20_POLY1305_SHA256,
     name: "TLS_CHACHA20_POLY1305_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::CHACHA20_POLY1305,
     keying: Keying::Aead(ChaCha::protection),
@@ -59,6 +64,7 @@ pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
 pub static AES_128_CCM: CipherSuite = CipherSuite {
     id: CipherSuiteId::AES_128_CCM_SHA256,
     name: "TLS_AES_128_CCM_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::CCM,
     keying: Keying::Prf {
@@ -72,6 +78,7 @@ pub static AES_128_CCM: CipherSuite = CipherSuite {
 pub static AES_128_CCM_8: CipherSuite = CipherSuite {
     id: CipherSuiteId::AES_128_CCM_8_SHA256,
     name: "TLS_AES_128_CCM_8_SHA256",
+    encrypts: true,
     tag_len: 8,
     limits: Limits::CCM_8,
     keying: Keying::Aead(Ccm::<Aes128Enc, 8>::protection),
@@ -82,6 +89,7 @@ pub static AES_128_CCM_8: CipherSuite = CipherSuite {
 pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     id: CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
     name: "AES_128_CTR_LIGHTMAC_SHA256",
+    encrypts: true,
     tag_len: 16,
     limits: Limits::CTR_LIGHTMAC,
     keying: Keying::Prf {
@@ -89,6 +97,20 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
         aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
+};
+
+/// HMAC-SHA256 alone (RFC 9150): **no encryption**.
+pub static SHA256_SHA256: CipherSuite = CipherSuite {
+    id: CipherSuiteId::SHA256_SHA256,
+    name: "TLS_SHA256_SHA256",
+    encrypts: false,
+    tag_len: 32,
+    limits: Limits::HMAC,
+    keying: Keying::Prf {
+        plain: IntegrityOnly::protection,
+        aggregated: AggregatedIntegrityOnly::protection,
+    },
+    known_answer: KnownAnswer::SHA256_SHA256,
 };
 
 /// AES-128-GCM in 1.2, with a key exchange.

@@ -11,8 +11,9 @@ use vocabulary::{Encode, Instant, Writer};
 
 /// Records remembered for their acknowledgement; older ones are simply sent again.
 const MAX_SENT_RECORDS: usize = 64;
-/// A fragment smaller than this is not worth its header, unless it ends its message.
-const MIN_FRAGMENT: usize = 32;
+/// A fragment smaller than this is not worth its header, unless it ends its message. It fits the
+/// smallest datagram under the longest tag: 80 − 5 (header) − 1 (type) − 32 − 12 (message header).
+const MIN_FRAGMENT: usize = 30;
 
 #[derive(Debug)]
 struct Outgoing {

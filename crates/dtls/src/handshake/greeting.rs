@@ -8,7 +8,7 @@ use crate::codepoints::{
     DTLS_1_2, DTLS_1_3, ExtensionType, HELLO_RETRY_REQUEST_RANDOM, HandshakeType,
     PskKeyExchangeMode,
 };
-use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, can_aggregate};
+use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig, Settings, preferable};
 use crate::crypto::{CipherSuite, CipherSuiteId, NamedGroup, Transcript};
 use crate::error::{Fault, Incompatibility, Misbehaviour};
 use crate::messages::extensions::{
@@ -219,7 +219,8 @@ fn choose_suite(
         let (send, receive) = aggregation_extension::Offer::new(content)
             .select(|s| policy.send.contains(&s), |s| policy.receive.contains(&s));
         let wanted = (send, receive) != (Scheme::Plain, Scheme::Plain);
-        if let Some(suite) = common.clone().find(|suite| wanted && can_aggregate(suite)) {
+        let mut preferable = preferable();
+        if let Some(suite) = common.clone().find(|suite| wanted && preferable(suite)) {
             return Ok((suite, Some((receive, send))));
         }
     }

@@ -6,9 +6,10 @@
 //! | [`chacha`] | CHACHA20_POLY1305 | no |
 //! | [`ccm`] | AES_128_CCM, AES_128_CCM_8 | with full tags |
 //! | [`lightmac`] | AES_128_CTR_LIGHTMAC | yes |
+//! | [`integrity`] | SHA256_SHA256, which does not encrypt | yes |
 //!
-//! All but `lightmac` serve the suites of 1.2 too: the same AEADs without a mask.
-//! All but `chacha` take any block cipher, so that a device can bring its own AES.
+//! All but the last two serve the suites of 1.2 too: the same AEADs without a mask.
+//! All but `chacha` and `integrity` take any block cipher, so that a device can bring its own AES.
 
 pub mod ccm;
 #[cfg(feature = "rustcrypto")]
@@ -16,6 +17,7 @@ pub mod chacha;
 mod ctr;
 #[cfg(feature = "rustcrypto")]
 pub mod gcm;
+pub mod integrity;
 pub mod known_answer;
 pub mod lightmac;
 pub mod mask;
