@@ -124,7 +124,8 @@ impl Connection {
             }
             return Ok(true);
         };
-        // With none agreed on a record must have none.
+        // With none agreed on a record must have none. With some only a datagram's first record
+        // must have one (RFC 9147, section 4); the tag tells whose the others are.
         let own_id = self.channel.own_ids.position(header.cid(record));
         if header.cid_len > 0 && own_id.is_none() {
             return Ok(false);

@@ -45,7 +45,8 @@ pub struct EndpointEvent<'a> {
 pub struct EndpointStats {
     /// HelloRetryRequests and HelloVerifyRequests sent.
     pub retries: u64,
-    /// Associations accepted: the client proved its key, and its address if cookies are asked for.
+    /// Associations accepted: the client proved its key, which in DTLS 1.2 comes later, and its
+    /// address if cookies are asked for.
     pub accepted: u64,
     /// ClientHellos refused with an alert.
     pub refused: u64,
