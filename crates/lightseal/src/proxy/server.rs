@@ -249,11 +249,15 @@ impl ServerProxy {
         self.outer.call(|endpoint, _, now| endpoint.close_all(now));
     }
 
-    /// Says goodbye on the associations of these identities.
+    /// Says goodbye on the associations of these identities, and on all handshakes, which may
+    /// have begun with one of their keys.
     pub(crate) fn revoke(&self, identities: &BTreeSet<String>) {
+        if identities.is_empty() {
+            return;
+        }
         self.outer.call(|endpoint, _, now| {
             let revoked = endpoint.connections().filter(|(_, connection)| {
-                connection.negotiated().is_some_and(|negotiated| {
+                connection.negotiated().is_none_or(|negotiated| {
                     let identity = std::str::from_utf8(&negotiated.psk_identity);
                     identity.is_ok_and(|identity| identities.contains(identity))
                 })
@@ -305,5 +309,74 @@ impl ServerProxy {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtls::{ClientConfig, Connection, Psk};
+    use std::net::{Ipv4Addr, UdpSocket as StdSocket};
+    use vocabulary::{Engine, Output};
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Somebody with a stolen key keeps a handshake ready for the day when that is noticed.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_handshake_that_was_begun_with_a_revoked_key_leads_nowhere() {
+        for (revoked, flows) in [(None, 1), (Some("sensor".to_owned()), 0)] {
+            let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
+            let service = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let options = Options {
+                service: service.local_addr().unwrap(),
+                max_flows: 8,
+                idle_timeout: Duration::from_secs(60),
+            };
+            let listen = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())).unwrap());
+            let proxy = Arc::new(ServerProxy::new(listen, config, options).unwrap());
+            let running = Arc::clone(&proxy);
+            let task = tokio::spawn(async move { running.run().await });
+
+            let server = proxy.local_addr().unwrap();
+            let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (now, rng) = (Instant::from_micros(1), os_random().unwrap());
+            let config = Arc::new(ClientConfig::new(psk).unwrap());
+            let mut client = Connection::client(config, server, now, rng).unwrap();
+            let mut buf = vec![0; 2048];
+            let mut last = Vec::new();
+            while last.is_empty() {
+                loop {
+                    let connected = client.is_connected();
+                    match client.poll_output(&mut buf) {
+                        Output::Datagram { payload, .. } if connected => last = payload.to_vec(),
+                        Output::Datagram { payload, .. } => {
+                            socket.send_to(payload, server).unwrap();
+                        }
+                        Output::Event(_) => {}
+                        Output::WakeAt(_) | Output::Idle => break,
+                    }
+                }
+                if last.is_empty() {
+                    let len = socket.recv(&mut buf).unwrap();
+                    client.handle_datagram(now, server, &mut buf[..len]);
+                }
+            }
+            // What is missing is the client's Finished.
+            proxy.revoke(&revoked.into_iter().collect());
+            let heard = || proxy.counters().1.received;
+            let before = heard();
+            socket.send_to(&last, server).unwrap();
+            let waited = tokio::time::timeout(PATIENCE, async {
+                while heard() == before {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+            waited.await.unwrap();
+            assert_eq!(proxy.open_flows(), flows);
+            assert_eq!(proxy.totals().opened.get(), flows as u64);
+            task.abort();
+        }
     }
 }
