@@ -26,6 +26,24 @@
 //! when its set is. Silence in the middle of a set is ended by a
 //! [`ClosingTag`]: the same sum over the open records, of output block 255.
 //!
+//! # R2D2(8, o)
+//!
+//! Each record carries a tag of t = 24, 32, 40 or 48 bits (o = 50, 100, 150, 200) and gives 8·t
+//! bits T(m) of its own, output blocks 0, 1 and 2. Bit j of record i's tag is
+//!
+//! ```text
+//! tag_i[j] = T(i − D_j[0])[j] ⊕ T(i − D_j[1])[t + j] ⊕ … ⊕ T(i − D_j[7])[7·t + j]
+//! ```
+//!
+//! over the record itself (D_j\[0\] = 0) and seven before it, at most 37 behind. The D_j are Golomb
+//! rulers, so a lost record costs any other at most one bit of each ruler. Every record that
+//! follows adds to a record's security level; at 128 bits it is verified. Records whose level
+//! is lower may be delivered all the same, if a threshold is set: [`Outcome::Provisional`].
+//!
+//! A check that fails says that one of up to eight records is wrong, not which. Whom to believe
+//! is a guess; what a record's level is after the guesses is an account that charges each of
+//! them, so that an attacker who sees every verdict gains nothing by trying.
+//!
 //! # Why XOR is safe here, and where it is not
 //!
 //! F must be a pseudorandom function of record number, header and content. Numbers
@@ -38,7 +56,7 @@
 //!
 //! ```
 //! use aggregation::{
-//!     Block, Kind, Opener, Outcome, Prf, PrfState, Scheme, Sealer, opener::Offer,
+//!     Block, Kind, Opener, Order, Outcome, Prf, PrfState, Scheme, Sealer, opener::Offer,
 //! };
 //!
 //! /// A stand-in; a real one is keyed.
@@ -50,8 +68,8 @@
 //! }
 //!
 //! let scheme: Scheme = "agg:2".parse()?;
-//! let mut sealer = Sealer::new(scheme).expect("an aggregating scheme");
-//! let mut opener = <Opener>::new(scheme).expect("an aggregating scheme");
+//! let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
+//! let mut opener = <Opener>::new(scheme, &Order::List).expect("an aggregating scheme");
 //! for number in 0..2 {
 //!     let state = PrfState::from([number as u8; 16]);
 //!     let mut tag = [0; 16];
@@ -74,13 +92,17 @@
 extern crate std;
 
 mod agg;
+mod bits;
+mod candidates;
 pub mod opener;
 pub mod prf;
+mod r2d2;
 pub mod scheme;
 pub mod sealer;
 pub mod tuning;
+mod window;
 
 pub use opener::{Counters, DropReason, Offer, Opener, Outcome, Refusal, Verdict};
 pub use prf::{Block, CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
-pub use scheme::{Scheme, SchemeError, SetSize};
+pub use scheme::{Order, Overprovision, Scheme, SchemeError, SetSize};
 pub use sealer::{Kind, SealError, Sealer};

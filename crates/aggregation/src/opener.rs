@@ -2,7 +2,9 @@
 
 use crate::agg::opener::AggOpener;
 use crate::prf::{ClosingTag, Prf, PrfState};
-use crate::scheme::Scheme;
+use crate::r2d2::opener::BitOpener;
+use crate::r2d2::rulers;
+use crate::scheme::{Order, Scheme};
 use crate::tuning;
 use core::fmt;
 
@@ -22,24 +24,59 @@ use core::fmt;
 /// come in ascending order (batches may overlap); what is verified was sealed, but
 /// for a chance of 2^-96 a check under injection and 2^-128 without.
 ///
-/// Memory is fixed: 1.5 KiB and 64 bytes for each of `CANDIDATES`, at most 255, so at most
-/// 7.5 KiB as it stands. When candidates run out, the one with the highest number goes.
+/// Memory is fixed: 11 KiB and 66 bytes for each of `CANDIDATES`, at most 255, so 17 KiB as it
+/// stands. When candidates run out, the one with the highest number goes.
 #[derive(Clone, Debug)]
 pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
     inner: Inner<CANDIDATES>,
+    /// Bits at which data is delivered, if before it is verified.
+    threshold: Option<u8>,
+    /// Records that were delivered so and failed.
+    refuted: u64,
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner<const CANDIDATES: usize> {
     Agg(AggOpener<CANDIDATES>),
+    Bits(BitOpener<CANDIDATES>),
 }
 
 impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// An opener at record 0; `None` for [`Scheme::Plain`], which shares no tags.
-    pub fn new(scheme: Scheme) -> Option<Self> {
-        match scheme {
-            Scheme::Plain => None,
-            Scheme::Agg(n) => Some(Self { inner: Inner::Agg(AggOpener::new(n)) }),
+    pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
+        let inner = match scheme {
+            Scheme::Plain => return None,
+            Scheme::Agg(n) => Inner::Agg(AggOpener::new(n)),
+            Scheme::R2d2(o) => Inner::Bits(BitOpener::new(rulers::table(o, order))),
+        };
+        Some(Self { inner, threshold: None, refuted: 0 })
+    }
+
+    /// Gives verdicts of [`Outcome::Provisional`] from `bits` on, 0 to 127: with 0 on arrival.
+    /// Without, data waits until it is verified.
+    ///
+    /// After 2^(bits − 20) records that were delivered so and failed (below 21 bits: the first)
+    /// this ends by itself, and [`threshold`](Self::threshold) is `None` again.
+    pub fn set_threshold(&mut self, bits: Option<u8>) {
+        self.threshold = bits.filter(|&bits| bits < 128);
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.set_threshold(self.threshold),
+            Inner::Bits(opener) => opener.set_threshold(self.threshold),
+        }
+    }
+
+    /// The level at which data is delivered before it is verified.
+    pub const fn threshold(&self) -> Option<u8> {
+        self.threshold
+    }
+
+    /// The security level in bits, 0 to 128, of the data record held under this number, or of
+    /// the one verified; `None` if there is none, or none that checks allow.
+    pub fn level(&self, number: u64) -> Option<u8> {
+        match &self.inner {
+            Inner::Agg(agg) => agg.level(number),
+            Inner::Bits(opener) => opener.level(number),
         }
     }
 
@@ -59,6 +96,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     pub fn admit(&mut self, number: u64) -> Result<(), Refusal> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.admit(number),
+            Inner::Bits(opener) => opener.admit(number),
         }
     }
 
@@ -74,6 +112,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     ) -> Offer {
         match &mut self.inner {
             Inner::Agg(agg) => agg.offer_data(prf, number, state, tag, slot),
+            Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
         }
     }
 
@@ -92,6 +131,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     ) -> Result<(), Refusal> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.offer_verified(prf, number, state, tag),
+            Inner::Bits(opener) => opener.offer_verified(prf, number, state, tag),
         }
     }
 
@@ -107,14 +147,24 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     ) -> Result<(), Refusal> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.closing(prf, closing),
+            Inner::Bits(opener) => opener.closing(prf, closing),
         }
     }
 
     /// The next decision on a held record: verified ones first, each kind ascending.
     pub fn next_verdict(&mut self) -> Option<Verdict> {
-        match &mut self.inner {
+        let verdict = match &mut self.inner {
             Inner::Agg(agg) => agg.next_verdict(),
+            Inner::Bits(opener) => opener.next_verdict(),
+        };
+        if verdict.is_some_and(|verdict| verdict.outcome == Outcome::Dropped(DropReason::Failed)) {
+            self.refuted += 1;
+            let bits = u32::from(self.threshold.unwrap_or(0));
+            if self.refuted >= 1 << bits.saturating_sub(tuning::PROVISIONAL_FREE_BITS).min(63) {
+                self.set_threshold(None);
+            }
         }
+        verdict
     }
 
     /// Gives up every set that lies wholly below `number`, and with
@@ -122,6 +172,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     pub fn expire_below(&mut self, number: u64) {
         match &mut self.inner {
             Inner::Agg(agg) => agg.expire_below(number),
+            Inner::Bits(opener) => opener.expire_below(number),
         }
     }
 
@@ -130,14 +181,17 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     pub fn expected(&self) -> u64 {
         match &self.inner {
             Inner::Agg(agg) => agg.expected(),
+            Inner::Bits(opener) => opener.expected(),
         }
     }
 
     /// What has happened so far.
     pub fn counters(&self) -> Counters {
-        match &self.inner {
+        let counters = match &self.inner {
             Inner::Agg(agg) => agg.counters(),
-        }
+            Inner::Bits(opener) => opener.counters(),
+        };
+        Counters { records_refuted: self.refuted, ..counters }
     }
 }
 
@@ -206,6 +260,12 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
+    /// Not decided: this many bits speak for it, fewer than make it verified. Comes at most once,
+    /// where a threshold was set, and another verdict follows.
+    Provisional {
+        /// Its security level in bits, 0 to 127.
+        bits: u8,
+    },
     /// Genuine.
     Verified,
     /// Forged, or never to be known.
@@ -218,7 +278,9 @@ pub enum Outcome {
 pub enum DropReason {
     /// Another record of this number is genuine: this one was forged.
     Rival,
-    /// Its set was not complete in time.
+    /// It was delivered before it was verified, and checks speak against it.
+    Failed,
+    /// It was not verified in time.
     Expired,
     /// Its room went to a record of a lower number.
     Evicted,
@@ -233,7 +295,9 @@ pub struct Counters {
     pub sets_failed: u64,
     /// Data records verified.
     pub records_verified: u64,
-    /// Data records given up: rivals, expired and evicted.
+    /// Data records that were delivered provisionally and failed afterwards.
+    pub records_refuted: u64,
+    /// Data records given up: rivals, failed, expired and evicted.
     pub records_dropped: u64,
     /// Data records refused on arrival.
     pub records_refused: u64,

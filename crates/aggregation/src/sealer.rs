@@ -2,7 +2,9 @@
 
 use crate::agg::sealer::AggSealer;
 use crate::prf::{ClosingTag, Prf, PrfState};
-use crate::scheme::Scheme;
+use crate::r2d2::rulers;
+use crate::r2d2::sealer::BitSealer;
+use crate::scheme::{Order, Scheme};
 use core::fmt;
 
 /// Whether a record carries a full tag of its own.
@@ -16,24 +18,29 @@ pub enum Kind {
 
 /// Computes the tags of one direction of an epoch, beginning at record 0.
 ///
-/// Memory: under 400 bytes. States are erased as soon as their set ends.
+/// Memory: under 400 bytes for Agg, 4 KiB for R2D2. States are erased as soon as nothing needs
+/// them.
 #[derive(Clone, Debug)]
 pub struct Sealer {
     inner: Inner,
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner {
     Agg(AggSealer),
+    Bits(BitSealer),
 }
 
 impl Sealer {
     /// A sealer at record 0; `None` for [`Scheme::Plain`], which shares no tags.
-    pub fn new(scheme: Scheme) -> Option<Self> {
-        match scheme {
-            Scheme::Plain => None,
-            Scheme::Agg(n) => Some(Self { inner: Inner::Agg(AggSealer::new(n)) }),
-        }
+    pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
+        let inner = match scheme {
+            Scheme::Plain => return None,
+            Scheme::Agg(n) => Inner::Agg(AggSealer::new(n)),
+            Scheme::R2d2(o) => Inner::Bits(BitSealer::new(rulers::table(o, order))),
+        };
+        Some(Self { inner })
     }
 
     /// Takes the record `number` into account and writes the aggregate it carries
@@ -54,6 +61,7 @@ impl Sealer {
     ) -> Result<(), SealError> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.seal(prf, number, kind, state, tag),
+            Inner::Bits(sealer) => sealer.seal(prf, number, kind, state, tag),
         }
     }
 
@@ -61,6 +69,7 @@ impl Sealer {
     pub fn open_since(&self) -> Option<u64> {
         match &self.inner {
             Inner::Agg(agg) => agg.open_since(),
+            Inner::Bits(sealer) => sealer.open_since(),
         }
     }
 
@@ -77,6 +86,7 @@ impl Sealer {
     pub fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.close(prf),
+            Inner::Bits(sealer) => sealer.close(prf),
         }
     }
 }

@@ -32,3 +32,7 @@ pub const QUIET_ARRIVALS: u8 = 64;
 
 /// How near to each other three arrivals must be to move it.
 pub const NEAR: u64 = 8;
+
+/// Provisional delivery from θ bits on bears 2^(θ − this) refutations an epoch, at least one:
+/// what came before the last had its chance of 2^-θ each, and all together 2^-this.
+pub const PROVISIONAL_FREE_BITS: u32 = 20;

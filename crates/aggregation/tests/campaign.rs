@@ -124,7 +124,7 @@ proptest! {
         controls in prop::collection::btree_set(0u64..250, 0..20),
         silences in prop::collection::btree_set(0u64..250, 0..20),
     ) {
-        let (mut sender, mut receiver) = (Sender::new(n), <Receiver>::new(n));
+        let (mut sender, mut receiver) = (Sender::agg(n), <Receiver>::agg(n));
         let mut sent: Vec<Record> = vec![sender.data()];
         let mut done = BTreeSet::new();
         for mv in &moves {
@@ -167,7 +167,7 @@ proptest! {
         n in 2u8..=16,
         rivals in prop::collection::vec((any::<Index>(), 1u8..=3, any::<Index>()), 0..40),
     ) {
-        let (mut sender, mut receiver) = (Sender::new(n), <Receiver>::new(n));
+        let (mut sender, mut receiver) = (Sender::agg(n), <Receiver>::agg(n));
         let mut wire: Vec<Record> = (0..n).map(|_| sender.data()).collect();
         let sent = wire.clone();
         let mut made = BTreeSet::new();
@@ -229,7 +229,7 @@ proptest! {
     /// slot is lost.
     #[test]
     fn a_window_led_astray_repeats_nothing(n in 2u8..=16, stretches in stretches()) {
-        let (mut sender, mut receiver) = (Sender::new(n), Receiver::<21>::new(n));
+        let (mut sender, mut receiver) = (Sender::agg(n), Receiver::<21>::agg(n));
         let mut sent: Vec<Record> = Vec::new();
         let mut done = BTreeSet::new();
         for stretch in &stretches {
@@ -280,7 +280,7 @@ proptest! {
 /// where the function is not pseudorandom: the reason why GCM is excluded by type.
 #[test]
 fn the_same_moves_forge_a_linear_function() {
-    use aggregation::{Block, Kind, Opener, Prf, PrfState, Scheme, Sealer};
+    use aggregation::{Block, Kind, Opener, Order, Prf, PrfState, Scheme, Sealer};
 
     struct Linear;
     impl Prf for Linear {
@@ -290,12 +290,12 @@ fn the_same_moves_forge_a_linear_function() {
         }
     }
     let scheme = Scheme::agg(2).expect("allowed");
-    let mut sealer = Sealer::new(scheme).expect("aggregating");
+    let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
     let mut tag = [0; 16];
     let bodies = [[0x11; 16], [0x22; 16]];
     sealer.seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut []).expect("in order");
     sealer.seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag).expect("in order");
-    let mut opener = <Opener>::new(scheme).expect("aggregating");
+    let mut opener = <Opener>::new(scheme, &Order::List).expect("aggregating");
     for (number, body) in (0..).zip(bodies) {
         let forged = body.map(|byte| byte ^ 0x80);
         let tag = &tag[..scheme.aggregate_len(number)];

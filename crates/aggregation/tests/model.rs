@@ -128,7 +128,7 @@ proptest! {
         again in prop::collection::vec((any::<Index>(), 0usize..120), 0..12),
         spread in 0usize..=1,
     ) {
-        let mut sender = Sender::new(n);
+        let mut sender = Sender::agg(n);
         let sent: Vec<Record> = kinds
             .iter()
             .map(|kind| match kind {
@@ -160,7 +160,7 @@ proptest! {
         }
         wire.sort_by_key(|&(when, _)| when);
 
-        let mut receiver = Receiver::<255>::new(n);
+        let mut receiver = Receiver::<255>::agg(n);
         let mut model = Model {
             n: n.into(),
             mac: Mac::new(7),

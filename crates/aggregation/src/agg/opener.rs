@@ -1,19 +1,16 @@
 //! The receiving side of Agg(n).
 
-use crate::agg::candidates::{Handle, Pool};
 use crate::agg::solve::{NUMBERS, Shares, choose};
+use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
 use crate::scheme::{SetSize, TAG_BYTES};
 use crate::tuning::{
-    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, NEAR, QUIET_ARRIVALS,
-    WINDOW,
+    CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, WINDOW,
 };
+use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
-
-/// Arrivals looked back on for three near each other.
-const RECENT: usize = 8;
 
 /// A number within the window: free when it holds nothing.
 #[derive(Clone, Copy, Default)]
@@ -40,47 +37,48 @@ impl Number {
 #[derive(Clone)]
 pub(crate) struct AggOpener<const CANDIDATES: usize> {
     n: u64,
-    /// Numbers below are used for good. Never falls.
-    floor: u64,
-    /// First number of the window, the start of a set. Above `floor`'s set only after a
-    /// move without authentication.
-    base: u64,
-    /// One more than the highest authenticated number.
-    next: u64,
-    /// One more than the number that moved the window without authentication.
-    tentative: Option<u64>,
+    /// By whole sets.
+    window: Window,
     /// By number modulo [`WINDOW`]; free outside the window.
     numbers: [Number; WINDOW],
     pool: Pool<CANDIDATES>,
     /// A verdict whose candidate had to make room at once.
     evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
-    /// Arrivals since the last verification, saturating.
-    quiet: u8,
-    recent: [u64; RECENT],
+    /// Bits at which data is delivered, if before it is verified.
+    threshold: Option<u8>,
     counters: Counters,
 }
 
 impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     pub(crate) fn new(n: SetSize) -> Self {
+        let n = u64::from(n.get());
         Self {
-            n: u64::from(n.get()),
-            floor: 0,
-            base: 0,
-            next: 0,
-            tentative: None,
+            n,
+            window: Window::new(n, WINDOW as u64, LATENESS),
             numbers: [Number::default(); WINDOW],
             pool: Pool::new(),
             evicted: None,
             closings: [None; CLOSINGS],
-            quiet: 0,
-            recent: [u64::MAX; RECENT],
+            threshold: None,
             counters: Counters::default(),
         }
     }
 
+    pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
+        self.threshold = bits;
+    }
+
+    pub(crate) fn level(&self, number: u64) -> Option<u8> {
+        self.window.check(number).ok()?;
+        match self.number(number) {
+            place if place.verified => Some(128),
+            place => (place.count > 0).then_some(0),
+        }
+    }
+
     pub(crate) fn expected(&self) -> u64 {
-        self.tentative.unwrap_or(self.next)
+        self.window.expected()
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -96,16 +94,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         if number > MAX_NUMBER || first == Err(Refusal::Used) {
             return first;
         }
-        self.quiet = self.quiet.saturating_add(1);
-        let mut near = 0u64;
-        for recent in self.recent {
-            if recent < number && number - recent <= NEAR {
-                near |= 1 << (number - recent);
-            }
-        }
-        self.recent.rotate_right(1);
-        self.recent[0] = number;
-        if self.quiet >= QUIET_ARRIVALS && near.count_ones() >= 2 {
+        if self.window.arrival(number) {
             self.move_tentatively(number);
         }
         self.check(number)
@@ -162,12 +151,16 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         own.evaluated += 1;
         if !crowded {
             own.push(handle);
+            // No bit speaks for it before all do.
+            if own.count == 1 && self.threshold == Some(0) {
+                self.pool.tell_provisional(handle, 0);
+            }
             self.decide(prf, number);
             return Offer::Held;
         }
         (own.held[0], own.count) = (handle, 1);
         self.decide(prf, number);
-        if number < self.base || self.number(number).verified {
+        if number < self.window.base || self.number(number).verified {
             self.drop_all(place.handles(), DropReason::Rival);
             return Offer::Held;
         }
@@ -221,10 +214,10 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             return Err(Refusal::Range);
         }
         let last = first + u64::from(count) - 1;
-        if last < self.floor || first < self.base {
-            return Err(if last < self.floor { Refusal::Used } else { Refusal::Behind });
+        if last < self.window.floor || first < self.window.base {
+            return Err(if last < self.window.floor { Refusal::Used } else { Refusal::Behind });
         }
-        if last >= self.end() {
+        if last >= self.window.end() {
             return Err(Refusal::Ahead);
         }
         if (first..=last).all(|number| self.number(number).verified) {
@@ -242,28 +235,19 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn expire_below(&mut self, number: u64) {
-        let start = self.set_start(number.min(MAX_NUMBER + 1));
+        let start = self.window.start(number.min(MAX_NUMBER + 1));
         // The last set of an epoch may be cut short by the highest number.
         let start = if number > MAX_NUMBER { start + self.n } else { start };
-        if start > self.base {
+        if start > self.window.base {
             self.slide(start, true);
         }
-        self.floor = self.floor.max(start);
+        self.window.floor = self.window.floor.max(start);
     }
 
     /// Whether a record of this number could be of use, as things stand.
     fn check(&self, number: u64) -> Result<(), Refusal> {
-        if number < self.floor {
-            Err(Refusal::Used)
-        } else if number > MAX_NUMBER || number >= self.end() {
-            Err(Refusal::Ahead)
-        } else if number < self.base {
-            Err(Refusal::Behind)
-        } else if self.number(number).verified {
-            Err(Refusal::Used)
-        } else {
-            Ok(())
-        }
+        self.window.check(number)?;
+        if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
     }
 
     /// The aggregate that the record carries, 0 where it must carry none.
@@ -291,23 +275,6 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         &mut self.numbers[(number % WINDOW as u64) as usize]
     }
 
-    fn set_start(&self, number: u64) -> u64 {
-        number - number % self.n
-    }
-
-    /// One more than the window's last number: whole sets only.
-    fn end(&self) -> u64 {
-        self.base + (WINDOW as u64 / self.n) * self.n
-    }
-
-    /// Start of the oldest set that is not too late when `highest` has come.
-    fn oldest(&self, highest: u64) -> u64 {
-        match highest.checked_sub(self.n + LATENESS) {
-            Some(late) => self.set_start(late) + self.n,
-            None => 0,
-        }
-    }
-
     /// Whether each of `count` numbers from `first` has a candidate.
     fn complete(&self, first: u64, count: u64) -> bool {
         // From the end: in order, the last one is what is missing.
@@ -316,7 +283,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     /// Whether a candidate of this number can be checked now.
     fn decidable(&self, number: u64) -> bool {
-        self.complete(self.set_start(number), self.n)
+        self.complete(self.window.start(number), self.n)
             || self.closings.iter().flatten().any(|closing| {
                 covers(closing, number) && self.complete(closing.first, closing.count.into())
             })
@@ -355,7 +322,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     /// Checks whatever a change at `number` may have completed.
     fn decide<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
-        let start = self.set_start(number);
+        let start = self.window.start(number);
         let mut highest = None;
         for i in 0..CLOSINGS {
             let Some(closing) = self.closings[i] else { continue };
@@ -441,11 +408,11 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
                 self.drop_all(place.handles(), DropReason::Expired);
             }
         }
-        let mut base = self.base;
-        while base < self.end() && self.is_verified(base) {
+        let mut base = self.window.base;
+        while base < self.window.end() && self.is_verified(base) {
             base += self.n;
         }
-        if base > self.base {
+        if base > self.window.base {
             self.slide(base, true);
         }
     }
@@ -456,51 +423,48 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     /// A record of this number is genuine: older sets are late by it.
     fn authenticated(&mut self, number: u64) {
-        self.quiet = 0;
-        self.tentative = None;
-        self.next = self.next.max(number + 1);
-        let oldest = self.oldest(self.next - 1);
-        if oldest > self.base {
+        let oldest = self.window.authenticated(number);
+        if oldest > self.window.base {
             self.slide(oldest, true);
         }
-        self.floor = self.floor.max(oldest);
+        self.window.floor = self.window.floor.max(oldest);
     }
 
     /// Moves the window to unauthenticated numbers. Used numbers stay used.
     fn move_tentatively(&mut self, number: u64) {
-        let oldest = self.oldest(number);
-        if number < self.base {
+        let oldest = self.window.oldest(number);
+        if number < self.window.base {
             self.move_back(number);
-        } else if oldest > self.base {
+        } else if oldest > self.window.base {
             self.slide(oldest, false);
         }
-        self.tentative = Some(number + 1);
+        self.window.assume(number);
     }
 
     /// Moves the window back to `number`, at or above the floor, and forgets what is open.
     fn move_back(&mut self, number: u64) {
-        self.slide(self.end(), false);
-        self.base = self.oldest(number).max(self.set_start(self.floor));
+        self.slide(self.window.end(), false);
+        self.window.base = self.window.oldest(number).max(self.window.start(self.window.floor));
     }
 
     /// Gives up everything below `base`, the start of a set. Unless `used`, unverified numbers
     /// among it stay free.
     fn slide(&mut self, base: u64, used: bool) {
-        let end = self.end().min(base);
-        for start in (self.base..end).step_by(self.n as usize) {
+        let end = self.window.end().min(base);
+        for start in (self.window.base..end).step_by(self.n as usize) {
             let dropped = self.counters.records_dropped;
             for number in start..start + self.n {
                 let place = core::mem::take(self.number_mut(number));
                 self.drop_all(place.handles(), DropReason::Expired);
                 if place.verified {
-                    self.floor = self.floor.max(number + 1);
+                    self.window.floor = self.window.floor.max(number + 1);
                 }
             }
             self.counters.sets_failed += u64::from(self.counters.records_dropped > dropped);
         }
-        self.base = base;
+        self.window.base = base;
         if used {
-            self.floor = self.floor.max(base);
+            self.window.floor = self.window.floor.max(base);
         }
     }
 }
@@ -513,8 +477,7 @@ impl<const CANDIDATES: usize> fmt::Debug for AggOpener<CANDIDATES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AggOpener")
             .field("n", &self.n)
-            .field("base", &self.base)
-            .field("next", &self.next)
+            .field("window", &self.window)
             .field("counters", &self.counters)
             .finish_non_exhaustive()
     }

@@ -3,22 +3,22 @@
 
 use aes::Aes128;
 use aggregation::{
-    Block, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Outcome, Prf, PrfState, Refusal, Scheme,
-    Sealer, TAG_BLOCK,
+    Block, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Order, Outcome, Prf, PrfState, Refusal,
+    Scheme, Sealer, TAG_BLOCK,
 };
 use cipher::KeyInit;
 use lightmac::{Hasher, LongLightMac};
 use std::collections::BTreeMap;
 
-/// LightMAC with two output blocks.
+/// LightMAC with four output blocks.
 #[derive(Debug)]
-pub(crate) struct Mac(LongLightMac<Aes128, 2>);
+pub(crate) struct Mac(LongLightMac<Aes128, 4>);
 
 impl Mac {
     pub(crate) fn new(key: u8) -> Self {
         let cipher = |label| Aes128::new(&[key ^ label; 16].into());
         let hasher = Hasher::from_cipher(cipher(1), 16).expect("valid");
-        Self(LongLightMac::new(hasher, [cipher(2), cipher(3)]))
+        Self(LongLightMac::new(hasher, [cipher(2), cipher(4), cipher(5), cipher(3)]))
     }
 
     pub(crate) fn state(&self, number: u64, body: &[u8]) -> PrfState {
@@ -31,10 +31,11 @@ impl Prf for Mac {
     fn block(&self, state: &PrfState, index: u8) -> Block {
         let place = match index {
             TAG_BLOCK => 0,
-            CLOSING_BLOCK => 1,
-            other => panic!("Agg has no use for block {other}"),
+            index @ 1..=2 => usize::from(index),
+            CLOSING_BLOCK => 3,
+            other => panic!("no scheme has a use for block {other}"),
         };
-        self.0.finalize(place, &(*state.as_bytes()).into()).expect("two blocks").into()
+        self.0.finalize(place, &(*state.as_bytes()).into()).expect("four blocks").into()
     }
 }
 
@@ -58,9 +59,13 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(n: u8) -> Self {
-        let scheme = Scheme::agg(n).expect("2 to 16");
-        let sealer = Sealer::new(scheme).expect("aggregating");
+    /// A sender under Agg(n).
+    pub(crate) fn agg(n: u8) -> Self {
+        Self::new(Scheme::agg(n).expect("2 to 16"))
+    }
+
+    pub(crate) fn new(scheme: Scheme) -> Self {
+        let sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
         Self { mac: Mac::new(7), scheme, sealer, next: 0 }
     }
 
@@ -105,8 +110,13 @@ pub(crate) struct Receiver<const CANDIDATES: usize = { aggregation::tuning::CAND
 }
 
 impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
-    pub(crate) fn new(n: u8) -> Self {
-        let opener = Opener::new(Scheme::agg(n).expect("2 to 16")).expect("aggregating");
+    /// A receiver under Agg(n).
+    pub(crate) fn agg(n: u8) -> Self {
+        Self::new(Scheme::agg(n).expect("2 to 16"))
+    }
+
+    pub(crate) fn new(scheme: Scheme) -> Self {
+        let opener = Opener::new(scheme, &Order::List).expect("aggregating");
         let (mac, held) = (Mac::new(7), BTreeMap::new());
         Self { mac, opener, held, next_slot: 0, controls: Vec::new() }
     }
@@ -140,7 +150,12 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
     pub(crate) fn decided(&mut self) -> Vec<Decided> {
         let mut decided = Vec::new();
         while let Some(verdict) = self.opener.next_verdict() {
-            let (number, body) = self.held.remove(&verdict.slot).expect("a held slot, once");
+            let slot = verdict.slot;
+            let (number, body) = match verdict.outcome {
+                Outcome::Provisional { .. } => self.held.get(&slot).cloned(),
+                _ => self.held.remove(&slot),
+            }
+            .expect("a held slot, once");
             assert_eq!(number, verdict.number);
             decided.push((number, body, verdict.outcome));
         }

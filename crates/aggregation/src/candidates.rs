@@ -11,12 +11,15 @@ pub(crate) type Handle = u8;
 pub(crate) struct Candidate {
     pub(crate) number: u64,
     pub(crate) state: PrfState,
-    /// Block 0 ⊕ the aggregate carried: the shares of a set's genuine records sum to 0.
+    /// Agg: block 0 ⊕ the aggregate carried, so that the shares of a set's genuine records sum
+    /// to 0. Schemes with a tag in every record: that tag.
     pub(crate) share: Zeroizing<u128>,
     /// The caller's slot; a control record has none.
     slot: Option<u16>,
-    /// Decided, and not yet told.
+    /// What the caller has not been told yet.
     untold: Option<Outcome>,
+    /// The caller has been told of it before it was decided.
+    early: bool,
     /// Not decided yet, or verified in a set that still needs the share.
     needed: bool,
     /// Not decided yet.
@@ -54,6 +57,7 @@ impl<const N: usize> Pool<N> {
             share: Zeroizing::new(share),
             slot,
             untold: None,
+            early: false,
             needed: true,
             open: true,
         });
@@ -93,9 +97,15 @@ impl<const N: usize> Pool<N> {
     }
 
     /// Gives up an undecided candidate, or lets go of a verified one's share.
-    /// Returns whether undecided data was given up.
+    /// Returns whether undecided data was given up. What was told of early and is not merely
+    /// late has failed.
     pub(crate) fn release(&mut self, handle: Handle, reason: DropReason) -> bool {
         let candidate = self.get_mut(handle);
+        let reason = match reason {
+            DropReason::Rival | DropReason::Failed if candidate.early => DropReason::Failed,
+            DropReason::Failed => DropReason::Rival,
+            reason => reason,
+        };
         let news = candidate.open && candidate.slot.is_some();
         candidate.open = false;
         candidate.needed = false;
@@ -107,8 +117,16 @@ impl<const N: usize> Pool<N> {
         news
     }
 
+    /// Says that an undecided candidate has reached `bits`.
+    pub(crate) fn tell_provisional(&mut self, handle: Handle, bits: u8) {
+        if self.get(handle).slot.is_some() {
+            self.tell(handle, Outcome::Provisional { bits });
+        }
+    }
+
     /// Takes a candidate out without a verdict to come; returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
+        self.forget_untold(handle);
         self.places[usize::from(handle)].take().and_then(|candidate| candidate.slot)
     }
 
@@ -120,6 +138,7 @@ impl<const N: usize> Pool<N> {
         let candidate = self.get_mut(handle);
         let (number, slot) = (candidate.number, candidate.slot?);
         let outcome = candidate.untold.take()?;
+        candidate.early |= matches!(outcome, Outcome::Provisional { .. });
         if !candidate.needed {
             self.places[usize::from(handle)] = None;
         }
@@ -128,6 +147,7 @@ impl<const N: usize> Pool<N> {
 
     /// Queues an outcome. Outcomes come nearly in order, so the search is short.
     fn tell(&mut self, handle: Handle, outcome: Outcome) {
+        self.forget_untold(handle);
         self.get_mut(handle).untold = Some(outcome);
         let key =
             |candidate: &Candidate| (candidate.untold != Some(Outcome::Verified), candidate.number);
@@ -139,5 +159,15 @@ impl<const N: usize> Pool<N> {
         self.order[at..=self.untold].rotate_right(1);
         self.order[at] = handle;
         self.untold += 1;
+    }
+
+    /// Takes back an outcome that was not told.
+    fn forget_untold(&mut self, handle: Handle) {
+        if self.get_mut(handle).untold.take().is_some()
+            && let Some(at) = self.order[..self.untold].iter().position(|&told| told == handle)
+        {
+            self.order[at..self.untold].rotate_left(1);
+            self.untold -= 1;
+        }
     }
 }

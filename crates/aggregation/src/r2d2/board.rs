@@ -1,0 +1,325 @@
+//! What the tags that came say of the records that came: the account.
+//!
+//! A record's security level is
+//!
+//! ```text
+//! S(m) = Σ_i max(0, R_i − c_i) − 8·|K|      over the tags i that cover m
+//! ```
+//!
+//! R_i counts the checked bits of tag i that cover m. c_i is what trying cost: log2 of the
+//! assignments under which the tag's own arrival was evaluated, and 1 for each later evaluation
+//! that was given up. K are the numbers within reach whose record, or its tag, was set aside.
+//! An attacker who sees every verdict then raises a record that was never sent to L bits with a
+//! chance of 2^-L a record at most: each term pays for the choices it could have made.
+
+use crate::bits::{Bits, NUMBERS, each};
+use crate::r2d2::table::{REACH, SPAN, Table, Words};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// A level that is final.
+const FULL: i16 = 128;
+/// What a verified record needs no more.
+const SETTLED: i16 = i16::MIN / 2;
+/// Bits that each number of K takes from a level.
+const ASIDE: i16 = 8;
+/// All of a span's bits.
+const SPAN_BITS: u64 = (1 << SPAN) - 1;
+
+/// Sums and levels of the numbers in the window, by number modulo [`NUMBERS`].
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+struct Sums([u64; NUMBERS]);
+
+#[derive(Clone)]
+pub(crate) struct Board {
+    /// Of each tag: itself and what the records placed so far add to it. Zero where it is complete
+    /// and right.
+    sums: Sums,
+    /// Bits of each tag that were complete and right.
+    checked: [u64; NUMBERS],
+    /// Bits of each record's level, K not yet taken off.
+    levels: [i16; NUMBERS],
+    /// Assignments of a tag's own arrival that were rejected.
+    rejected: [u8; NUMBERS],
+    /// Later evaluations of a tag that were given up.
+    retried: [u8; NUMBERS],
+    /// Records that are placed.
+    placed: Bits,
+    /// Those of them whose tag is believed to be theirs.
+    tagged: Bits,
+    /// K.
+    aside: Bits,
+}
+
+/// What a record's arrival lets one check.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evaluation {
+    /// Bits of its own tag, and those of them that are wrong.
+    pub(crate) own: u64,
+    pub(crate) own_wrong: u64,
+    /// Tags after it with bits that it completes, and those of them with wrong ones; bit d − 1 is
+    /// the tag d ahead.
+    pub(crate) later: u64,
+    pub(crate) later_wrong: u64,
+}
+
+impl Evaluation {
+    pub(crate) const fn is_right(&self) -> bool {
+        self.own_wrong == 0 && self.later_wrong == 0
+    }
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self {
+            sums: Sums([0; NUMBERS]),
+            checked: [0; NUMBERS],
+            levels: [0; NUMBERS],
+            rejected: [0; NUMBERS],
+            retried: [0; NUMBERS],
+            placed: Bits::default(),
+            tagged: Bits::default(),
+            aside: Bits::default(),
+        }
+    }
+
+    /// Forgets a number that leaves the window and makes its place ready for another. `entering`
+    /// is the one that comes in at the other end.
+    pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
+        let at = place(leaving);
+        (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
+        for bits in [&mut self.placed, &mut self.tagged, &mut self.aside] {
+            bits.clear(leaving);
+        }
+        // Tags that have not left yet still credit what has.
+        self.levels[place(entering)] = 0;
+    }
+
+    /// Places a record, or takes it away again, with the tag it carried.
+    pub(crate) fn flip(&mut self, table: &Table, number: u64, words: &Words, tag: u64) {
+        let at = place(number);
+        if let Some(tags) = self.sums.0[at..].first_chunk_mut() {
+            table.deal(words, tags);
+        } else {
+            let mut tags = [0; SPAN];
+            table.deal(words, &mut tags);
+            for (behind, sum) in tags.into_iter().enumerate() {
+                self.sums.0[(at + behind) % NUMBERS] ^= sum;
+            }
+            tags.zeroize();
+        }
+        self.sums.0[at] ^= tag;
+    }
+
+    /// Notes that a record stands, with its tag or without.
+    pub(crate) fn place(&mut self, number: u64, tagged: bool) {
+        self.placed.set(number);
+        if tagged {
+            self.tagged.set(number);
+        }
+    }
+
+    /// Notes that a record stands no longer.
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.placed.clear(number);
+        self.tagged.clear(number);
+    }
+
+    /// Whether a record stands.
+    pub(crate) fn is_placed(&self, number: u64) -> bool {
+        self.placed.get(number)
+    }
+
+    /// Bits of tag `number` whose other participants have all come. Participants before record 0
+    /// do not exist.
+    fn complete(&self, table: &Table, number: u64) -> u64 {
+        let reach = REACH as u64;
+        let mut missing = !self.placed.from(number.wrapping_sub(reach)) & SPAN_BITS;
+        if number < reach {
+            missing &= SPAN_BITS << (reach - number);
+        }
+        let mut lacking = 0;
+        each(missing, |at| lacking |= table.covers(REACH - at));
+        table.all() & !lacking
+    }
+
+    /// What the record `number`, as it is placed, lets one check.
+    pub(crate) fn evaluate(&self, table: &Table, number: u64) -> Evaluation {
+        let mut evaluation = Evaluation::default();
+        if self.tagged.get(number) {
+            let at = place(number);
+            evaluation.own = self.complete(table, number) & !self.checked[at];
+            evaluation.own_wrong = evaluation.own & self.sums.0[at];
+        }
+        each(self.tagged.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
+            let fresh = self.fresh(table, number, ahead + 1);
+            if fresh != 0 {
+                evaluation.later |= 1 << ahead;
+                let wrong = fresh & self.sums.0[place(number + 1 + ahead as u64)] != 0;
+                evaluation.later_wrong |= u64::from(wrong) << ahead;
+            }
+        });
+        evaluation
+    }
+
+    /// Bits of the tag `ahead` of a number that its record has completed.
+    fn fresh(&self, table: &Table, number: u64, ahead: usize) -> u64 {
+        let tag = number + ahead as u64;
+        self.complete(table, tag) & table.covers(ahead) & !self.checked[place(tag)]
+    }
+
+    /// Takes into the accounts what a placed record has completed.
+    pub(crate) fn credit(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
+        let own = self.checked[place(number)] | evaluation.own;
+        self.recheck(table, number, |board, at| board.checked[at] = own);
+        each(evaluation.later, |ahead| {
+            let fresh = self.fresh(table, number, ahead + 1);
+            self.recheck(table, number + 1 + ahead as u64, |board, at| board.checked[at] |= fresh);
+        });
+    }
+
+    /// Charges the tags that were evaluated for a record in vain.
+    pub(crate) fn charge(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
+        if evaluation.own != 0 {
+            self.recheck(table, number, |board, at| {
+                board.rejected[at] = board.rejected[at].saturating_add(1);
+            });
+        }
+        each(evaluation.later, |ahead| self.charge_later(table, number + 1 + ahead as u64));
+    }
+
+    fn charge_later(&mut self, table: &Table, tag: u64) {
+        self.recheck(table, tag, |board, at| {
+            board.retried[at] = board.retried[at].saturating_add(1);
+        });
+    }
+
+    /// Takes a record away: all checks it took part in, passed ones too.
+    pub(crate) fn take_away(&mut self, table: &Table, number: u64, words: &Words, tag: u64) {
+        self.distrust_tag(table, number);
+        self.flip(table, number, words, tag);
+        self.placed.clear(number);
+        for ahead in 1..=REACH {
+            let later = number + ahead as u64;
+            if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
+                self.recheck(table, later, |board, at| board.checked[at] &= !table.covers(ahead));
+                self.charge_later(table, later);
+            }
+        }
+    }
+
+    /// Believes a record's tag no longer.
+    pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64) {
+        if self.checked[place(number)] != 0 {
+            self.recheck(table, number, |board, at| board.checked[at] = 0);
+            self.charge_later(table, number);
+        }
+        self.tagged.clear(number);
+    }
+
+    /// Whether the number belongs to K.
+    pub(crate) fn set_aside(&mut self, number: u64, aside: bool) {
+        if aside {
+            self.aside.set(number);
+        } else {
+            self.aside.clear(number);
+        }
+    }
+
+    /// Bits of a record's own tag that were right: what binds its body to those before it.
+    pub(crate) fn support(&self, number: u64) -> u32 {
+        self.checked[place(number)].count_ones()
+    }
+
+    /// A record's level; a final one is at least 128.
+    pub(crate) fn level(&self, number: u64) -> i16 {
+        let level = self.levels[place(number)];
+        if self.aside.is_empty() || level < 0 {
+            return level;
+        }
+        let reach = REACH as u64;
+        let before = self.aside.from(number.wrapping_sub(reach)) & SPAN_BITS;
+        let after = self.aside.from(number + 1) & (SPAN_BITS >> 1);
+        level - ASIDE * (before.count_ones() + after.count_ones()) as i16
+    }
+
+    /// Needs no more bits.
+    pub(crate) fn settle(&mut self, number: u64) {
+        self.levels[place(number)] = SETTLED;
+    }
+
+    /// Whether some record that `tag` covers may have come to `bits` and is not settled.
+    pub(crate) fn any_reached(&self, tag: u64, bits: i16) -> bool {
+        match tag
+            .checked_sub(REACH as u64)
+            .and_then(|first| self.levels[place(first)..].first_chunk())
+        {
+            Some(levels) => {
+                let levels: &[i16; SPAN] = levels;
+                levels.iter().fold(false, |any, level| any | (*level >= bits))
+            }
+            None => true,
+        }
+    }
+
+    /// Changes what is known of a tag, and with it the levels of all that it covers.
+    fn recheck(&mut self, table: &Table, tag: u64, change: impl FnOnce(&mut Self, usize)) {
+        let at = place(tag);
+        let before = (self.checked[at], self.cost(at));
+        change(self, at);
+        let after = (self.checked[at], self.cost(at));
+        if before == after {
+            return;
+        }
+        if before.0 == 0
+            && after == (table.all(), 0)
+            && let Some(first) = tag.checked_sub(REACH as u64)
+            && let Some(levels) = self.levels[place(first)..].first_chunk_mut()
+        {
+            let levels: &mut [i16; SPAN] = levels;
+            for (level, count) in levels.iter_mut().zip(table.counts()) {
+                *level += count;
+            }
+            return;
+        }
+        for behind in 0..=REACH.min(tag.min(REACH as u64) as usize) {
+            let worth = |(checked, cost): (u64, i16)| {
+                ((checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
+            };
+            self.levels[place(tag - behind as u64)] += worth(after) - worth(before);
+        }
+    }
+
+    /// c_i.
+    fn cost(&self, at: usize) -> i16 {
+        let tried = i16::from(self.rejected[at]) + 1;
+        let bits =
+            15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
+        bits + i16::from(self.retried[at])
+    }
+}
+
+/// Whether a level is final.
+pub(crate) const fn is_full(level: i16) -> bool {
+    level >= FULL
+}
+
+const fn place(number: u64) -> usize {
+    (number % NUMBERS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trying_costs_the_logarithm_rounded_up() {
+        let mut board = Board::new();
+        let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
+        for (rejected, cost) in costs {
+            board.rejected[0] = rejected;
+            assert_eq!(board.cost(0), cost, "{rejected} rejected");
+        }
+        board.retried[0] = 5;
+        assert_eq!(board.cost(0), 13);
+    }
+}

@@ -1,0 +1,581 @@
+//! The receiving side.
+
+use crate::bits::{Bits, NUMBERS};
+use crate::candidates::{Handle, Pool};
+use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
+use crate::r2d2::board::{Board, is_full};
+use crate::r2d2::table::{REACH, Table};
+use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
+use crate::window::Window;
+use core::fmt;
+use subtle::ConstantTimeEq;
+
+/// Numbers that may be held: the tags after the last of them have places too.
+const HELD: u64 = (NUMBERS - REACH) as u64;
+
+/// A number within the window: free when it holds nothing.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Number {
+    /// The first stands on the board, if any does.
+    pub(super) held: [Handle; HELD_PER_NUMBER],
+    /// How many of `held` are in use.
+    pub(super) count: u8,
+    pub(super) evaluated: u8,
+    pub(super) verified: bool,
+}
+
+impl Number {
+    pub(super) fn handles(&self) -> &[Handle] {
+        &self.held[..usize::from(self.count)]
+    }
+
+    pub(super) fn remove(&mut self, handle: Handle) {
+        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
+            self.held[at..].rotate_left(1);
+            self.count -= 1;
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct BitOpener<const CANDIDATES: usize> {
+    pub(super) table: Table,
+    pub(super) board: Board,
+    window: Window,
+    /// By number modulo [`NUMBERS`]; free outside the window.
+    numbers: [Number; NUMBERS],
+    pub(super) pool: Pool<CANDIDATES>,
+    /// Placed data that is not verified.
+    pub(super) pending: Bits,
+    /// Delivered before it was verified.
+    provisional: Bits,
+    /// Bits at which data is delivered, if before it is verified.
+    threshold: Option<u8>,
+    /// One more than the highest number placed.
+    newest: u64,
+    /// A verdict whose candidate had to make room at once.
+    evicted: Option<Verdict>,
+    closings: [Option<ClosingTag>; CLOSINGS],
+    counters: Counters,
+}
+
+impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+    pub(crate) fn new(table: Table) -> Self {
+        Self {
+            table,
+            board: Board::new(),
+            window: Window::new(1, HELD, REACH as u64 + LATENESS),
+            numbers: [Number::default(); NUMBERS],
+            pool: Pool::new(),
+            pending: Bits::default(),
+            provisional: Bits::default(),
+            threshold: None,
+            newest: 0,
+            evicted: None,
+            closings: [None; CLOSINGS],
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
+        self.threshold = bits;
+    }
+
+    pub(crate) fn expected(&self) -> u64 {
+        self.window.expected()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        self.pool.next_verdict().or_else(|| self.evicted.take())
+    }
+
+    pub(crate) fn level(&self, number: u64) -> Option<u8> {
+        self.window.check(number).ok()?;
+        match self.number(number) {
+            place if place.verified => Some(128),
+            _ if self.board.is_placed(number) => Some(self.board.level(number).clamp(0, 128) as u8),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
+        let first = self.check(number);
+        if number > MAX_NUMBER || first == Err(Refusal::Used) {
+            return first;
+        }
+        if self.window.arrival(number) {
+            let oldest = self.window.oldest(number);
+            if number < self.window.base {
+                self.move_back(number);
+            } else if oldest > self.window.base {
+                self.slide(oldest, false);
+            }
+            self.window.assume(number);
+        }
+        self.check(number)
+    }
+
+    pub(crate) fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        let offer = self.take_data(prf, number, state, tag, slot);
+        if let Offer::Refused(_) = offer {
+            self.counters.records_refused += 1;
+        }
+        offer
+    }
+
+    fn take_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        let tag = match self.check(number).and_then(|()| self.carried(tag)) {
+            Ok(tag) => tag,
+            Err(refusal) => return Offer::Refused(refusal),
+        };
+        let own = *self.number(number);
+        if own.evaluated >= EVALUATED_PER_NUMBER {
+            return Offer::Refused(Refusal::TooManyEvaluations);
+        }
+        let standing = self.board.is_placed(number);
+        if self.is_held(&own, &state, tag) {
+            return Offer::Duplicate;
+        }
+        let crowded = own.handles().len() == HELD_PER_NUMBER;
+        if crowded && standing {
+            return Offer::Refused(Refusal::TooManyCandidates);
+        }
+        if !self.make_room(prf, number) {
+            return Offer::Refused(Refusal::Memory);
+        }
+        let Some(handle) = self.pool.add(number, state, tag.into(), Some(slot)) else {
+            return Offer::Refused(Refusal::Memory);
+        };
+        // Where nothing stands, a fifth candidate is worth a try in place of one that failed.
+        if crowded {
+            let last = self.number(number).held[HELD_PER_NUMBER - 1];
+            self.number_mut(number).remove(last);
+            self.drop_candidate(last, DropReason::Rival);
+        }
+        let own = self.number_mut(number);
+        own.evaluated += 1;
+        own.held[usize::from(own.count)] = handle;
+        own.count += 1;
+        // Making room may have taken what stood, of a higher number only.
+        if !standing {
+            self.arrive(prf, number, handle);
+            self.settle_reached(number);
+        }
+        self.check_closings(prf, number);
+        Offer::Held
+    }
+
+    pub(crate) fn offer_verified<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+    ) -> Result<(), Refusal> {
+        let tag = self.carried(tag)?;
+        match self.check(number) {
+            Ok(()) => {}
+            // Genuine: the window follows it wherever it is.
+            Err(Refusal::Ahead) if number <= MAX_NUMBER => self.authenticated(number),
+            Err(Refusal::Behind) => self.move_back(number),
+            Err(refusal) => return Err(refusal),
+        }
+        // A rival on the board would turn every tag after it wrong.
+        if self.board.is_placed(number) {
+            self.take_away(prf, number);
+        }
+        let rivals = *self.number(number);
+        for &rival in rivals.handles() {
+            self.drop_candidate(rival, DropReason::Rival);
+        }
+        let own = self.number_mut(number);
+        (own.count, own.verified) = (0, true);
+        // Without room it is as if it were lost to those it covers.
+        if self.make_room(prf, number)
+            && let Some(handle) = self.pool.add(number, state, tag.into(), None)
+        {
+            self.pool.verify(handle);
+            let own = self.number_mut(number);
+            (own.held[0], own.count) = (handle, 1);
+            self.arrive(prf, number, handle);
+        }
+        self.board.settle(number);
+        self.authenticated(number);
+        self.settle_reached(number);
+        self.check_closings(prf, number);
+        Ok(())
+    }
+
+    pub(crate) fn closing<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        closing: ClosingTag,
+    ) -> Result<(), Refusal> {
+        let ClosingTag { first, count, .. } = closing;
+        if first > MAX_NUMBER || count == 0 || usize::from(count) > REACH {
+            return Err(Refusal::Range);
+        }
+        let last = first + u64::from(count) - 1;
+        if last < self.window.floor || first < self.window.base {
+            return Err(if last < self.window.floor { Refusal::Used } else { Refusal::Behind });
+        }
+        if last >= self.window.end() {
+            return Err(Refusal::Ahead);
+        }
+        if !self.closings.contains(&Some(closing)) {
+            // A free place, else that of the oldest.
+            let place = self.closings.iter_mut().min_by_key(|place| place.map(|c| c.first));
+            if let Some(place) = place {
+                *place = Some(closing);
+            }
+        }
+        self.check_closings(prf, first);
+        Ok(())
+    }
+
+    pub(crate) fn expire_below(&mut self, number: u64) {
+        let number = number.min(MAX_NUMBER + 1);
+        if number > self.window.base {
+            self.slide(number, true);
+        }
+        self.window.floor = self.window.floor.max(number);
+    }
+
+    /// Whether a record of this number could be of use, as things stand.
+    fn check(&self, number: u64) -> Result<(), Refusal> {
+        self.window.check(number)?;
+        if self.number(number).verified { Err(Refusal::Used) } else { Ok(()) }
+    }
+
+    /// The tag that a record carries, as a number.
+    fn carried(&self, tag: &[u8]) -> Result<u64, Refusal> {
+        if tag.len() != self.table.bytes() {
+            return Err(Refusal::TagLength);
+        }
+        Ok(tag.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    }
+
+    fn is_held(&self, own: &Number, state: &PrfState, tag: u64) -> bool {
+        own.handles().iter().any(|&handle| {
+            let held = self.pool.get(handle);
+            bool::from(held.state.ct_eq(state)) && *held.share == u128::from(tag)
+        })
+    }
+
+    pub(super) fn number(&self, number: u64) -> &Number {
+        &self.numbers[(number % NUMBERS as u64) as usize]
+    }
+
+    pub(super) fn number_mut(&mut self, number: u64) -> &mut Number {
+        &mut self.numbers[(number % NUMBERS as u64) as usize]
+    }
+
+    /// Frees a place for a candidate of `number`: one of a verified record that little needs, or
+    /// of a higher number.
+    fn make_room<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
+        if !self.pool.is_full() || self.release_verified() {
+            return true;
+        }
+        let Some((handle, highest)) = self.pool.highest() else { return false };
+        if highest <= number || self.evicted.is_some() {
+            return false;
+        }
+        if self.stands(highest, handle) {
+            self.take_away(prf, highest);
+        }
+        self.number_mut(highest).remove(handle);
+        self.counters.records_dropped += 1;
+        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
+            slot,
+            number: highest,
+            outcome: Outcome::Dropped(DropReason::Evicted),
+        });
+        true
+    }
+
+    /// Lets go of the state of the lowest verified record, which only a closing tag would need.
+    fn release_verified(&mut self) -> bool {
+        let lowest = (self.window.base..self.newest)
+            .find(|&number| self.number(number).verified && self.number(number).count > 0);
+        lowest.is_some_and(|number| self.release(number))
+    }
+
+    /// Lets go of a verified record's state; whether that made room.
+    fn release(&mut self, number: u64) -> bool {
+        let own = core::mem::replace(&mut self.number_mut(number).count, 0);
+        let handle = self.number(number).held[0];
+        if own > 0 {
+            self.pool.release(handle, DropReason::Expired);
+        }
+        !self.pool.is_full()
+    }
+
+    /// Whether this candidate of a number is the one on the board.
+    pub(super) fn stands(&self, number: u64, handle: Handle) -> bool {
+        self.board.is_placed(number) && self.number(number).handles().first() == Some(&handle)
+    }
+
+    /// Gives a candidate up.
+    pub(super) fn drop_candidate(&mut self, handle: Handle, reason: DropReason) {
+        self.counters.records_dropped += u64::from(self.pool.release(handle, reason));
+    }
+
+    /// Notes that data stands and waits for bits.
+    pub(super) fn await_bits(&mut self, number: u64) {
+        self.pending.set(number);
+        self.note_newest(number);
+    }
+
+    pub(super) fn note_newest(&mut self, number: u64) {
+        let before = self.newest;
+        self.newest = before.max(number + 1);
+        // What nothing new covers any more needs no state.
+        let span = REACH as u64 + 1;
+        for old in
+            before.saturating_sub(span).max(self.window.base)..self.newest.saturating_sub(span)
+        {
+            if self.number(old).verified {
+                self.release(old);
+            }
+        }
+    }
+
+    pub(super) fn count_evaluations(&mut self, tags: u32) {
+        self.counters.evaluations += u64::from(tags);
+    }
+
+    /// Nothing more is to come of data delivered early.
+    pub(super) fn refute(&mut self, number: u64) {
+        self.provisional.clear(number);
+    }
+
+    pub(super) fn is_provisional(&self, number: u64) -> bool {
+        self.provisional.get(number)
+    }
+
+    /// Verifies whatever has come to full security by the record `number`, and delivers what has
+    /// come to the threshold.
+    fn settle_reached(&mut self, number: u64) {
+        let reach = REACH as u64;
+        let last = self.newest.min(number + reach + 1);
+        let in_order = last <= number + 1;
+        let first = number.saturating_sub(reach);
+        let done = |opener: &Self| {
+            in_order
+                && opener.threshold.is_none()
+                && !opener.board.any_reached(number, i16::from(FULL_BITS))
+        };
+        if done(self) {
+            return;
+        }
+        for start in [first, first + 64] {
+            let mut bits = self.pending.from(start);
+            while bits != 0 {
+                let at = start + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                if at >= last {
+                    break;
+                }
+                if !self.pending.get(at) {
+                    continue;
+                }
+                let level = self.board.level(at);
+                if is_full(level) {
+                    self.verify(at);
+                    if done(self) {
+                        return;
+                    }
+                } else if self.threshold.is_some_and(|bits| level >= bits.into())
+                    && !self.provisional.get(at)
+                {
+                    self.provisional.set(at);
+                    let handle = self.number(at).held[0];
+                    self.pool.tell_provisional(handle, level.clamp(0, 127) as u8);
+                }
+            }
+        }
+    }
+
+    /// Takes what stands under this number for genuine.
+    fn verify(&mut self, number: u64) {
+        let own = *self.number(number);
+        for (at, &handle) in own.handles().iter().enumerate() {
+            if at == 0 {
+                self.counters.records_verified += u64::from(self.pool.verify(handle));
+            } else {
+                self.drop_candidate(handle, DropReason::Rival);
+            }
+        }
+        let own = self.number_mut(number);
+        (own.count, own.verified) = (own.count.min(1), true);
+        self.pending.clear(number);
+        self.provisional.clear(number);
+        self.board.settle(number);
+        if number + (REACH as u64) < self.newest.saturating_sub(1) {
+            self.release(number);
+        }
+        self.authenticated(number);
+    }
+
+    /// Checks the closing tags that cover a number.
+    fn check_closings<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
+        for i in 0..CLOSINGS {
+            let Some(closing) = self.closings[i] else { continue };
+            let range = closing.first..closing.first + u64::from(closing.count);
+            let late = closing.first < self.window.base;
+            if late || range.contains(&number) && self.check_closing(prf, range, &closing) {
+                self.closings[i] = None;
+            }
+        }
+    }
+
+    /// Looks for one candidate each whose closing blocks sum to the tag: those that stand, but for
+    /// one number. Returns whether there is nothing left to find.
+    fn check_closing<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        range: core::ops::Range<u64>,
+        closing: &ClosingTag,
+    ) -> bool {
+        if range.clone().all(|number| self.number(number).verified) {
+            return true;
+        }
+        if range.clone().any(|number| self.number(number).count == 0) {
+            return false;
+        }
+        let block = |opener: &Self, handle: Handle| {
+            u128::from_be_bytes(prf.block(&opener.pool.get(handle).state, CLOSING_BLOCK))
+        };
+        let gap = range.clone().fold(u128::from_be_bytes(closing.tag), |sum, number| {
+            sum ^ block(self, self.number(number).held[0])
+        });
+        let mut chosen = is_zero(gap).then_some((range.start, self.number(range.start).held[0]));
+        self.counters.evaluations += range.end - range.start;
+        for number in range.clone() {
+            let own = *self.number(number);
+            let Some((first, others)) = own.handles().split_first() else { continue };
+            if chosen.is_some() || own.verified {
+                continue;
+            }
+            for &other in others {
+                self.counters.evaluations += 1;
+                if is_zero(gap ^ block(self, *first) ^ block(self, other)) {
+                    chosen = Some((number, other));
+                }
+            }
+        }
+        let Some((number, handle)) = chosen else { return false };
+        self.prefer(prf, number, handle);
+        for number in range {
+            if number < self.window.base || self.number(number).verified {
+                continue;
+            }
+            // Genuine, whatever other checks said.
+            if !self.board.is_placed(number) {
+                self.number_mut(number).verified = true;
+                let handle = self.number(number).held[0];
+                self.arrive(prf, number, handle);
+                self.number_mut(number).verified = false;
+            }
+            self.verify(number);
+            self.settle_reached(number);
+        }
+        true
+    }
+
+    /// Puts another candidate first, off the board if the number stands.
+    fn prefer<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
+        if self.number(number).held[0] == handle {
+            return;
+        }
+        if self.board.is_placed(number) {
+            self.take_away(prf, number);
+        }
+        let own = self.number_mut(number);
+        if let Some(at) = own.handles().iter().position(|&held| held == handle) {
+            own.held.swap(0, at);
+        }
+    }
+
+    /// A record of this number is genuine: much older ones are late by it.
+    fn authenticated(&mut self, number: u64) {
+        let oldest = self.window.authenticated(number);
+        if oldest > self.window.base {
+            self.slide(oldest, true);
+        }
+        self.window.floor = self.window.floor.max(oldest);
+    }
+
+    /// Moves the window back to `number`, at or above the floor, and forgets what is open.
+    fn move_back(&mut self, number: u64) {
+        self.slide(self.window.end(), false);
+        self.forget();
+        self.window.base = self.window.oldest(number).max(self.window.floor);
+        self.newest = self.window.base;
+    }
+
+    /// Makes the board what it is at the beginning. For a window without any number.
+    fn forget(&mut self) {
+        for number in 0..NUMBERS as u64 {
+            self.board.slide(number, number);
+        }
+    }
+
+    /// Gives up everything below `base`. Unless `used`, unverified numbers among it stay free.
+    fn slide(&mut self, base: u64, used: bool) {
+        let end = base.min(self.window.base + NUMBERS as u64);
+        for number in self.window.base..end {
+            let own = core::mem::take(self.number_mut(number));
+            if own.verified {
+                self.window.floor = self.window.floor.max(number + 1);
+            }
+            for &handle in own.handles() {
+                self.drop_candidate(handle, DropReason::Expired);
+            }
+            self.pending.clear(number);
+            self.provisional.clear(number);
+            self.board.slide(number, number + HELD);
+        }
+        self.window.base = base;
+        self.newest = self.newest.max(base);
+        if used {
+            self.window.floor = self.window.floor.max(base);
+        }
+    }
+}
+
+/// Bits that make a record verified.
+const FULL_BITS: u8 = 128;
+
+fn is_zero(sum: u128) -> bool {
+    sum.to_be_bytes().ct_eq(&[0; 16]).into()
+}
+
+impl<const CANDIDATES: usize> fmt::Debug for BitOpener<CANDIDATES> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BitOpener")
+            .field("bytes", &self.table.bytes())
+            .field("window", &self.window)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Dependency sets, laid out so that a record's long tag is dealt out in whole words.
+
+use crate::prf::{Prf, PrfState};
+use zeroize::Zeroizing;
+
+/// Records that each tag bit covers.
+pub(crate) const MEMBERS: usize = 8;
+/// The farthest record behind that a tag covers.
+pub(crate) const REACH: usize = 37;
+/// A record and those its tag covers.
+pub(crate) const SPAN: usize = REACH + 1;
+/// The longest tag, in bits.
+pub(crate) const MOST_BITS: usize = 48;
+
+/// How far behind the members of one bit's set are: ascending, the first is 0.
+pub(crate) type DependencySet = [u8; MEMBERS];
+
+/// The 8·t bits of a record, in words of t bits: word k is what it gives as the k-th member.
+pub(crate) type Words = Zeroizing<[u64; MEMBERS]>;
+
+/// Bit j of a tag is bit t − 1 − j of a word: a tag reads as a big-endian number.
+#[derive(Clone)]
+pub(crate) struct Table {
+    /// Bytes of a tag, t / 8.
+    bytes: usize,
+    /// Bits of which the k-th member is d behind.
+    takes: [[u64; SPAN]; MEMBERS],
+    /// The first d of each k that has any, and one more than the last.
+    ranges: [(u8, u8); MEMBERS],
+    /// Bits that cover the record d behind.
+    covers: [u64; SPAN],
+    /// Their numbers, farthest first.
+    counts: [i16; SPAN],
+}
+
+impl Table {
+    /// The table for a tag of `bytes` bytes (at most 6), with `next` giving each bit's set.
+    pub(crate) fn new(bytes: usize, mut next: impl FnMut(usize) -> DependencySet) -> Self {
+        let mut table = Self {
+            bytes,
+            takes: [[0; SPAN]; MEMBERS],
+            ranges: [(SPAN as u8, 0); MEMBERS],
+            covers: [0; SPAN],
+            counts: [0; SPAN],
+        };
+        let bits = 8 * bytes;
+        debug_assert!(bits <= MOST_BITS);
+        for j in 0..bits {
+            let bit = 1 << (bits - 1 - j);
+            for (k, behind) in next(j).into_iter().enumerate() {
+                let d = usize::from(behind).min(REACH);
+                table.takes[k][d] |= bit;
+                let (first, end) = table.ranges[k];
+                table.ranges[k] = (first.min(d as u8), end.max(d as u8 + 1));
+                table.covers[d] |= bit;
+            }
+        }
+        for (count, covers) in table.counts.iter_mut().rev().zip(table.covers) {
+            *count = covers.count_ones() as i16;
+        }
+        table
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All bits of a tag.
+    pub(crate) const fn all(&self) -> u64 {
+        (1 << (8 * self.bytes)) - 1
+    }
+
+    /// Bits of a tag that cover the record `behind` it.
+    pub(crate) const fn covers(&self, behind: usize) -> u64 {
+        self.covers[behind]
+    }
+
+    /// How many bits cover each record, the one farthest behind first.
+    pub(crate) const fn counts(&self) -> &[i16; SPAN] {
+        &self.counts
+    }
+
+    /// How many more records bring a record to `bits`, if none is lost.
+    pub(crate) fn delay(&self, bits: i16) -> usize {
+        let mut level = 0;
+        for (behind, count) in self.counts.iter().rev().enumerate() {
+            level += count;
+            if level >= bits {
+                return behind;
+            }
+        }
+        REACH
+    }
+
+    /// A record's long tag.
+    pub(crate) fn words<P: Prf + ?Sized>(&self, prf: &P, state: &PrfState) -> Words {
+        // Each word is read as eight bytes.
+        let mut long = Zeroizing::new([0; 3 * 16 + 8]);
+        for (index, block) in
+            long.chunks_exact_mut(16).take((8 * self.bytes).div_ceil(16)).enumerate()
+        {
+            block.copy_from_slice(&prf.block(state, index as u8));
+        }
+        let mut words = Zeroizing::new([0; MEMBERS]);
+        for (k, word) in words.iter_mut().enumerate() {
+            let bytes = long[k * self.bytes..].first_chunk().copied().unwrap_or_default();
+            *word = u64::from_be_bytes(bytes) >> (64 - 8 * self.bytes);
+        }
+        words
+    }
+
+    /// Adds a record's long tag to its own tag and to those after it.
+    pub(crate) fn deal(&self, words: &Words, tags: &mut [u64; SPAN]) {
+        for ((word, takes), &(first, end)) in words.iter().zip(&self.takes).zip(&self.ranges) {
+            let range = usize::from(first)..usize::from(end);
+            let (Some(tags), Some(takes)) = (tags.get_mut(range.clone()), takes.get(range)) else {
+                continue;
+            };
+            for (tag, take) in tags.iter_mut().zip(takes) {
+                *tag ^= word & take;
+            }
+        }
+    }
+}
