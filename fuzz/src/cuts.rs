@@ -302,12 +302,14 @@ pub fn check_impostor(setup: &Setup, seed: u64) {
             world.drain();
             assert!(world.told(stage.direction).connected, "{setup:?} {stage:?}");
         } else {
-            for _ in 0..16 {
+            // The last ones of R2D2 wait for others to come.
+            for _ in 0..64 {
                 let datagram = impostor.seal(ContentType::APPLICATION_DATA, b"believe me");
                 world.deliver(stage.direction, &datagram);
             }
             world.drain();
-            assert_eq!(world.told(stage.direction).data.len(), 16, "{setup:?} {stage:?}");
+            let believed = world.told(stage.direction).data.len();
+            assert!((32..=64).contains(&believed), "{setup:?} {stage:?}: {believed}");
         }
     }
     let mut world = World::new(setup, seed);

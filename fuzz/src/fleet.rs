@@ -1,5 +1,6 @@
 //! Many clients, one server and a lossy relay between them, in virtual time.
 
+use crate::forgery::SCHEMES;
 use crate::world::defaults;
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, NamedGroup};
@@ -141,9 +142,9 @@ fn schemes(rng: &mut Random) -> Vec<Scheme> {
     if rng.below(2) == 0 {
         return Vec::new();
     }
-    let mut sizes = [2, 4, 8, 16];
-    sizes.rotate_left(rng.below(4) as usize);
-    sizes.into_iter().filter_map(Scheme::agg).collect()
+    let mut names = SCHEMES;
+    names.rotate_left(rng.below(SCHEMES.len() as u64) as usize);
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 fn datagram_bytes(rng: &mut Random) -> usize {

@@ -16,12 +16,11 @@ use std::rc::Rc;
 use std::time::Duration;
 use vocabulary::{Random, Reader};
 
-/// Sizes of aggregates attacked.
-pub const SIZES: [u8; 4] = [2, 4, 8, 16];
+/// Names of the schemes attacked.
+pub const SCHEMES: [&str; 8] =
+    ["agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 /// Attempts on one association.
 const PER_WORLD: usize = 32;
-/// Bytes of a full tag.
-const TAG: usize = 16;
 /// Bytes of the record body from which the number's mask is made.
 const SAMPLE: usize = 16;
 
@@ -203,8 +202,11 @@ impl Attacker<'_> {
             Attack::FlipBodyAndTag => {
                 let at = self.place(records, &[a]);
                 records[a].body[at] ^= bit;
-                if let Some(last) = records.iter_mut().rfind(|r| r.body.len() > TAG) {
-                    let tag = last.body.len() - TAG + at % TAG;
+                let scheme = self.scheme;
+                let tag_len = |r: &Captured| scheme.aggregate_len(number(r));
+                let tagged = |r: &&mut Captured| tag_len(r) > 0 && r.body.len() > tag_len(r);
+                if let Some(last) = records.iter_mut().rfind(tagged) {
+                    let tag = last.body.len() - 1 - at % tag_len(last);
                     last.body[tag] ^= bit;
                 }
             }
@@ -257,13 +259,14 @@ impl Attacker<'_> {
             }
             Attack::MixTags => {
                 let scheme = self.scheme;
-                let has_tag = |r: &&mut Captured| scheme.aggregate_len(number(r)) == TAG;
+                let len = |r: &Captured| scheme.aggregate_len(number(r));
+                let has_tag = |r: &&mut Captured| len(r) > 0;
                 let mut tagged: Vec<_> = records.iter_mut().filter(has_tag).collect();
                 if let [one, .., other] = &mut tagged[..]
-                    && one.body.len().min(other.body.len()) >= TAG
+                    && one.body.len().min(other.body.len()) >= len(one)
                 {
-                    let (x, y) = (one.body.len() - TAG, other.body.len() - TAG);
-                    for i in 0..TAG {
+                    let (x, y) = (one.body.len() - len(one), other.body.len() - len(one));
+                    for i in 0..len(one) {
                         let (p, q) = (one.body[x + i], other.body[y + i]);
                         (one.body[x + i], other.body[y + i]) =
                             if bit < 16 { (q, p) } else { (p ^ q, q ^ p) };
@@ -440,17 +443,16 @@ fn world(
     }
 }
 
-/// `attempts` attacks on every size of aggregate, in both directions.
+/// `attempts` attacks on every scheme, in both directions.
 pub fn run(base: &Setup, attacks: &[Attack], seed: u64, attempts: usize) -> Report {
     let mut report = Report::default();
     for turn in 0.. {
         if report.attempts >= attempts {
             break;
         }
-        let size = SIZES[turn as usize % SIZES.len()];
-        let scheme = Scheme::agg(size).expect("the sizes are legal");
+        let scheme = SCHEMES[turn as usize % SCHEMES.len()].parse().expect("a scheme's name");
         let setup = Setup { scheme, ..*base };
-        let direction = Direction::BOTH[turn as usize / SIZES.len() % 2];
+        let direction = Direction::BOTH[turn as usize / SCHEMES.len() % 2];
         let left = (attempts - report.attempts).min(PER_WORLD);
         let seed = seed.wrapping_mul(1 << 32).wrapping_add(turn);
         world(&setup, direction, attacks, seed, left, &mut report);

@@ -65,10 +65,12 @@ impl Setup {
     /// Every suite with plain tags, those that can with aggregated ones, and a key exchange.
     pub fn all() -> Vec<Self> {
         let plain = crate::fleet::SUITES.into_iter().map(|suite| Self::new(suite, Scheme::Plain));
+        let schemes = [Scheme::agg(2), Scheme::agg(8), Scheme::r2d2(200), Scheme::r2d2(50)];
         let aggregated = crate::fleet::PRF_SUITES
             .into_iter()
-            .zip([2, 8, 4])
-            .filter_map(|(suite, n)| Some(Self::new(suite, Scheme::agg(n)?)));
+            .cycle()
+            .zip(schemes)
+            .filter_map(|(suite, scheme)| Some(Self::new(suite, scheme?)));
         let exchange = Self {
             mode: PskKeyExchangeMode::PSK_DHE_KE,
             cookies: CookiePolicy::WhenRetrying,

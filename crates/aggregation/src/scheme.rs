@@ -134,6 +134,15 @@ impl Scheme {
         }
     }
 
+    /// The most that [`Self::aggregate_len`] gives for any record.
+    pub const fn largest_aggregate_len(self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Agg(_) => TAG_BYTES,
+            Self::R2d2(o) => o.tag_bytes(),
+        }
+    }
+
     /// Whether records share tags.
     pub const fn aggregates(self) -> bool {
         !matches!(self, Self::Plain)

@@ -31,8 +31,10 @@ fn send_numbered(pair: &mut Pair<'_>, from: u32, count: u32) {
 #[test]
 fn whole_aggregates_arrive_whole_in_both_directions() {
     for suite in PRF_SUITES {
-        for n in 2..=16 {
-            let mut pair = Configs::aggregated(&format!("agg:{n}")).suite(suite).pair(n);
+        let agg = (2..=16).map(|n| format!("agg:{n}"));
+        let r2d2 = [50, 100, 150, 200].map(|o| format!("r2d2:{o}"));
+        for (seed, scheme) in (2..).zip(agg.chain(r2d2)) {
+            let mut pair = Configs::aggregated(&scheme).suite(suite).pair(seed);
             pair.connect();
             pair.assert_connected();
             for i in 0..100 {
@@ -41,7 +43,7 @@ fn whole_aggregates_arrive_whole_in_both_directions() {
             }
             pair.run_for(Duration::from_secs(2));
             let expected: Vec<_> = (0..100).map(numbered).collect();
-            assert_eq!(pair.server_received, expected, "{suite} agg:{n}");
+            assert_eq!(pair.server_received, expected, "{suite} {scheme}");
             assert_eq!(pair.client_received, expected);
         }
     }

@@ -2,7 +2,8 @@
 
 use aggregation::opener::Offer;
 use aggregation::{
-    Block, ClosingTag, Kind, Opener, Outcome, Prf, PrfState, Scheme, Sealer, TAG_BLOCK,
+    Block, ClosingTag, Kind, Opener, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
+    TAG_BLOCK,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -115,9 +116,12 @@ impl Game {
 /// Moves of a sender and an attacker, three bytes each.
 pub(super) fn opener(input: &[u8]) {
     let mut r = Reader::new(input);
-    let n = 2 + r.u8().unwrap_or(0) % 15;
-    let scheme = Scheme::agg(n).expect("2 to 16");
-    let (Some(sealer), Some(opener)) = (Sealer::new(scheme), Opener::new(scheme)) else {
+    let schemes = (2..=16).filter_map(Scheme::agg).chain(Overprovision::ALL.map(Scheme::R2d2));
+    let schemes: Vec<Scheme> = schemes.collect();
+    let scheme = schemes[usize::from(r.u8().unwrap_or(0)) % schemes.len()];
+    let order = Order::Keyed([7; 32]);
+    let (Some(sealer), Some(opener)) = (Sealer::new(scheme, &order), Opener::new(scheme, &order))
+    else {
         panic!("{scheme} aggregates");
     };
     let mut game = Game {

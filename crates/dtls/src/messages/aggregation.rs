@@ -12,6 +12,7 @@
 
 use crate::codepoints::{SCHEME_AGG, SCHEME_NONE, SCHEME_R2D2, SCHEME_SELF_DESCRIBING};
 use aggregation::Scheme;
+use aggregation::scheme::SHARED_BY;
 use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Reader, Writer};
@@ -28,8 +29,9 @@ fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
         SCHEME_NONE => Entry::End,
         SCHEME_AGG => Scheme::agg(r.u8()?).map_or(Entry::Skipped, Entry::Known),
         SCHEME_R2D2 => {
-            r.take(2)?;
-            Entry::Skipped
+            let [n, o] = r.array()?;
+            let scheme = if n == SHARED_BY { Scheme::r2d2(o) } else { None };
+            scheme.map_or(Entry::Skipped, Entry::Known)
         }
         SCHEME_SELF_DESCRIBING.. => {
             r.vec8()?;
@@ -101,7 +103,8 @@ fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option
 pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
     match scheme {
         Scheme::Plain => w.u8(SCHEME_NONE),
-        // The context's first two bytes are the identifier and n.
+        // The context is the identifier, n and o; Agg has no o.
+        Scheme::R2d2(_) => w.bytes(&scheme.context()),
         scheme => w.bytes(&scheme.context()[..2]),
     }
 }
@@ -158,6 +161,10 @@ mod tests {
         Scheme::agg(n).unwrap()
     }
 
+    fn r2d2(o: u8) -> Scheme {
+        Scheme::r2d2(o).unwrap()
+    }
+
     #[test]
     fn offers_select_in_order_of_preference() {
         let mut buf = [0; 32];
@@ -173,7 +180,8 @@ mod tests {
     fn what_is_not_known_is_skipped_or_ends_the_offer() {
         let all = |_| true;
         let select = |content: &[u8]| Offer::new(content).select(all, all);
-        assert_eq!(select(&[0x80, 2, 9, 9, 1, 8, 0, 2, 8, 50, 1, 2]), (agg(8), agg(2)));
+        assert_eq!(select(&[0x80, 2, 9, 9, 1, 8, 0, 2, 8, 51, 1, 2]), (agg(8), agg(2)));
+        assert_eq!(select(&[2, 9, 50, 1, 8, 0, 2, 8, 50, 1, 2]), (agg(8), r2d2(50)));
         assert_eq!(select(&[7, 1, 8, 0, 1, 8]), (Scheme::Plain, Scheme::Plain));
         assert_eq!(select(&[1, 8, 0, 7, 1, 8]), (agg(8), Scheme::Plain));
         assert_eq!(select(&[1, 1, 1, 17, 1, 2]), (agg(2), Scheme::Plain), "n from 2 to 16");
@@ -191,7 +199,14 @@ mod tests {
 
     #[test]
     fn answers_round_trip_and_refuse_every_cut() {
-        for (down, up) in [(agg(8), agg(16)), (Scheme::Plain, agg(2)), (agg(3), Scheme::Plain)] {
+        let pairs = [
+            (agg(8), agg(16)),
+            (Scheme::Plain, agg(2)),
+            (agg(3), Scheme::Plain),
+            (r2d2(50), agg(2)),
+            (agg(2), r2d2(200)),
+        ];
+        for (down, up) in pairs {
             let mut buf = [0; 8];
             let mut w = Writer::new(&mut buf);
             write_answer(down, up, &mut w).unwrap();

@@ -11,7 +11,9 @@ mod seal;
 pub(super) use open::Opening;
 pub(super) use seal::Sealing;
 
+use crate::crypto::TrafficSecret;
 use aggregation::scheme::TAG_BYTES;
+use aggregation::{Order, Scheme};
 
 /// Bytes of a closing tag's content: how far back its range begins, how many
 /// records it covers, the tag.
@@ -30,4 +32,13 @@ fn mask_sample(body: &[u8]) -> [u8; 16] {
         }
     }
     sample
+}
+
+/// The secret order of R2D2's dependency sets in one direction of an epoch.
+fn order(secret: &TrafficSecret, scheme: Scheme) -> Order {
+    let mut seed = [0; 32];
+    if let Scheme::R2d2(_) = scheme {
+        secret.expand("agg rulers", &scheme.context(), &mut seed);
+    }
+    Order::Keyed(seed)
 }

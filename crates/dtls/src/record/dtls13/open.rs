@@ -1,6 +1,6 @@
 //! Opening records of DTLS 1.3.
 
-use super::mask_sample;
+use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::header::UnifiedHeader;
@@ -27,7 +27,7 @@ impl Opening {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        match (&suite.keying, Opener::new(scheme)) {
+        match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 prf: aggregated(secret, scheme.context()),
                 scheme,

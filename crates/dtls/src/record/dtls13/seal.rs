@@ -1,6 +1,6 @@
 //! Sealing records of DTLS 1.3.
 
-use super::{CLOSING_CONTENT, mask_sample};
+use super::{CLOSING_CONTENT, mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::cid::ConnectionId;
@@ -32,7 +32,7 @@ impl Sealing {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        let tags = match (&suite.keying, Sealer::new(scheme)) {
+        let tags = match (&suite.keying, Sealer::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
                 prf: aggregated(secret, scheme.context()),
                 scheme,
@@ -57,7 +57,7 @@ impl Sealing {
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
         let tag = match self.tags {
             Tags::Standard { tag_len, .. } => tag_len,
-            Tags::Aggregated { .. } => TAG_BYTES,
+            Tags::Aggregated { scheme, .. } => scheme.largest_aggregate_len(),
         };
         2 + self.cid.len() + number.bytes() + tag
     }
