@@ -94,11 +94,18 @@ pub fn is_bound(port: u16) -> bool {
     })
 }
 
-/// The `lightseal` program, built now the way this program was built.
+/// Names the `lightseal` program to whoever has built it already.
+pub const PROGRAM: &str = "LIGHTSEAL_PROGRAM";
+
+/// The `lightseal` program: the one that [`PROGRAM`] names, or one built now the way this
+/// program was built.
 ///
 /// # Panics
 /// When it does not build.
 pub fn lightseal() -> PathBuf {
+    if let Some(program) = std::env::var_os(PROGRAM) {
+        return program.into();
+    }
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--package", "lightseal", "--message-format", "json"]);
     if !cfg!(debug_assertions) {

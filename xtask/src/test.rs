@@ -3,6 +3,7 @@
 use crate::process::cargo;
 use crate::{Failure, system};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// One run of cargo that ends in its own `test result` lines, which are counted.
@@ -103,6 +104,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     if let Err(reason) = system::require_java() {
         println!("not testing with Scandium: {reason}");
     }
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(Path::parent);
     for Step { name, arguments, environment, require } in STEPS {
         if let Err(reason) = require() {
             println!("not testing {name}: {reason}");
@@ -112,6 +115,11 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("testing {name}: cargo {}", arguments.join(" "));
         let mut command = cargo(arguments);
         command.envs(environment.iter().copied());
+        // The workspace's tests build it before they run; to build it for itself alone is to
+        // build what it depends on once more, with fewer features.
+        if let Some(folder) = folder {
+            command.env("LIGHTSEAL_PROGRAM", folder.join("lightseal"));
+        }
         let (count, success) = counted(command).map_err(Failure::Failed)?;
         // Cargo also fails when a test does not compile, which no line counts.
         if !success && count.failed == 0 {
