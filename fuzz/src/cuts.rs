@@ -225,6 +225,7 @@ impl Stage {
         let ticket = [0, 0, 1, 0, 1, 2, 3, 4, 1, 7, 0, 4, 9, 9, 9, 9, 0, 0];
         for (kind, body) in [
             (HandshakeType::KEY_UPDATE, &[1][..]),
+            (HandshakeType::AGGREGATION_UPDATE, &[1, 2]),
             (HandshakeType::NEW_SESSION_TICKET, &ticket),
             (HandshakeType::FINISHED, &[3; 32]),
         ] {
@@ -240,7 +241,9 @@ impl Stage {
         contents.push((ContentType::LOSS_REPORT, vec![0, 9]));
         let mut closing = vec![1, 1];
         closing.extend([0x77; 16]);
-        contents.push((ContentType::AGGREGATE_TAG, closing));
+        contents.push((ContentType::AGGREGATE_TAG, closing.clone()));
+        closing.splice(0..0, [0, 0, 0, 0, 0, 3]);
+        contents.push((ContentType::EPOCH_END, closing));
         contents
     }
 }

@@ -7,6 +7,7 @@
 //! - [`cuts`]: every message cut and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
+//! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
 
@@ -20,4 +21,5 @@ pub mod junk;
 pub mod mutate;
 pub mod secrets;
 pub mod targets;
+pub mod updates;
 pub mod world;

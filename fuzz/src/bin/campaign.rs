@@ -6,7 +6,7 @@ use dtls::crypto::CipherSuiteId;
 use dtls::{ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS};
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, junk};
+use fuzz::{cuts, drops, fleet, junk, updates};
 use serde_json::{Value, json};
 
 /// Attacks on the DTLS engine, repeatable from their seed
@@ -52,6 +52,13 @@ enum Campaign {
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
     },
+    /// One association whose ends change each other's aggregation scheme, at 20 % loss with
+    /// reordering
+    Updates {
+        /// How many changes
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+    },
     /// Attacks on records that share tags
     Forgery {
         /// Whose tags
@@ -91,6 +98,7 @@ fn main() {
         Campaign::Drops { stride } => drops(seed, stride),
         Campaign::Cuts { stride } => cuts(seed, stride),
         Campaign::Junk { count } => junk(seed, count),
+        Campaign::Updates { count } => updates(seed, count),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
     };
     println!("{result}");
@@ -154,6 +162,23 @@ fn junk(seed: u64, count: usize) -> Value {
         "most_held_bytes": report.most_held,
         "most_open_connections": report.most_open,
         "failures": report.failures,
+    })
+}
+
+fn updates(seed: u64, count: u64) -> Value {
+    let report = updates::run(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, seed, count);
+    json!({
+        "updates": report.updates,
+        "sent": report.sent,
+        "delivered": report.delivered,
+        "wrong": report.wrong,
+        "in_step": u8::from(report.in_step),
+        "datagrams": report.datagrams,
+        "lost": report.lost,
+        "key_updates": report.key_updates,
+        "retransmissions": report.retransmissions,
+        "seconds": report.seconds,
+        "closed": report.closed.map(|reason| reason.to_string()),
     })
 }
 

@@ -8,8 +8,8 @@ use dtls::messages::extensions::{
     versions,
 };
 use dtls::messages::{
-    Alert, ClientHello, EncryptedExtensions, Fragment, KeyUpdate, RecordNumber, ServerHello, ack,
-    aggregation,
+    AggregationUpdate, Alert, ClientHello, EncryptedExtensions, EpochEnd, Fragment, KeyUpdate,
+    RecordNumber, ServerHello, ack, aggregation,
 };
 use dtls::record::{PlaintextHeader, UnifiedHeader};
 use vocabulary::{Decode, Encode, Reader, Writer};
@@ -26,6 +26,8 @@ pub(super) fn messages(input: &[u8]) {
     round_trip::<RecordNumber>(input);
     round_trip::<Alert>(input);
     round_trip::<KeyUpdate>(input);
+    round_trip::<AggregationUpdate>(input);
+    round_trip::<EpochEnd>(input);
     if let Ok(fragment) = Fragment::decode(input) {
         assert_eq!(written(&fragment), input);
         assert!(fragment.offset as usize + fragment.body.len() <= fragment.length as usize);
@@ -50,6 +52,9 @@ pub(super) fn messages(input: &[u8]) {
     let (down, up) = offer.select(|_| true, |_| true);
     assert!(down != Scheme::Plain || offer.select(|_| true, |_| false).0 == Scheme::Plain);
     assert_eq!(offer.select(|s| s == down, |s| s == up), (down, up));
+    let (all_down, all_up) = offer.lists();
+    let first = |list: Vec<Scheme>| list.first().copied().unwrap_or(Scheme::Plain);
+    assert_eq!((first(all_down), first(all_up)), (down, up));
     if let Ok(hello) = ClientHello::decode(input) {
         let _ = cipher_suites(hello.cipher_suites).map(Iterator::count);
         extensions(hello.extensions);

@@ -55,6 +55,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: junk,
     },
     Claim {
+        name: "aggregation-updates",
+        about: "wrong messages where tags' schemes change 1 000 times at 20 % loss, reordered",
+        bar: Bar::AtMost(0.0),
+        seconds: 5,
+        measure: updates,
+    },
+    Claim {
         name: "forgery-aggregate-lightmac",
         about: "forged or repeated records delivered in 100 000 attacks on aggregates, LightMAC",
         bar: Bar::AtMost(0.0),
@@ -122,6 +129,30 @@ fn junk() -> Result<Measured, Unmeasured> {
     );
     let figure = count("panics")? + count("deliveries")? + count("killed")?;
     Ok(Measured { figure, detail })
+}
+
+/// An association that ended, or fell out of step, or did not change as often, has no figure.
+fn updates() -> Result<Measured, Unmeasured> {
+    let result = campaign(&["updates", "--count", "1000"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let in_step = count("in_step")? > 0.0;
+    let detail = format!(
+        "{} changes, {} KeyUpdates among them, in {} s of virtual time: {} of {} messages \
+         delivered, {} wrong; {} of {} datagrams lost; {} step in the end",
+        count("updates")?,
+        count("key_updates")?,
+        count("seconds")?,
+        count("delivered")?,
+        count("sent")?,
+        count("wrong")?,
+        count("lost")?,
+        count("datagrams")?,
+        if in_step { "in" } else { "out of" },
+    );
+    if !in_step || count("updates")? < 1000.0 {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: count("wrong")?, detail })
 }
 
 fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {

@@ -330,7 +330,8 @@ impl Connection {
         self.held.bytes() + self.queue.bytes()
     }
 
-    /// The longest payload that fits a datagram, whatever record it falls into.
+    /// The longest payload that fits a datagram, whatever record it falls into, until an
+    /// [`Event::AggregationChanged`]. What is queued then and fits no longer is dropped and counted.
     ///
     /// Before the handshake is complete this is an estimate: a peer may ask for shorter records.
     pub fn max_payload(&self) -> usize {

@@ -18,7 +18,6 @@ use crate::record::{ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::RECORDS_BETWEEN_UPDATES;
 use aggregation::Scheme;
-use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, Encode, Instant};
 
 /// Updates of both directions.
@@ -251,10 +250,9 @@ impl Connection {
             Telling::Done => false,
         };
         let epoch = self.channel.send.get(ended.epoch).filter(|_| due)?;
-        let content =
-            |w: &mut vocabulary::Writer<'_>| -> Result<(), BufferFull> { ended.end.write(w) };
-        let sealed = epoch.seal(buf, ContentType::EPOCH_END, shape, content).ok()?;
+        // With long IDs and tags it may not fit the smallest datagrams: then never.
         ended.telling = Telling::Done;
+        let sealed = epoch.seal(buf, ContentType::EPOCH_END, shape, |w| ended.end.write(w)).ok()?;
         Some(sealed.len)
     }
 

@@ -3,7 +3,9 @@
 
 use super::{Connection, Event};
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
-use crate::config::{ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings};
+use crate::config::{
+    AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, Settings,
+};
 use crate::crypto::ExportError;
 use crate::endpoint::Endpoint;
 use crate::error::{CloseReason, Fault, Misbehaviour};
@@ -13,11 +15,12 @@ use crate::record::NumberLength;
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use crate::record::seal::Shape;
 use crate::tuning::{MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS};
+use aggregation::Scheme;
 use core::net::SocketAddr;
 use std::sync::Arc;
 use std::vec::Vec;
 use vocabulary::wire::BufferFull;
-use vocabulary::{Encode, Engine, Instant, Output, Random, Writer};
+use vocabulary::{DecodeError, Encode, Engine, Instant, Output, Random, Writer};
 
 const CLIENT: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000);
 const SERVER: ([u16; 8], u16) = ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 2], 5684);
@@ -179,6 +182,101 @@ fn keys_change_once_and_then_the_new_ones_announce_the_next() {
     let fault = Fault::from(Misbehaviour::WrongEpoch);
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
     assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
+}
+
+/// Agg(8) in both directions, or Agg(4).
+fn with_schemes(settings: &mut Settings) {
+    let schemes = alloc::vec![Scheme::agg(8).unwrap(), Scheme::agg(4).unwrap()];
+    settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+}
+
+fn aggregation_update(sequence: u16, body: &[u8]) -> Fragment<'_> {
+    let kind = HandshakeType::AGGREGATION_UPDATE;
+    Fragment { kind, length: body.len() as u32, sequence, offset: 0, body }
+}
+
+#[test]
+fn updates_have_no_place_where_no_scheme_was_agreed_on_and_name_what_was_offered() {
+    let unexpected = Fault::from(Misbehaviour::UnexpectedMessage);
+    let illegal = Fault::from(Misbehaviour::IllegalParameter("aggregation scheme"));
+    let unknown = Fault::from(DecodeError::Invalid("aggregation scheme"));
+    let plain: fn(&mut Settings) = |_| {};
+    let narrow: fn(&mut Settings) = |settings| {
+        let schemes = alloc::vec![Scheme::agg(4).unwrap()];
+        settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+    };
+    for (change, body, fault) in [
+        (plain, &[1, 4][..], Some(unexpected)),
+        (plain, &[0], Some(unexpected)),
+        (narrow, &[1, 8], Some(illegal)),
+        (with_schemes, &[1, 5], Some(illegal)),
+        (with_schemes, &[1, 17], Some(unknown)),
+        (with_schemes, &[1, 4], None),
+        (with_schemes, &[0], None),
+    ] {
+        let mut ends = Ends::connected_with(change);
+        let message = aggregation_update(ends.next_sequence(), body);
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
+        assert_eq!(ends.server_closed, fault.map(CloseReason::Fault), "{body:?}");
+    }
+}
+
+#[test]
+fn an_update_waits_for_the_answer_to_the_last_one() {
+    let mut ends = Ends::connected_with(with_schemes);
+    let next = ends.next_sequence();
+    let (first, second) = (aggregation_update(next, &[0]), aggregation_update(next + 1, &[1, 4]));
+    for message in [&first, &first] {
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
+        assert_eq!(ends.server_closed, None, "once and again");
+    }
+    // The client of this test knows nothing of its update, nor of the server's new epoch.
+    assert_eq!(ends.client.stats().received.unknown_epoch, 2);
+    let mut ends = Ends::connected_with(with_schemes);
+    ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| {
+        [&first, &second].into_iter().try_for_each(|message| message.write(w))
+    });
+    let fault = Fault::from(Misbehaviour::UnexpectedMessage);
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
+}
+
+#[test]
+fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
+    let unexpected = Fault::from(Misbehaviour::UnexpectedMessage);
+    let mut ends = Ends::connected_with(with_schemes);
+    let end = [0; 6];
+    ends.client_says(APPLICATION_EPOCH, ContentType::EPOCH_END, |w| w.bytes(&end));
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(unexpected)));
+
+    let asked = || {
+        let mut ends = Ends::connected_with(with_schemes);
+        let handle = ends.server.connections().next().unwrap().0;
+        let scheme = Scheme::agg(4).unwrap();
+        ends.server.request_aggregation(handle, ends.now, scheme).unwrap();
+        ends.exchange();
+        assert_eq!(ends.client.negotiated().unwrap().send, scheme);
+        ends
+    };
+    let mut ends = asked();
+    // Told twice, and of more or fewer records: of no consequence.
+    for records in [0, 1, 200] {
+        ends.client_says(APPLICATION_EPOCH + 1, ContentType::EPOCH_END, |w| w.u48(records));
+        assert_eq!(ends.server_closed, None);
+    }
+    for content in [&[0; 5][..], &[0; 7], &[0, 0, 0, 0, 0, 4, 1], &[0; 24], &[0; 25]] {
+        let mut ends = asked();
+        ends.client_says(APPLICATION_EPOCH + 1, ContentType::EPOCH_END, |w| w.bytes(content));
+        let fault = matches!(ends.server_closed, Some(CloseReason::Fault(Fault::Malformed(_))));
+        assert!(fault, "{content:?}");
+    }
+    // A KeyUpdate's epoch follows on nothing that was asked for.
+    let mut ends = asked();
+    ends.client.update_keys(ends.now);
+    ends.exchange();
+    ends.client.send(ends.now, b"under new keys").unwrap();
+    ends.exchange();
+    ends.client_says(APPLICATION_EPOCH + 2, ContentType::EPOCH_END, |w| w.bytes(&end));
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(unexpected)));
 }
 
 fn with_ids(settings: &mut Settings) {

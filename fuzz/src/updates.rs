@@ -1,0 +1,321 @@
+//! One association whose ends change each other's aggregation scheme again and again over a lossy
+//! network that reorders, in virtual time.
+
+use crate::world::{client_address, defaults, server_address};
+use aggregation::scheme::Overprovision;
+use dtls::crypto::CipherSuiteId;
+use dtls::{
+    AggregationPolicy, CloseReason, Connection, Endpoint, EndpointEvent, Event, Handle, Negotiated,
+    Scheme, Settings,
+};
+use net::Either;
+use net::impairment::{Impairments, Probability};
+use net::virtual_time::{Network, NodeId};
+use std::sync::Arc;
+use std::time::Duration;
+use vocabulary::{Instant, Random};
+
+/// 20 % loss, 5 % duplication, a quarter overtaken, 5 to 25 ms of delay.
+const IMPAIRMENTS: Impairments = Impairments {
+    loss: Probability::percent(20),
+    duplicate: Probability::percent(5),
+    reorder: Probability::percent(25),
+    reorder_by: Duration::from_millis(15),
+    delay: Duration::from_millis(5),
+    jitter: Duration::from_millis(20),
+    ..Impairments::NONE
+};
+
+/// The longest pause between two messages of an end.
+const PAUSE_US: u64 = 8_000;
+/// The longest payload beside its number.
+const MOST_BYTES: u64 = 40;
+/// One change in this many is crossed by a KeyUpdate of either end.
+const KEY_UPDATES: u64 = 10;
+/// Messages each way on a fair network at the end.
+const LAST_MESSAGES: u64 = 400;
+/// How many of them at most may be lost still, since they share tags with what was, or because a
+/// receiver that could verify nothing for long looks for its place first.
+const NEAR_A_LOSS: u64 = 300;
+
+/// What became of the association.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Changes that took effect, both directions together.
+    pub updates: u64,
+    /// Messages sent, both directions together.
+    pub sent: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Messages delivered with a byte that was not sent, or twice.
+    pub wrong: u64,
+    /// Whether both ends still agree in the end, and hear each other.
+    pub in_step: bool,
+    /// Datagrams offered to the network.
+    pub datagrams: u64,
+    /// Datagrams it lost.
+    pub lost: u64,
+    /// KeyUpdates that were asked for.
+    pub key_updates: u64,
+    /// Flights sent again.
+    pub retransmissions: u64,
+    /// Virtual time, in seconds.
+    pub seconds: u64,
+    /// Why the association ended, if it did.
+    pub closed: Option<CloseReason>,
+}
+
+/// What the receiver of a direction knows.
+#[derive(Default)]
+struct Way {
+    sent: u64,
+    /// Whether each message was delivered.
+    delivered: Vec<bool>,
+    /// The scheme of its last change.
+    scheme: Option<Scheme>,
+    changes: u64,
+    wrong: u64,
+}
+
+impl Way {
+    /// A message that says where and what it is.
+    fn message(direction: u8, number: u64) -> Vec<u8> {
+        let mut rng = Random::insecure(number << 1 | u64::from(direction));
+        let mut bytes = number.to_be_bytes().to_vec();
+        bytes.resize(8 + rng.below(MOST_BYTES) as usize, 0);
+        rng.fill(&mut bytes[8..]);
+        bytes
+    }
+
+    fn take(&mut self, direction: u8, data: &[u8]) {
+        let number = data.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        let known = number.filter(|n| *n < self.sent && data == Self::message(direction, *n));
+        let Some(number) = known else {
+            self.wrong += 1;
+            return;
+        };
+        self.delivered.resize(self.sent as usize, false);
+        let slot = &mut self.delivered[number as usize];
+        self.wrong += u64::from(*slot);
+        *slot = true;
+    }
+}
+
+fn schemes() -> Vec<Scheme> {
+    let r2d2 = Overprovision::ALL.into_iter().map(Scheme::R2d2);
+    (2..=16).filter_map(Scheme::agg).chain(r2d2).collect()
+}
+
+struct Association {
+    network: Network<Either<Connection, Endpoint>>,
+    client: NodeId,
+    server: NodeId,
+    handle: Option<Handle>,
+    /// To the client, to the server.
+    ways: [Way; 2],
+    closed: Option<CloseReason>,
+}
+
+impl Association {
+    fn new(suite: CipherSuiteId, seed: u64) -> Self {
+        let mut rng = Random::insecure(seed);
+        let schemes = schemes();
+        let apply = |settings: &mut Settings| {
+            settings.suites = vec![suite];
+            settings.aggregation =
+                AggregationPolicy { send: schemes.clone(), receive: schemes.clone() };
+        };
+        let (mut client, mut server) = defaults().clone();
+        apply(&mut client.settings);
+        apply(&mut server.settings);
+        let mut network = Network::new(seed);
+        let endpoint =
+            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is sound");
+        let now = network.now();
+        let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork())
+            .expect("the configuration is sound");
+        let server = network.add(server_address(), Either::Right(endpoint));
+        let client = network.add(client_address(), Either::Left(connection));
+        let ways = Default::default();
+        Self { network, client, server, handle: None, ways, closed: None }
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        let Self { network, handle, ways: [to_client, to_server], closed, .. } = self;
+        network.run_until(until, |_, _, event| {
+            let (event, side) = match event {
+                Either::Left(event) => (event, 0),
+                Either::Right(EndpointEvent { handle: new, event, .. }) => {
+                    if matches!(event, Event::Connected(_)) {
+                        *handle = Some(new);
+                    }
+                    (event, 1)
+                }
+            };
+            let way = if side == 0 { &mut *to_client } else { &mut *to_server };
+            match event {
+                Event::Data(data) => way.take(side as u8, data),
+                Event::AggregationChanged { receive, .. } => {
+                    // The other direction's changes are the other end's to count.
+                    way.changes += u64::from(way.scheme != Some(receive));
+                    way.scheme = Some(receive);
+                }
+                Event::Closed(reason) => *closed = Some(reason),
+                Event::Connected(agreed) => way.scheme = Some(agreed.receive),
+                Event::PeerMoved { .. } => {}
+            }
+        });
+    }
+
+    fn run_for(&mut self, duration: Duration) {
+        self.run_until(self.network.now() + duration);
+    }
+
+    fn connection(&self, side: usize) -> Option<&Connection> {
+        match (side, self.network.engine(self.client), self.network.engine(self.server)) {
+            (0, Either::Left(client), _) => Some(client),
+            (_, _, Either::Right(server)) => server.connection(self.handle?),
+            _ => None,
+        }
+    }
+
+    fn agreed(&self, side: usize) -> Option<&Negotiated> {
+        self.connection(side).and_then(Connection::negotiated)
+    }
+
+    /// Both ends' view of both directions is the same.
+    fn agree(&self) -> bool {
+        let schemes = |side| self.agreed(side).map(|agreed| (agreed.send, agreed.receive));
+        let swapped = schemes(1).map(|(send, receive)| (receive, send));
+        swapped.is_some() && schemes(0) == swapped
+    }
+
+    /// An end sends its next message.
+    fn send(&mut self, side: usize) {
+        let direction = 1 - side;
+        let way = &mut self.ways[direction];
+        let message = Way::message(direction as u8, way.sent);
+        let (node, handle) = ([self.client, self.server][side], self.handle);
+        let sent = self.network.call(node, |node, now| match (node, handle) {
+            (Either::Left(client), _) => client.send(now, &message).is_ok(),
+            (Either::Right(server), Some(handle)) => server.send(handle, now, &message).is_ok(),
+            (Either::Right(_), None) => false,
+        });
+        way.sent += u64::from(sent);
+    }
+
+    /// The receiver of what `1 - side` sends asks for another scheme than it has.
+    fn request(&mut self, side: usize, rng: &mut Random) {
+        let Some(current) = self.agreed(side).map(|agreed| agreed.receive) else { return };
+        let mut all = schemes();
+        all.push(Scheme::Plain);
+        all.retain(|scheme| *scheme != current);
+        let next = all[rng.below(all.len() as u64) as usize];
+        let (node, handle) = ([self.client, self.server][side], self.handle);
+        self.network.call(node, |node, now| match (node, handle) {
+            (Either::Left(client), _) => client.request_aggregation(now, next).is_ok(),
+            (Either::Right(server), Some(handle)) => {
+                server.request_aggregation(handle, now, next).is_ok()
+            }
+            (Either::Right(_), None) => false,
+        });
+    }
+
+    fn update_keys(&mut self, side: usize) {
+        let (node, handle) = ([self.client, self.server][side], self.handle);
+        self.network.call(node, |node, now| match (node, handle) {
+            (Either::Left(client), _) => client.update_keys(now),
+            (Either::Right(server), Some(handle)) => server.update_keys(handle, now),
+            (Either::Right(_), None) => {}
+        });
+    }
+}
+
+/// Lets the ends of one association change each other's scheme until `updates` changes took
+/// effect, and then hear each other on a fair network. Everything follows from `seed`.
+pub fn run(suite: CipherSuiteId, seed: u64, updates: u64) -> Report {
+    let mut it = Association::new(suite, seed);
+    let mut rng = Random::insecure(!seed);
+    it.run_for(Duration::from_secs(5));
+    it.network.impair_all(&IMPAIRMENTS);
+    // An update waits for 200 records, and now and then for a few retransmissions.
+    let most_seconds = 60 + updates * 30;
+    let start = it.network.now();
+    let deadline = start + Duration::from_secs(most_seconds);
+    let (mut next, mut asked) = ([start; 2], [u64::MAX; 2]);
+    let mut key_updates = 0;
+    while it.closed.is_none()
+        && it.ways.iter().map(|way| way.changes).sum::<u64>() < updates
+        && it.network.now() < deadline
+    {
+        let side = usize::from(next[1] < next[0]);
+        it.run_until(next[side]);
+        it.send(side);
+        next[side] += Duration::from_micros(1 + rng.below(PAUSE_US));
+        if asked[side] != it.ways[side].changes {
+            asked[side] = it.ways[side].changes;
+            it.request(side, &mut rng);
+            if rng.below(KEY_UPDATES) == 0 {
+                key_updates += 1;
+                it.update_keys(rng.below(2) as usize);
+            }
+        }
+    }
+    it.network.impair_all(&Impairments { delay: Duration::from_millis(10), ..Impairments::NONE });
+    // What is under way comes to its end: flights are repeated every minute at the least.
+    it.run_for(Duration::from_secs(300));
+    let agreed = it.agree();
+    let from = [0, 1].map(|way| it.ways[way].sent as usize);
+    for side in [0, 1] {
+        for _ in 0..LAST_MESSAGES {
+            it.send(side);
+            it.run_for(Duration::from_millis(5));
+        }
+    }
+    it.run_for(Duration::from_secs(5));
+    let heard = |way: &Way, from: usize| {
+        let last = way.delivered.get(from + NEAR_A_LOSS as usize..).unwrap_or_default();
+        last.len() as u64 == LAST_MESSAGES - NEAR_A_LOSS && last.iter().all(|there| *there)
+    };
+    let heard = heard(&it.ways[0], from[0]) && heard(&it.ways[1], from[1]);
+    let counters =
+        [it.network.counters(it.client, it.server), it.network.counters(it.server, it.client)];
+    let sum = |of: fn(&Way) -> u64| it.ways.iter().map(of).sum();
+    Report {
+        updates: sum(|way| way.changes),
+        sent: sum(|way| way.sent),
+        delivered: sum(|way| way.delivered.iter().filter(|there| **there).count() as u64),
+        wrong: sum(|way| way.wrong),
+        in_step: agreed && heard && it.closed.is_none(),
+        datagrams: counters.iter().map(|way| way.offered).sum(),
+        lost: counters.iter().map(|way| way.lost).sum(),
+        key_updates,
+        retransmissions: [0, 1]
+            .into_iter()
+            .filter_map(|side| it.connection(side))
+            .map(|connection| connection.stats().sent.retransmissions)
+            .sum(),
+        seconds: it.network.now().saturating_since(Instant::ZERO).as_secs(),
+        closed: it.closed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_changed_repeated_or_invented_is_noticed() {
+        let mut way = Way { sent: 2, ..Way::default() };
+        let mut message = Way::message(0, 1);
+        way.take(0, &message);
+        assert_eq!((way.wrong, way.delivered.as_slice()), (0, &[false, true][..]));
+        way.take(0, &message);
+        way.take(1, &message);
+        way.take(0, &Way::message(0, 2));
+        *message.last_mut().expect("it has a number") ^= 1;
+        way.take(0, &message);
+        way.take(0, b"short");
+        assert_eq!(way.wrong, 5);
+    }
+}
