@@ -105,12 +105,15 @@ impl Model {
     fn expire(&mut self, out: &mut Vec<Decided>) {
         let Some((&highest, _)) = self.verified.last_key_value() else { return };
         while self.floor + self.n + tuning::LATENESS <= highest {
+            let set = self.floor..self.floor + self.n;
+            // One that came whole and was not verified has failed.
+            let came = |m| self.verified.contains_key(&m) || self.candidates.contains_key(&m);
+            let whole = set.clone().all(came);
+            let reason = if whole { DropReason::Rival } else { DropReason::Expired };
+            for candidate in set.filter_map(|m| self.candidates.remove(&m)).flatten() {
+                out.push((candidate.number, candidate.body, Outcome::Dropped(reason)));
+            }
             self.floor += self.n;
-        }
-        let kept = self.candidates.split_off(&self.floor);
-        for candidate in std::mem::replace(&mut self.candidates, kept).into_values().flatten() {
-            let outcome = Outcome::Dropped(DropReason::Expired);
-            out.push((candidate.number, candidate.body, outcome));
         }
     }
 }

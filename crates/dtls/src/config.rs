@@ -104,6 +104,48 @@ impl AggregationPolicy {
     }
 }
 
+/// When received data whose tags are shared goes to the application. With plain tags all data
+/// is verified as it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Once it is verified: the application sees nothing else.
+    #[default]
+    Verified,
+    /// Once this many bits speak for it, 1 to 127: an attacker's record is taken with a chance of
+    /// 2^-bits, and found out afterwards. It is the plaintext of a stream cipher until then:
+    /// whoever sees how the application reacts to altered data learns from it.
+    ///
+    /// After 2^(bits − 20) such records, below 21 bits after one, data of the epoch is delivered
+    /// verified only.
+    Progressive(u8),
+    /// At once, before anything speaks for it. As `Progressive`; the first forgery that is found
+    /// out ends it for the epoch.
+    Unauthenticated,
+}
+
+impl Delivery {
+    /// The level at which data is delivered, if before it is verified.
+    pub(crate) const fn threshold(self) -> Option<u8> {
+        match self {
+            Self::Verified => None,
+            Self::Progressive(bits) => Some(if bits == 0 { 1 } else { bits }),
+            Self::Unauthenticated => Some(0),
+        }
+    }
+}
+
+/// What follows when records turn out to be forged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnForgery {
+    /// Nothing: they are dropped and counted. Whoever can send datagrams can make such records.
+    #[default]
+    Drop,
+    /// The association ends with `bad_record_mac` when one of them was delivered before.
+    CloseWhenRefuted,
+    /// The association ends with `bad_record_mac`. Then whoever can send one datagram ends it.
+    Close,
+}
+
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolVersion {
@@ -170,6 +212,10 @@ pub struct Settings {
     pub psk_modes: Vec<PskKeyExchangeMode>,
     /// Aggregation schemes.
     pub aggregation: AggregationPolicy,
+    /// When data whose tags are shared is delivered.
+    pub delivery: Delivery,
+    /// What follows when records turn out to be forged.
+    pub on_forgery: OnForgery,
     /// The aggregation extension's number.
     pub aggregation_extension: ExtensionType,
     /// Whether a DTLS 1.2 peer must bind its keys to the whole handshake (RFC 7627).
@@ -235,6 +281,8 @@ impl Settings {
             groups: provider.groups.iter().map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
+            delivery: Delivery::default(),
+            on_forgery: OnForgery::default(),
             aggregation_extension: ExtensionType::MAC_AGGREGATION,
             require_extended_master_secret: true,
             resumption: true,

@@ -69,6 +69,8 @@ pub enum Incompatibility {
 pub enum Limit {
     /// Too many records failed authentication under one key (RFC 9147, section 4.5.3).
     Forgeries,
+    /// A record was forged, and the application wants no more after one.
+    Forgery,
     /// A key is used up and the peer did not let us change it in time.
     KeyExhausted,
 }
@@ -118,7 +120,7 @@ impl Fault {
                 | Incompatibility::Group
                 | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
             },
-            Self::Limit(Limit::Forgeries) => AlertDescription::BAD_RECORD_MAC,
+            Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
             Self::Limit(Limit::KeyExhausted) | Self::Internal(_) => {
                 AlertDescription::INTERNAL_ERROR
             }
@@ -173,6 +175,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Forgeries => "too many forged records",
+            Self::Forgery => "a forged record",
             Self::KeyExhausted => "a key reached its limit",
         })
     }

@@ -79,8 +79,8 @@ pub mod tuning;
 
 pub use aggregation::Scheme;
 pub use config::{
-    AggregationPolicy, ClientConfig, CookiePolicy, KeyLog, Packing, ProtocolVersion, Psk, PskStore,
-    RecordNumbers, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, OnForgery, Packing,
+    ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
@@ -89,4 +89,5 @@ pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
+pub use record::{RecordId, Resolution};
 pub use stats::Stats;

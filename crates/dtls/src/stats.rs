@@ -40,8 +40,14 @@ counters! {
         replayed,
         /// Records whose own tag did not verify.
         unauthentic,
-        /// Records held for an aggregate that never verified.
+        /// Payloads given to the application before they were verified.
+        provisional,
+        /// Such payloads that failed afterwards.
+        refuted,
+        /// Records held for shared tags that never verified.
         unverified,
+        /// Those of them that shared tags spoke against; the others were late.
+        forged,
         /// Records that an aggregate had no place for: too many rivals for a number, or expired.
         refused,
         /// Records of an epoch without keys.

@@ -453,9 +453,15 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let end = self.window.end().min(base);
         for start in (self.window.base..end).step_by(self.n as usize) {
             let dropped = self.counters.records_dropped;
+            // A set that came whole and was not verified has failed.
+            let whole = (start..start + self.n).all(|number| {
+                let place = self.number(number);
+                place.verified || place.count > 0
+            });
+            let reason = if whole { DropReason::Failed } else { DropReason::Expired };
             for number in start..start + self.n {
                 let place = core::mem::take(self.number_mut(number));
-                self.drop_all(place.handles(), DropReason::Expired);
+                self.drop_all(place.handles(), reason);
                 if place.verified {
                     self.window.floor = self.window.floor.max(number + 1);
                 }

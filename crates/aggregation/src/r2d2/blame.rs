@@ -1,5 +1,9 @@
 //! Which record is to go when checks fail.
 //!
+//! A forged record makes each bit that covers it wrong with a chance of a half, and no other. So
+//! the likeliest culprit is, of those that explain all wrong bits, the one that the fewest right
+//! bits, or bits at all, would have to be chance for.
+//!
 //! A heuristic, and only for liveness: what a record is worth in spite of it is settled by the
 //! account in [`board`](super::board), which charges every choice made here.
 
@@ -9,17 +13,67 @@ use crate::opener::DropReason;
 use crate::prf::Prf;
 use crate::r2d2::board::Evaluation;
 use crate::r2d2::opener::BitOpener;
-use crate::r2d2::table::{REACH, Words};
+use crate::r2d2::table::{REACH, SPAN, Words};
 
 /// How often one arrival may place a record again.
 const TRIES: u8 = 8;
 
+/// Bits by which the likeliest culprit must be likelier than the next one for what was delivered
+/// of it to be refuted at once, and bits that must speak for a record for others to go before it
+/// that explain not all.
+const CLEAR: u32 = 8;
+
 /// What made checks fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Culprit {
     /// A record that is not verified, with its tag.
     Record(u64),
     /// The tag that a verified record carried.
     Tag(u64),
+}
+
+/// Who may have made checks fail.
+#[derive(Clone, Copy)]
+struct Suspect {
+    culprit: Culprit,
+    /// Tags with wrong bits that it does not explain.
+    unexplained: u32,
+    /// Bits that would be chance.
+    chance: u32,
+}
+
+impl Suspect {
+    const fn rank(&self) -> (u32, u32) {
+        (self.unexplained, self.chance)
+    }
+}
+
+/// The likeliest culprit and the one after it.
+#[derive(Default)]
+struct Likeliest {
+    first: Option<Suspect>,
+    second: Option<Suspect>,
+}
+
+impl Likeliest {
+    fn consider(&mut self, suspect: Suspect) {
+        let ahead_of = |other: &Option<Suspect>| {
+            other.as_ref().is_none_or(|other| suspect.rank() < other.rank())
+        };
+        if ahead_of(&self.first) {
+            self.second = self.first.replace(suspect);
+        } else if ahead_of(&self.second) {
+            self.second = Some(suspect);
+        }
+    }
+}
+
+/// A tag that was evaluated.
+#[derive(Clone, Copy, Default)]
+struct Checked {
+    number: u64,
+    fresh: u64,
+    wrong: u64,
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
@@ -76,8 +130,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 if *tries > 0 || verified { self.blame(number, &evaluation) } else { None };
             *tries = tries.saturating_sub(1);
             match culprit {
-                Some(Culprit::Record(other)) => self.set_aside(prf, other),
-                Some(Culprit::Tag(other)) => {
+                Some((Culprit::Record(other), clear)) => self.set_aside(prf, other, clear),
+                Some((Culprit::Tag(other), _)) => {
                     distrusted |= other == number;
                     self.board.distrust_tag(&self.table, other);
                     self.board.set_aside(other, true);
@@ -103,35 +157,77 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         true
     }
 
-    /// What explains that checks fail with the record `number` in its place. `None`: the record
-    /// itself.
-    fn blame(&self, number: u64, evaluation: &Evaluation) -> Option<Culprit> {
+    /// What explains that checks fail with the record `number` in its place, and whether that is
+    /// clear. `None`: the record itself.
+    fn blame(&self, number: u64, evaluation: &Evaluation) -> Option<(Culprit, bool)> {
+        let (checked, count) = self.checked(number, evaluation);
+        let checked = &checked[..count];
         let verified = self.number(number).verified;
-        if evaluation.own_wrong != 0 {
-            // One record before it that explains all wrong bits, and that fewer bits speak for
-            // than for this one without it.
-            let explains = |behind: usize| {
-                let other = number.checked_sub(behind as u64)?;
-                let covers = self.table.covers(behind);
-                let support = self.board.support(other);
-                let explained = self.pending.get(other) && evaluation.own_wrong & !covers == 0;
-                let left = (evaluation.own & !covers).count_ones();
-                (explained && left > support).then_some((support, other))
-            };
-            let weakest = (1..=REACH).filter_map(explains).min();
-            let record = weakest.map(|(_, other)| Culprit::Record(other));
-            return record.or(verified.then_some(Culprit::Tag(number)));
-        }
-        let mut culprit = None;
-        each(evaluation.later_wrong, |ahead| {
-            let other = number + 1 + ahead as u64;
-            let weaker = verified || self.board.support(other) < evaluation.own.count_ones();
-            if culprit.is_none() && weaker {
-                let pending = self.pending.get(other);
-                culprit = Some(if pending { Culprit::Record(other) } else { Culprit::Tag(other) });
+        let accused = self.suspect(Culprit::Record(number), checked);
+        let mut likeliest = Likeliest::default();
+        let reach = REACH as u64;
+        let last = checked.iter().map(|checked| checked.number).max().unwrap_or(number);
+        for other in number.saturating_sub(reach)..=last {
+            if other != number && self.pending.get(other) {
+                likeliest.consider(self.suspect(Culprit::Record(other), checked));
             }
+        }
+        for tag in checked.iter().filter(|tag| self.number(tag.number).verified) {
+            likeliest.consider(self.suspect(Culprit::Tag(tag.number), checked));
+        }
+        let wrong = checked.iter().filter(|tag| tag.wrong != 0).count() as u32;
+        let suspect = likeliest.first.filter(|suspect| suspect.unexplained < wrong)?;
+        if !verified {
+            let strong = accused.chance > suspect.chance + CLEAR;
+            let likelier = match suspect.unexplained {
+                0 => suspect.chance < accused.chance,
+                _ => strong,
+            };
+            if !likelier {
+                return None;
+            }
+            likeliest.consider(accused);
+        }
+        let clear = likeliest.second.is_none_or(|second| {
+            second.unexplained > suspect.unexplained || second.chance >= suspect.chance + CLEAR
         });
-        culprit
+        Some((suspect.culprit, clear))
+    }
+
+    /// The tags that were evaluated for a record.
+    fn checked(&self, number: u64, evaluation: &Evaluation) -> ([Checked; SPAN], usize) {
+        let mut checked = [Checked::default(); SPAN];
+        let (fresh, wrong) = (evaluation.own, evaluation.own_wrong);
+        checked[0] = Checked { number, fresh, wrong };
+        let mut count = 1;
+        each(evaluation.later, |ahead| {
+            let (fresh, wrong) = self.board.fresh_and_wrong(&self.table, number, ahead + 1);
+            checked[count] = Checked { number: number + 1 + ahead as u64, fresh, wrong };
+            count += 1;
+        });
+        (checked, count)
+    }
+
+    /// How well a culprit explains what was found.
+    fn suspect(&self, culprit: Culprit, checked: &[Checked]) -> Suspect {
+        let (mut unexplained, mut chance) = (0, 0);
+        for tag in checked {
+            let covers = match culprit {
+                Culprit::Tag(other) if other == tag.number => self.table.all(),
+                Culprit::Tag(_) => 0,
+                Culprit::Record(other) => match tag.number.checked_sub(other) {
+                    Some(behind) if behind <= REACH as u64 => self.table.covers(behind as usize),
+                    _ => 0,
+                },
+            };
+            unexplained += u32::from(tag.wrong & !covers != 0);
+            chance += (tag.fresh & covers).count_ones();
+        }
+        chance += match culprit {
+            Culprit::Tag(other) => self.board.support(other),
+            Culprit::Record(other) => self.board.passed(other),
+        };
+        Suspect { culprit, unexplained, chance }
     }
 
     fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (Words, u64) {
@@ -148,14 +244,14 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.board.set_aside(number, true);
     }
 
-    /// Takes a record off the board that checks speak against. It stays a candidate, but what was
-    /// delivered is refuted for good.
-    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
+    /// Takes a record off the board that checks speak against. It stays a candidate, unless it was
+    /// delivered and this is `clear`: then it is refuted for good.
+    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, clear: bool) {
         self.take_away(prf, number);
         let handle = self.number(number).held[0];
         let own = self.number_mut(number);
         own.remove(handle);
-        if self.is_provisional(number) {
+        if clear && self.is_provisional(number) {
             self.refute(number);
             self.drop_candidate(handle, DropReason::Failed);
         } else {

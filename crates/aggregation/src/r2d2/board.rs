@@ -167,6 +167,12 @@ impl Board {
         self.complete(table, tag) & table.covers(ahead) & !self.checked[place(tag)]
     }
 
+    /// Bits of the tag `ahead` of a number that its record has completed, and the wrong ones.
+    pub(crate) fn fresh_and_wrong(&self, table: &Table, number: u64, ahead: usize) -> (u64, u64) {
+        let fresh = self.fresh(table, number, ahead);
+        (fresh, fresh & self.sums.0[place(number + ahead as u64)])
+    }
+
     /// Takes into the accounts what a placed record has completed.
     pub(crate) fn credit(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
         let own = self.checked[place(number)] | evaluation.own;
@@ -228,6 +234,11 @@ impl Board {
     /// Bits of a record's own tag that were right: what binds its body to those before it.
     pub(crate) fn support(&self, number: u64) -> u32 {
         self.checked[place(number)].count_ones()
+    }
+
+    /// Bits that were right with this record, charges taken off.
+    pub(crate) fn passed(&self, number: u64) -> u32 {
+        self.levels[place(number)].max(0) as u32
     }
 
     /// A record's level; a final one is at least 128.

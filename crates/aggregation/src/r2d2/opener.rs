@@ -548,8 +548,11 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             if own.verified {
                 self.window.floor = self.window.floor.max(number + 1);
             }
+            // What does not stand at the end, checks have spoken against.
+            let stands = self.board.is_placed(number);
+            let reason = if stands { DropReason::Expired } else { DropReason::Failed };
             for &handle in own.handles() {
-                self.drop_candidate(handle, DropReason::Expired);
+                self.drop_candidate(handle, reason);
             }
             self.pending.clear(number);
             self.provisional.clear(number);

@@ -45,11 +45,13 @@ impl Connection {
             }
             return Ok(());
         };
-        let (failed, expected) = (self.stats.received.unauthentic, epoch.expected());
+        let before = self.stats.received;
+        let expected = epoch.expected();
         let inner = epoch.open12(header, record, &mut self.stats.received);
         let (key_state, newest) = (epoch.key_state(), epoch.expected() > expected);
         let Some(inner) = inner else {
-            let failed = self.stats.received.unauthentic > failed;
+            self.check_forgeries(&before)?;
+            let failed = self.stats.received.unauthentic > before.unauthentic;
             return self
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };

@@ -38,9 +38,9 @@ use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, dtls12 as handshake12, server,
 };
-use crate::record::held::Slot;
+use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
-use crate::record::{ConnectionId, Held, NumberLength, SendEpoch};
+use crate::record::{ConnectionId, Held, NumberLength, RecordId, Resolution, SendEpoch};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
@@ -67,6 +67,18 @@ pub enum Event<'a> {
     Connected(Negotiated),
     /// A verified payload.
     Data(&'a [u8]),
+    /// A payload that is not verified; how it turned out follows as [`Event::Resolved`]. Comes
+    /// only where [`Settings::delivery`](crate::Settings::delivery) asks for it.
+    Provisional {
+        /// Its record.
+        record: RecordId,
+        /// Its security level: so many bits speak for it, 0 to 127.
+        bits: u8,
+        /// The payload.
+        data: &'a [u8],
+    },
+    /// What became of a provisional payload.
+    Resolved(RecordId, Resolution),
     /// The peer has another address, which was validated if both ends can do that (RFC 9853).
     PeerMoved {
         /// Its address before.
@@ -105,7 +117,7 @@ pub(crate) enum Notice {
 #[derive(Debug)]
 pub(crate) enum Step {
     Datagram { len: usize, to: SocketAddr },
-    Data(Slot),
+    Received(Received),
     Notice(Notice),
     WakeAt(Instant),
     Idle,
@@ -193,7 +205,7 @@ impl Connection {
         rng: Random,
     ) -> Result<Self, ConfigError> {
         config.settings.check()?;
-        let mut channel = Channel::new(rng, 0, 0);
+        let mut channel = Channel::new(rng, &config.settings, 0, 0);
         let state = WaitServerHello::start(&config, &mut channel);
         let older = config.settings.speaks(ProtocolVersion::Dtls12);
         let mut connection =
@@ -226,7 +238,7 @@ impl Connection {
             Admitted::Dtls13(accepted) => u16::from(accepted.retried),
             Admitted::Dtls12(accepted) => accepted.sequence,
         };
-        let mut channel = Channel::new(rng, sequence, record_number);
+        let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let state = match admitted {
             Admitted::Dtls13(accepted) => server::accept(&config, &mut channel, *accepted, cid)?,
@@ -536,9 +548,11 @@ impl Connection {
         {
             return Step::Notice(notice);
         }
-        if let Some(slot) = self.held.next_ready() {
-            self.taken = Some(slot);
-            return Step::Data(slot);
+        if let Some(received) = self.held.next_ready() {
+            if let Received::Data(slot) = received {
+                self.taken = Some(slot);
+            }
+            return Step::Received(received);
         }
         self.switch_if_closed();
         self.start_aggregation_update();
@@ -560,7 +574,13 @@ impl Connection {
     /// A step as an event; `None` for what is none.
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
         match step {
-            Step::Data(slot) => Some(Event::Data(self.held.payload(slot))),
+            Step::Received(Received::Data(slot)) => Some(Event::Data(self.held.payload(slot))),
+            Step::Received(Received::Provisional { slot, record, bits }) => {
+                Some(Event::Provisional { record, bits, data: self.held.payload(slot) })
+            }
+            Step::Received(Received::Resolved(record, resolution)) => {
+                Some(Event::Resolved(record, resolution))
+            }
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::AggregationChanged { send, receive }) => {

@@ -2,7 +2,7 @@
 
 use super::{Connection, Ending, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
-use crate::config::ProtocolVersion;
+use crate::config::{OnForgery, ProtocolVersion};
 use crate::crypto::KeyState;
 use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::handshake::State;
@@ -10,6 +10,7 @@ use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
 use crate::record::{Header12, ReceiveEpoch, UnifiedHeader};
+use crate::stats::ReceiveStats;
 use crate::timer::Timer;
 use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
 use alloc::boxed::Box;
@@ -131,6 +132,7 @@ impl Connection {
             return Ok(false);
         }
         let (number, expected) = (epoch.epoch(), epoch.expected());
+        let before = self.stats.received;
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
@@ -142,6 +144,7 @@ impl Connection {
         if used {
             self.aggregation_in_use(number);
         }
+        self.check_forgeries(&before)?;
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)
         });
@@ -162,6 +165,19 @@ impl Connection {
             KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
         }
         result.map(|()| true)
+    }
+
+    /// Ends the association over a forged record, if that is wanted.
+    pub(super) fn check_forgeries(&self, before: &ReceiveStats) -> Result<(), Fault> {
+        let now = &self.stats.received;
+        let refuted = now.refuted > before.refuted;
+        let forged = refuted || (now.forged, now.unauthentic) > (before.forged, before.unauthentic);
+        let end = match self.settings().on_forgery {
+            OnForgery::Drop => false,
+            OnForgery::CloseWhenRefuted => refuted,
+            OnForgery::Close => forged && matches!(self.state, State::Established(_)),
+        };
+        if end { Err(Fault::Limit(Limit::Forgery)) } else { Ok(()) }
     }
 
     /// Acts on an authenticated record.

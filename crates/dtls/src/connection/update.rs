@@ -153,7 +153,7 @@ impl Connection {
     pub(super) fn begin_receiving(&mut self, next: ReceiveEpoch) {
         // Two bits tell four epochs apart; the last two are enough.
         self.forget_epochs_before(next.epoch() - 1);
-        self.channel.receive.install(next);
+        self.channel.install_receive(next);
         // Until the new keys are used the old ones are needed (section 8).
         self.timers.stop(Timer::OldEpoch);
         self.loss.restart();

@@ -57,10 +57,17 @@ pub(crate) struct Channel {
     pub(crate) send_cid: ConnectionId,
     /// The IDs in records this end receives.
     pub(crate) own_ids: OwnIds,
+    /// Bits at which data is delivered, if before it is verified.
+    delivered_from: Option<u8>,
 }
 
 impl Channel {
-    pub(crate) fn new(rng: Random, next_message: u16, next_record: u64) -> Self {
+    pub(crate) fn new(
+        rng: Random,
+        settings: &Settings,
+        next_message: u16,
+        next_record: u64,
+    ) -> Self {
         Self {
             rng,
             flight: Flight::starting_at(next_message),
@@ -70,6 +77,7 @@ impl Channel {
             record_limit: MAX_CONTENT,
             send_cid: ConnectionId::EMPTY,
             own_ids: OwnIds::default(),
+            delivered_from: settings.delivery.threshold(),
         }
     }
 
@@ -91,6 +99,11 @@ impl Channel {
         self.send.install(epoch);
     }
 
+    /// Adds a receiving epoch of DTLS 1.3.
+    pub(crate) fn install_receive(&mut self, epoch: ReceiveEpoch) {
+        self.receive.install(epoch.delivering_from(self.delivered_from));
+    }
+
     pub(crate) fn install(
         &mut self,
         epoch: u64,
@@ -99,7 +112,7 @@ impl Channel {
         receive: (&TrafficSecret, Scheme),
     ) {
         self.install_send(SendEpoch::new(epoch, suite, send.1, send.0));
-        self.receive.install(ReceiveEpoch::new(epoch, suite, receive.1, receive.0));
+        self.install_receive(ReceiveEpoch::new(epoch, suite, receive.1, receive.0));
     }
 }
 

@@ -6,15 +6,62 @@ use alloc::vec::Vec;
 /// A payload's place in [`Held`].
 pub type Slot = u16;
 
+/// Which record of an association: epoch and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId {
+    /// The epoch.
+    pub epoch: u64,
+    /// The number within it.
+    pub number: u64,
+}
+
+/// What the application is to be told of received data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A verified payload. Its slot stays occupied until [`Held::release`].
+    Data(Slot),
+    /// A payload that is not verified, with the bits that speak for it.
+    Provisional {
+        /// Its slot, which stays occupied until it is resolved.
+        slot: Slot,
+        /// Its record.
+        record: RecordId,
+        /// Its security level.
+        bits: u8,
+    },
+    /// What became of a provisional payload.
+    Resolved(RecordId, Resolution),
+}
+
+/// What became of data that was delivered before it was verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// It is genuine.
+    Verified,
+    /// It is forged: checks spoke against it.
+    Refuted {
+        /// Bytes that the application was given since: of this payload and all after it, verified
+        /// ones included.
+        bytes: u64,
+    },
+    /// It will never be known: too many of the records that would tell were lost.
+    Unknown,
+}
+
 /// Payloads in reusable buffers: after a warm-up no record costs heap, and the heap
 /// stays within twice the budget whatever comes.
 ///
-/// A slot is free, waiting for verification, or ready for the application.
+/// A slot is free, waiting for verification, ready for the application, or both of the latter.
 #[derive(Debug)]
 pub struct Held {
     slots: Vec<Vec<u8>>,
     free: Vec<Slot>,
-    ready: VecDeque<Slot>,
+    ready: VecDeque<Received>,
+    /// Slots that the application was given before they were verified, and how many bytes it had
+    /// been given before.
+    early: Vec<(Slot, u64)>,
+    /// Bytes that the application was given.
+    given: u64,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
     /// Heap behind all slots, free ones included.
@@ -32,6 +79,8 @@ impl Held {
             slots: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
+            early: Vec::new(),
+            given: 0,
             bytes: 0,
             capacity: 0,
             budget,
@@ -64,13 +113,58 @@ impl Held {
 
     /// Gives a verified payload to the application's queue; returns its length.
     pub fn deliver(&mut self, slot: Slot) -> usize {
-        self.ready.push_back(slot);
+        self.ready.push_back(Received::Data(slot));
         self.payload(slot).len()
     }
 
-    /// The next payload for the application. Its slot stays occupied until [`Self::release`].
-    pub fn next_ready(&mut self) -> Option<Slot> {
-        self.ready.pop_front()
+    /// Gives a payload to the application's queue that is not verified.
+    pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
+        self.ready.push_back(Received::Provisional { slot, record, bits });
+    }
+
+    /// Says what became of a payload that waited for verification. The application hears of it
+    /// if it was given the payload, or is given it now. Returns the length of what it has then.
+    pub fn resolve(&mut self, slot: Slot, record: RecordId, verified: bool, forged: bool) -> usize {
+        let len = if verified { self.payload(slot).len() } else { 0 };
+        let queued = self.ready.iter().position(
+            |received| matches!(received, Received::Provisional { slot: queued, .. } if *queued == slot),
+        );
+        if let Some(at) = queued {
+            // It was not taken yet.
+            if verified {
+                self.ready[at] = Received::Data(slot);
+                return len;
+            }
+            self.ready.remove(at);
+        }
+        let early = self.early.iter().position(|(early, _)| *early == slot);
+        if let Some((_, before)) = early.map(|at| self.early.swap_remove(at)) {
+            let resolution = match (verified, forged) {
+                (true, _) => Resolution::Verified,
+                (_, true) => Resolution::Refuted { bytes: self.given - before },
+                _ => Resolution::Unknown,
+            };
+            self.ready.push_back(Received::Resolved(record, resolution));
+        } else if verified {
+            return self.deliver(slot);
+        }
+        self.release(slot);
+        len
+    }
+
+    /// The next thing to tell the application.
+    pub fn next_ready(&mut self) -> Option<Received> {
+        let received = self.ready.pop_front()?;
+        let before = self.given;
+        match received {
+            Received::Data(slot) => self.given += self.payload(slot).len() as u64,
+            Received::Provisional { slot, .. } => {
+                self.given += self.payload(slot).len() as u64;
+                self.early.push((slot, before));
+            }
+            Received::Resolved(..) => {}
+        }
+        Some(received)
     }
 
     /// A slot's payload.
@@ -101,6 +195,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     #[test]
     fn the_budget_holds_and_slots_are_reused() {
@@ -110,14 +205,42 @@ mod tests {
         assert_eq!(held.hold(&[]), None, "even nothing costs something");
         held.deliver(b);
         held.deliver(a);
-        assert_eq!(held.next_ready(), Some(b));
+        assert_eq!(held.next_ready(), Some(Received::Data(b)));
         held.release(b);
         assert_eq!(held.hold(&[3; 10]), Some(b));
-        assert_eq!(held.next_ready(), Some(a));
+        assert_eq!(held.next_ready(), Some(Received::Data(a)));
         assert_eq!(held.payload(a), [1; 10]);
         held.release(a);
         held.release(b);
         assert_eq!(held.bytes(), 0);
+    }
+
+    #[test]
+    fn early_payloads_are_resolved_once() {
+        let mut held = Held::new(10_000);
+        let record = |number| RecordId { epoch: 3, number };
+        let slots: Vec<Slot> = (1..=4).map(|n| held.hold(&vec![n; 10]).unwrap()).collect();
+        for (number, slot) in (0..).zip(&slots[..3]) {
+            held.deliver_early(*slot, record(number), 5);
+        }
+        let provisional =
+            |number, slot| Some(Received::Provisional { slot, record: record(number), bits: 5 });
+        assert_eq!(held.next_ready(), provisional(0, slots[0]));
+        assert_eq!(held.next_ready(), provisional(1, slots[1]));
+        // The third was not taken yet: it is data like any other.
+        assert_eq!(held.resolve(slots[2], record(2), true, false), 10);
+        assert_eq!(held.resolve(slots[3], record(3), true, false), 10);
+        assert_eq!(held.next_ready(), Some(Received::Data(slots[2])));
+        held.release(slots[2]);
+        assert_eq!(held.resolve(slots[1], record(1), false, true), 0);
+        assert_eq!(held.resolve(slots[0], record(0), true, false), 10);
+        assert_eq!(held.next_ready(), Some(Received::Data(slots[3])));
+        held.release(slots[3]);
+        let refuted = Resolution::Refuted { bytes: 20 };
+        assert_eq!(held.next_ready(), Some(Received::Resolved(record(1), refuted)));
+        let verified = Resolution::Verified;
+        assert_eq!(held.next_ready(), Some(Received::Resolved(record(0), verified)));
+        assert_eq!((held.next_ready(), held.bytes()), (None, 0));
     }
 
     #[test]

@@ -23,6 +23,6 @@ pub use cid::ConnectionId;
 pub use dtls12::Header12;
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
-pub use held::Held;
+pub use held::{Held, RecordId, Resolution};
 pub use open::ReceiveEpoch;
 pub use seal::{NumberLength, SendEpoch};

@@ -73,7 +73,7 @@ impl ReceiveEpoch {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        let layout = Layout::Dtls13(Opening::new(suite, scheme, secret));
+        let layout = Layout::Dtls13(Opening::new(epoch, suite, scheme, secret));
         Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
     }
 
@@ -87,6 +87,15 @@ impl ReceiveEpoch {
         let keys = Keys12::new(suite, aead, cid);
         let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
         Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
+    }
+
+    /// Delivers aggregated data from so many bits on, if before it is verified.
+    #[must_use]
+    pub fn delivering_from(mut self, bits: Option<u8>) -> Self {
+        if let Layout::Dtls13(opening) = &mut self.layout {
+            opening.deliver_from(bits);
+        }
+        self
     }
 
     /// The epoch's number.

@@ -4,7 +4,7 @@
 
 use dtls::{
     AggregationPolicy, ClientConfig, CloseReason, Connection, Endpoint, Event, Handle, Negotiated,
-    Psk, Scheme, ServerConfig,
+    Psk, RecordId, Resolution, Scheme, ServerConfig,
 };
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -61,6 +61,10 @@ pub struct Pair<'a> {
     pub rule: Rule<'a>,
     pub client_received: Vec<Vec<u8>>,
     pub server_received: Vec<Vec<u8>>,
+    /// What the server was given before it was verified: record, bits, payload.
+    pub server_early: Vec<(RecordId, u8, Vec<u8>)>,
+    /// What became of it.
+    pub server_resolved: Vec<(RecordId, Resolution)>,
     pub client_closed: Option<CloseReason>,
     pub server_closed: Option<CloseReason>,
     pub client_connected: Option<Negotiated>,
@@ -133,6 +137,8 @@ impl<'a> Pair<'a> {
             rule: Box::new(|_, _, datagram| pass(datagram)),
             client_received: Vec::new(),
             server_received: Vec::new(),
+            server_early: Vec::new(),
+            server_resolved: Vec::new(),
             client_closed: None,
             server_closed: None,
             client_connected: None,
@@ -211,6 +217,9 @@ impl<'a> Pair<'a> {
                     self.client_received.push(data.to_vec());
                     None
                 }
+                Output::Event(Event::Provisional { .. } | Event::Resolved(..)) => {
+                    panic!("the server's data is delivered when it is verified")
+                }
                 Output::Event(Event::PeerMoved { .. }) => panic!("the server stays"),
                 Output::Event(Event::AggregationChanged { send, receive }) => {
                     self.client_schemes.push((send, receive));
@@ -244,6 +253,10 @@ impl<'a> Pair<'a> {
                             assert!(self.server_connected.is_some(), "data before Connected");
                             self.server_received.push(data.to_vec());
                         }
+                        Event::Provisional { record, bits, data } => {
+                            self.server_early.push((record, bits, data.to_vec()));
+                        }
+                        Event::Resolved(record, how) => self.server_resolved.push((record, how)),
                         Event::PeerMoved { from, to } => self.moves.push((from, to)),
                         Event::AggregationChanged { send, receive } => {
                             self.server_schemes.push((send, receive));

@@ -4,12 +4,14 @@ use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::header::UnifiedHeader;
-use crate::record::held::Held;
+use crate::record::held::{Held, RecordId};
 use crate::record::number::nearest;
 use crate::record::open::{Inner, Tally};
 use crate::stats::ReceiveStats;
 use aggregation::scheme::TAG_BYTES;
-use aggregation::{ClosingTag, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK};
+use aggregation::{
+    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict,
+};
 use alloc::boxed::Box;
 use subtle::ConstantTimeEq;
 use vocabulary::{Reader, ReplayWindow};
@@ -23,12 +25,14 @@ pub(in crate::record) enum Opening {
 impl Opening {
     /// See [`ReceiveEpoch::new`](crate::record::ReceiveEpoch::new).
     pub(in crate::record) fn new(
+        epoch: u64,
         suite: &'static CipherSuite,
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
         match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
+                epoch,
                 prf: aggregated(secret, scheme.context()),
                 scheme,
                 opener: Box::new(opener),
@@ -41,6 +45,13 @@ impl Opening {
                 tag_len: suite.tag_len,
                 window: ReplayWindow::new(),
             }),
+        }
+    }
+
+    /// The bits at which data is delivered, if before it is verified.
+    pub(in crate::record) fn deliver_from(&mut self, bits: Option<u8>) {
+        if let Self::Aggregated(aggregated) = self {
+            aggregated.opener.set_threshold(bits);
         }
     }
 
@@ -162,6 +173,7 @@ impl Standard {
 
 /// Application data shares tags.
 pub(in crate::record) struct Aggregated {
+    epoch: u64,
     prf: Box<dyn PrfProtection>,
     scheme: Scheme,
     /// Keeps the window too: it depends on which aggregates verified.
@@ -257,15 +269,26 @@ impl Aggregated {
 
     /// Delivers what the opener verified and frees what it dropped.
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
-        while let Some(verdict) = self.opener.next_verdict() {
+        while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
+            let record = RecordId { epoch: self.epoch, number };
+            if let Outcome::Provisional { bits } = outcome {
+                stats.provisional += 1;
+                held.deliver_early(slot, record, bits);
+                continue;
+            }
             self.waiting = self.waiting.saturating_sub(1);
-            if verdict.outcome == Outcome::Verified {
+            let verified = outcome == Outcome::Verified;
+            let refuted = outcome == Outcome::Dropped(DropReason::Failed);
+            let forged = refuted || outcome == Outcome::Dropped(DropReason::Rival);
+            let len = held.resolve(slot, record, verified, refuted);
+            if verified {
                 tally.authentic(stats);
                 stats.delivered += 1;
-                stats.delivered_bytes += held.deliver(verdict.slot) as u64;
+                stats.delivered_bytes += len as u64;
             } else {
                 stats.unverified += 1;
-                held.release(verdict.slot);
+                stats.forged += u64::from(forged);
+                stats.refuted += u64::from(refuted);
             }
         }
         let evaluations = self.opener.counters().evaluations;
