@@ -253,7 +253,10 @@ impl Fleet {
                     let event = match event {
                         Event::Connected(_) => ClientEvent::Connected,
                         Event::Data(data) => ClientEvent::Data(data.to_vec()),
-                        Event::PeerMoved { .. } | Event::AggregationChanged { .. } => return,
+                        Event::Provisional { .. }
+                        | Event::Resolved(..)
+                        | Event::PeerMoved { .. }
+                        | Event::AggregationChanged { .. } => return,
                         Event::Closed(reason) => ClientEvent::Closed(reason),
                     };
                     happened.push(Happened::Client(node, now, event));
@@ -265,7 +268,9 @@ impl Fleet {
                     Event::Data(data) => {
                         happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
                     }
-                    Event::PeerMoved { .. }
+                    Event::Provisional { .. }
+                    | Event::Resolved(..)
+                    | Event::PeerMoved { .. }
                     | Event::AggregationChanged { .. }
                     | Event::Closed(_) => {}
                 },

@@ -357,6 +357,7 @@ fn tell(told: &mut Told, event: &Event<'_>) {
     match event {
         Event::Connected(_) => told.connected = true,
         Event::Data(data) => told.data.push(data.to_vec()),
+        Event::Provisional { .. } | Event::Resolved(..) => panic!("it is not asked for"),
         Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
         Event::Closed(reason) => told.closed = Some(*reason),
     }

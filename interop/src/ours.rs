@@ -157,6 +157,9 @@ fn event(event: dtls::Event<'_>) -> Event {
     match event {
         dtls::Event::Connected(_) => Event::Connected,
         dtls::Event::Data(payload) => Event::Data(payload.to_vec()),
+        dtls::Event::Provisional { .. } | dtls::Event::Resolved(..) => {
+            unreachable!("data is delivered when it is verified")
+        }
         dtls::Event::PeerMoved { .. } => Event::Moved,
         dtls::Event::AggregationChanged { .. } => Event::Retagged,
         dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),

@@ -11,7 +11,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use dtls::Scheme;
+use dtls::{Delivery, Scheme};
 use net::{Impairments, Probability};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -119,9 +119,15 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
     /// Schemes of shared tags to accept, best first, such as agg:8 (one tag for eight
-    /// messages) [default: a full tag for each message].
+    /// messages) or r2d2:100 (a short tag for each, made good by those that follow; 50, 100,
+    /// 150 or 200) [default: a full tag for each message].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',')]
     pub(crate) aggregate: Option<Vec<Scheme>>,
+    /// When to deliver what came under shared tags: `verified`; `progressive:BITS` as soon as so
+    /// many bits speak for it, 1 to 127; `unauthenticated` at once. What was delivered early
+    /// and turns out to be forged is told in the log and the counters.
+    #[arg(long, value_name = "WHEN", default_value = "verified", value_parser = delivery)]
+    pub(crate) deliver: Delivery,
     /// Close an open set of shared tags after this much silence.
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub(crate) silence: Quantity<Duration>,
@@ -340,6 +346,20 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
     }
 }
 
+/// Reads `verified`, `progressive:BITS` or `unauthenticated`.
+fn delivery(text: &str) -> Result<Delivery, String> {
+    match text.split_once(':') {
+        None if text == "verified" => Ok(Delivery::Verified),
+        None if text == "unauthenticated" => Ok(Delivery::Unauthenticated),
+        Some(("progressive", "0")) => Err("0 bits are called `unauthenticated`".into()),
+        Some(("progressive", bits)) => match bits.parse() {
+            Ok(bits @ 1..=127) => Ok(Delivery::Progressive(bits)),
+            _ => Err("progressive takes 1 to 127 bits".into()),
+        },
+        _ => Err("it is `verified`, `progressive:BITS` or `unauthenticated`".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,5 +383,16 @@ mod tests {
         assert!(wrong.contains("--lose"), "{wrong}");
         let wrong = "loss=2".parse::<LineArgs>().unwrap_err();
         assert!(wrong.contains("expected a probability"), "{wrong}");
+    }
+
+    #[test]
+    fn early_delivery_is_asked_for_by_name() {
+        assert_eq!(delivery("verified"), Ok(Delivery::Verified));
+        assert_eq!(delivery("progressive:64"), Ok(Delivery::Progressive(64)));
+        assert_eq!(delivery("unauthenticated"), Ok(Delivery::Unauthenticated));
+        for wrong in ["progressive", "progressive:0", "progressive:128", "progressive:-1", "0", ""]
+        {
+            assert!(delivery(wrong).is_err(), "{wrong}");
+        }
     }
 }

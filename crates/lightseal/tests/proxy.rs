@@ -56,7 +56,7 @@ fn statistics(path: &str) -> Value {
 
 #[test]
 fn many_flows_each_with_its_own_association() {
-    for tags in ["off", "agg:8"] {
+    for tags in ["off", "agg:8", "r2d2:100"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("# test\nsensor:{KEY}\n"));
         let stats = [dir.path("server.json"), dir.path("client.json")];
@@ -89,6 +89,20 @@ fn many_flows_each_with_its_own_association() {
             assert_eq!(json["flows"]["open"], 0, "{json}");
             assert_eq!(json["flows"]["failed"], 0, "{json}");
         }
+    }
+}
+
+/// A lone message waits neither for others nor for silence.
+#[test]
+fn what_a_few_bits_speak_for_is_delivered_at_once() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let more = |when| ["--aggregate", "r2d2:50", "--silence", "1h", "--deliver", when];
+    let (_server, server) = start("server", &echo().to_string(), &keys, &more("progressive:20"));
+    let (_client, client) = start("client", &server, &keys, &more("unauthenticated"));
+    let application = application();
+    for message in [&b"one"[..], b"two", b"three"] {
+        echoes(&application, &client, message);
     }
 }
 
@@ -296,7 +310,7 @@ fn numbered(socket: &UdpSocket, proxy: &str, count: u32, pause: Duration) -> BTr
 
 #[test]
 fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
-    for tags in ["off", "agg:4"] {
+    for tags in ["off", "agg:4", "r2d2:200"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
         let stats = dir.path("relay.json");

@@ -2,7 +2,7 @@
 
 use super::counters::{Totals, add_socket};
 use super::{ARRIVAL_BYTES, described, os_random};
-use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats};
+use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
 use serde_json::Value;
@@ -94,7 +94,7 @@ impl Host<Connection> for FlowHost {
                 self.heard_at = now;
                 tracing::debug!("flow {}: {}", self.application, described(&negotiated));
             }
-            Event::Data(payload) => {
+            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 self.heard_at = now;
                 let asked = std::mem::take(&mut self.unanswered) > 0;
                 if payload.is_empty() {
@@ -106,6 +106,14 @@ impl Host<Connection> for FlowHost {
                 match self.local.try_send_to(payload, self.application) {
                     Ok(_) => self.totals.inward.message(payload),
                     Err(error) => self.totals.count_undelivered(&error),
+                }
+            }
+            Event::Resolved(_, resolution) => {
+                if let Resolution::Refuted { bytes } = resolution {
+                    tracing::warn!(
+                        "flow {}: a forged message was delivered, {bytes} bytes ago",
+                        self.application
+                    );
                 }
             }
             Event::PeerMoved { from, to } => {
@@ -419,7 +427,10 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
+            Event::Provisional { .. }
+            | Event::Resolved(..)
+            | Event::PeerMoved { .. }
+            | Event::AggregationChanged { .. } => {}
             Event::Closed(reason) => self.ended = Some(reason),
         }
     }

@@ -197,6 +197,7 @@ fn settings(args: &ProxyArgs, id_bytes: u8) -> Result<Settings, Failure> {
     let mut settings = super::settings().context("settings")?;
     let schemes = args.aggregate.clone().unwrap_or_default();
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
+    settings.delivery = args.deliver;
     settings.silence = args.silence.0;
     settings.datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
     if settings.datagram_bytes > ARRIVAL_BYTES {

@@ -2,7 +2,9 @@
 
 use super::counters::Totals;
 use super::{ARRIVAL_BYTES, described, os_random};
-use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle, SendError, ServerConfig, Stats};
+use dtls::{
+    CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError, ServerConfig, Stats,
+};
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
 use serde_json::Value;
@@ -84,7 +86,7 @@ impl Host<Endpoint> for ServerHost {
                     }
                 }
             }
-            Event::Data(payload) => {
+            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 let Some(association) = self.associations.get_mut(&handle) else { return };
                 association.active_at = now;
                 if payload.is_empty() {
@@ -95,6 +97,11 @@ impl Host<Endpoint> for ServerHost {
                 match SockRef::from(&*association.service).send(payload) {
                     Ok(_) => self.totals.inward.message(payload),
                     Err(error) => self.totals.count_undelivered(&error),
+                }
+            }
+            Event::Resolved(_, resolution) => {
+                if let Resolution::Refuted { bytes } = resolution {
+                    tracing::warn!("{peer}: a forged message was delivered, {bytes} bytes ago");
                 }
             }
             Event::PeerMoved { from, to } => {
