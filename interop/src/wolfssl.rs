@@ -42,6 +42,8 @@ pub enum Suite {
     Aes128Ccm,
     /// TLS_AES_128_CCM_8_SHA256.
     Aes128Ccm8,
+    /// TLS_SHA256_SHA256, which does not encrypt.
+    Sha256,
     /// TLS_PSK_WITH_AES_128_GCM_SHA256, of DTLS 1.2 as those below.
     PskAes128Gcm,
     /// TLS_PSK_WITH_CHACHA20_POLY1305_SHA256.
@@ -56,16 +58,17 @@ pub enum Suite {
 
 impl Suite {
     /// Those of DTLS 1.3.
-    pub const ALL: [Self; 4] =
-        [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8];
+    pub const ALL: [Self; 5] =
+        [Self::Aes128Gcm, Self::Chacha20Poly1305, Self::Aes128Ccm, Self::Aes128Ccm8, Self::Sha256];
 
-    /// The code point of RFC 8446 B.4, or of DTLS 1.2.
+    /// The code point of RFC 8446 B.4, RFC 9150, or of DTLS 1.2.
     pub const fn code(self) -> u16 {
         match self {
             Self::Aes128Gcm => 0x1301,
             Self::Chacha20Poly1305 => 0x1303,
             Self::Aes128Ccm => 0x1304,
             Self::Aes128Ccm8 => 0x1305,
+            Self::Sha256 => 0xc0b4,
             Self::PskAes128Gcm => 0x00a8,
             Self::PskChacha20Poly1305 => 0xccab,
             Self::PskAes128Ccm => 0xc0a4,
@@ -76,7 +79,7 @@ impl Suite {
 
     /// Whether DTLS 1.3 is spoken with it, else 1.2.
     pub const fn is_of_13(self) -> bool {
-        self.code() >> 8 == 0x13
+        self.code() >> 8 == 0x13 || matches!(self, Self::Sha256)
     }
 
     /// What wolfSSL calls it.
@@ -86,6 +89,7 @@ impl Suite {
             Self::Chacha20Poly1305 => c"TLS13-CHACHA20-POLY1305-SHA256",
             Self::Aes128Ccm => c"TLS13-AES128-CCM-SHA256",
             Self::Aes128Ccm8 => c"TLS13-AES128-CCM-8-SHA256",
+            Self::Sha256 => c"TLS13-SHA256-SHA256",
             Self::PskAes128Gcm => c"PSK-AES128-GCM-SHA256",
             Self::PskChacha20Poly1305 => c"PSK-CHACHA20-POLY1305",
             Self::PskAes128Ccm => c"PSK-AES128-CCM",

@@ -23,7 +23,8 @@ pub(crate) struct OfferArgs {
     /// Versions to speak; 1.2 only with a peer that speaks no 1.3 [default: 1.2, 1.3].
     #[arg(long, value_name = "VERSION", value_enum, value_delimiter = ',')]
     dtls: Vec<Version>,
-    /// Cipher suites of these versions, best first [default: all but CCM_8].
+    /// Cipher suites of these versions, best first [default: all but CCM_8 and
+    /// TLS_SHA256_SHA256, which does NOT encrypt].
     #[arg(long, value_name = "SUITE", value_enum, value_delimiter = ',', ignore_case = true)]
     cipher_suite: Vec<CipherSuite>,
     /// Ways to use the key, best first; psk_ke is shorter and gives no forward secrecy
@@ -109,6 +110,8 @@ enum CipherSuite {
     Aes128Ccm8,
     #[value(name = "AES_128_CTR_LIGHTMAC", alias = "AES_128_CTR_LIGHTMAC_SHA256")]
     Aes128CtrLightMac,
+    #[value(name = "TLS_SHA256_SHA256")]
+    Sha256,
     #[value(name = "TLS_PSK_WITH_AES_128_GCM_SHA256")]
     PskAes128Gcm,
     #[value(name = "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256")]
@@ -148,6 +151,7 @@ impl From<CipherSuite> for CipherSuiteId {
             CipherSuite::Aes128Ccm => Self::AES_128_CCM_SHA256,
             CipherSuite::Aes128Ccm8 => Self::AES_128_CCM_8_SHA256,
             CipherSuite::Aes128CtrLightMac => Self::AES_128_CTR_LIGHTMAC_SHA256,
+            CipherSuite::Sha256 => Self::SHA256_SHA256,
             CipherSuite::PskAes128Gcm => Self::PSK_WITH_AES_128_GCM_SHA256,
             CipherSuite::PskChaCha20Poly1305 => Self::PSK_WITH_CHACHA20_POLY1305_SHA256,
             CipherSuite::PskAes128Ccm => Self::PSK_WITH_AES_128_CCM,
@@ -206,6 +210,9 @@ impl OfferArgs {
     pub(crate) fn apply(&self, settings: &mut Settings, id_bytes: u8) -> Result<(), Failure> {
         choose(&self.dtls, &mut settings.versions);
         choose(&self.cipher_suite, &mut settings.suites);
+        if self.cipher_suite.contains(&CipherSuite::Sha256) {
+            tracing::warn!("TLS_SHA256_SHA256 does NOT encrypt: whoever watches reads everything");
+        }
         settings.packing = self.packing.into();
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
         choose(&self.psk_mode, &mut settings.psk_modes);

@@ -452,6 +452,23 @@ fn what_other_peers_speak_can_be_asked_for_and_is_all_that_is_spoken() {
 }
 
 #[test]
+fn clear_text_is_spoken_where_both_ends_name_it_and_comes_with_a_warning() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    for (scheme, tags) in [("off", "tags off out, off in"), ("agg:4", "tags agg:4 out, agg:4 in")] {
+        let options = ["-v", "--cipher-suite", "TLS_SHA256_SHA256", "--aggregate", scheme];
+        let (mut server, address) = start("server", &echo().to_string(), &keys, &options);
+        let (mut client, local) = start("client", &address, &keys, &options);
+        echoes(&application(), &local, b"hello");
+        for proxy in [&mut server, &mut client] {
+            proxy.wait_for("does NOT encrypt");
+            proxy.wait_for("TLS_SHA256_SHA256");
+            proxy.wait_for(tags);
+        }
+    }
+}
+
+#[test]
 fn the_key_log_comes_with_a_warning() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
