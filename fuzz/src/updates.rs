@@ -162,7 +162,7 @@ impl Association {
                 }
                 Event::Closed(reason) => *closed = Some(reason),
                 Event::Connected(agreed) => way.scheme = Some(agreed.receive),
-                Event::PeerMoved { .. } => {}
+                Event::Provisional { .. } | Event::Resolved(..) | Event::PeerMoved { .. } => {}
             }
         });
     }
