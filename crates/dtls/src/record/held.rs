@@ -195,7 +195,6 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     #[test]
     fn the_budget_holds_and_slots_are_reused() {
@@ -219,7 +218,7 @@ mod tests {
     fn early_payloads_are_resolved_once() {
         let mut held = Held::new(10_000);
         let record = |number| RecordId { epoch: 3, number };
-        let slots: Vec<Slot> = (1..=4).map(|n| held.hold(&vec![n; 10]).unwrap()).collect();
+        let slots: Vec<Slot> = (1..=4).map(|n| held.hold(&[n; 10]).unwrap()).collect();
         for (number, slot) in (0..).zip(&slots[..3]) {
             held.deliver_early(*slot, record(number), 5);
         }
