@@ -88,7 +88,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         // Something was set aside: what failed because of it may be right.
         let reach = REACH as u64;
         for other in number.saturating_sub(reach)..=number + reach {
-            if self.board.is_placed(other) {
+            if self.board.is_placed(other) || self.number(other).verified {
                 continue;
             }
             let own = *self.number(other);

@@ -5,7 +5,7 @@ use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
 use crate::r2d2::board::{Board, is_full};
-use crate::r2d2::table::{REACH, Table};
+use crate::r2d2::table::{REACH, SPAN, Table};
 use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
 use crate::window::Window;
 use core::fmt;
@@ -468,52 +468,50 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let gap = range.clone().fold(u128::from_be_bytes(closing.tag), |sum, number| {
             sum ^ block(self, self.number(number).held[0])
         });
-        let mut chosen = is_zero(gap).then_some((range.start, self.number(range.start).held[0]));
         self.counters.evaluations += range.end - range.start;
-        for number in range.clone() {
+        let mut found = is_zero(gap);
+        // Placing one may let others stand or fall: what was chosen is kept by its handle.
+        let mut chosen = [0; SPAN];
+        for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
             let own = *self.number(number);
-            let Some((first, others)) = own.handles().split_first() else { continue };
-            if chosen.is_some() || own.verified {
+            *chosen = own.held[0];
+            if found || own.verified {
                 continue;
             }
-            for &other in others {
+            for &other in own.handles().iter().skip(1) {
                 self.counters.evaluations += 1;
-                if is_zero(gap ^ block(self, *first) ^ block(self, other)) {
-                    chosen = Some((number, other));
+                if is_zero(gap ^ block(self, own.held[0]) ^ block(self, other)) {
+                    (*chosen, found) = (other, true);
+                    break;
                 }
             }
         }
-        let Some((number, handle)) = chosen else { return false };
-        self.prefer(prf, number, handle);
-        for number in range {
-            if number < self.window.base || self.number(number).verified {
-                continue;
+        if !found {
+            return false;
+        }
+        for (number, handle) in range.zip(chosen) {
+            if number >= self.window.base && !self.number(number).verified {
+                self.accept(prf, number, handle);
+                self.settle_reached(number);
             }
-            // Genuine, whatever other checks said.
-            if !self.board.is_placed(number) {
-                self.number_mut(number).verified = true;
-                let handle = self.number(number).held[0];
-                self.arrive(prf, number, handle);
-                self.number_mut(number).verified = false;
-            }
-            self.verify(number);
-            self.settle_reached(number);
         }
         true
     }
 
-    /// Puts another candidate first, off the board if the number stands.
-    fn prefer<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
-        if self.number(number).held[0] == handle {
-            return;
-        }
-        if self.board.is_placed(number) {
-            self.take_away(prf, number);
-        }
-        let own = self.number_mut(number);
-        if let Some(at) = own.handles().iter().position(|&held| held == handle) {
+    /// Takes a candidate for genuine, whatever other checks said.
+    fn accept<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
+        if !self.stands(number, handle) {
+            if self.board.is_placed(number) {
+                self.take_away(prf, number);
+            }
+            let own = self.number_mut(number);
+            let Some(at) = own.handles().iter().position(|&held| held == handle) else { return };
             own.held.swap(0, at);
+            // None of its rivals stands in its way, nor comes in its place.
+            own.verified = true;
+            self.arrive(prf, number, handle);
         }
+        self.verify(number);
     }
 
     /// A record of this number is genuine: much older ones are late by it.
