@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use vocabulary::{Random, Reader};
 
-/// Names of the schemes attacked.
+/// Names of the schemes attacked: those whose aggregates are sums of whole tags come first.
 pub const SCHEMES: [&str; 8] =
     ["agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 /// Attempts on one association.
@@ -443,16 +443,25 @@ fn world(
     }
 }
 
-/// `attempts` attacks on every scheme, in both directions.
-pub fn run(base: &Setup, attacks: &[Attack], seed: u64, attempts: usize) -> Report {
+/// `attempts` attacks on each of these schemes, in both directions.
+///
+/// # Panics
+/// If a name is none of a scheme's.
+pub fn run(
+    base: &Setup,
+    schemes: &[&str],
+    attacks: &[Attack],
+    seed: u64,
+    attempts: usize,
+) -> Report {
     let mut report = Report::default();
     for turn in 0.. {
         if report.attempts >= attempts {
             break;
         }
-        let scheme = SCHEMES[turn as usize % SCHEMES.len()].parse().expect("a scheme's name");
+        let scheme = schemes[turn as usize % schemes.len()].parse().expect("a scheme's name");
         let setup = Setup { scheme, ..*base };
-        let direction = Direction::BOTH[turn as usize / SCHEMES.len() % 2];
+        let direction = Direction::BOTH[turn as usize / schemes.len() % 2];
         let left = (attempts - report.attempts).min(PER_WORLD);
         let seed = seed.wrapping_mul(1 << 32).wrapping_add(turn);
         world(&setup, direction, attacks, seed, left, &mut report);

@@ -2,11 +2,12 @@
 
 use dtls::Scheme;
 use dtls::crypto::CipherSuiteId;
-use fuzz::forgery::{self, ATTACKS};
+use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::world::Setup;
 
 fn forged(suite: CipherSuiteId, seed: u64) {
-    let report = forgery::run(&Setup::new(suite, Scheme::Plain), &ATTACKS, seed, 5_000);
+    let setup = Setup::new(suite, Scheme::Plain);
+    let report = forgery::run(&setup, &SCHEMES, &ATTACKS, seed, 5_000);
     assert_eq!(report.forged, 0, "{report:#?}");
     assert!(report.delivered * 2 > report.sent, "genuine records still arrive: {report:?}");
 }
@@ -30,6 +31,7 @@ fn no_attack_forges_hmac() {
 #[cfg(feature = "dangerous-gcm-aggregation")]
 #[test]
 fn gcm_is_forged_every_time() {
-    let report = forgery::run(&fuzz::dangerous::setup(), &fuzz::dangerous::ATTACKS, 3, 300);
+    use fuzz::dangerous::{ATTACKS, SCHEMES, setup};
+    let report = forgery::run(&setup(), &SCHEMES, &ATTACKS, 3, 300);
     assert_eq!((report.attempts, report.forged), (300, 300));
 }

@@ -461,9 +461,8 @@ fn clear_text_is_spoken_where_both_ends_name_it_and_comes_with_a_warning() {
         let (mut client, local) = start("client", &address, &keys, &options);
         echoes(&application(), &local, b"hello");
         for proxy in [&mut server, &mut client] {
-            proxy.wait_for("does NOT encrypt");
-            proxy.wait_for("TLS_SHA256_SHA256");
-            proxy.wait_for(tags);
+            proxy.has_said("TLS_SHA256_SHA256 does NOT encrypt");
+            proxy.has_said(tags);
         }
     }
 }

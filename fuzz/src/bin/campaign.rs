@@ -4,7 +4,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use dtls::crypto::CipherSuiteId;
 use dtls::{ProtocolVersion, Scheme};
-use fuzz::forgery::{self, ATTACKS};
+use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::world::Setup;
 use fuzz::{cuts, drops, fleet, junk, updates};
 use serde_json::{Value, json};
@@ -183,16 +183,18 @@ fn updates(seed: u64, count: u64) -> Value {
 }
 
 fn forgery(seed: u64, suite: Suite, count: usize) -> Value {
-    let (setup, attacks) = match suite {
-        Suite::Lightmac => {
-            (Setup::new(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, Scheme::Plain), &ATTACKS[..])
-        }
-        Suite::Ccm => (Setup::new(CipherSuiteId::AES_128_CCM_SHA256, Scheme::Plain), &ATTACKS[..]),
-        Suite::Hmac => (Setup::new(CipherSuiteId::SHA256_SHA256, Scheme::Plain), &ATTACKS[..]),
+    let setup = |id| (Setup::new(id, Scheme::Plain), &SCHEMES[..], &ATTACKS[..]);
+    let (setup, schemes, attacks) = match suite {
+        Suite::Lightmac => setup(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256),
+        Suite::Ccm => setup(CipherSuiteId::AES_128_CCM_SHA256),
+        Suite::Hmac => setup(CipherSuiteId::SHA256_SHA256),
         #[cfg(feature = "dangerous-gcm-aggregation")]
-        Suite::Gcm => (fuzz::dangerous::setup(), &fuzz::dangerous::ATTACKS[..]),
+        Suite::Gcm => {
+            use fuzz::dangerous::{ATTACKS, SCHEMES, setup};
+            (setup(), &SCHEMES[..], &ATTACKS[..])
+        }
     };
-    let report = forgery::run(&setup, attacks, seed, count);
+    let report = forgery::run(&setup, schemes, attacks, seed, count);
     json!({
         "attempts": report.attempts,
         "forged": report.forged,

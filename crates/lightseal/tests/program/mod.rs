@@ -74,6 +74,13 @@ impl Running {
         (Self { child, lines: channel().1, seen: Vec::new() }, line.unwrap())
     }
 
+    /// Waits for a line that contains `text`, unless there was one already.
+    pub(crate) fn has_said(&mut self, text: &str) {
+        if !self.seen.iter().any(|line| line.contains(text)) {
+            self.wait_for(text);
+        }
+    }
+
     /// Waits for a line that contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
