@@ -9,6 +9,7 @@
 //! - [`prf`]: what a scheme needs of a MAC;
 //! - [`sealer`]: the sending side, [`Sealer`];
 //! - [`opener`]: the receiving side, [`Opener`], and its verdicts;
+//! - [`choice`]: which parameters suit the losses seen;
 //! - [`tuning`]: bounds on memory and work, with their reasons.
 //!
 //! No heap, no std, no unsafe code, no wire format.
@@ -94,6 +95,7 @@ extern crate std;
 mod agg;
 mod bits;
 mod candidates;
+pub mod choice;
 pub mod opener;
 pub mod prf;
 mod r2d2;

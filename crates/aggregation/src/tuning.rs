@@ -36,3 +36,7 @@ pub const NEAR: u64 = 8;
 /// Provisional delivery from θ bits on bears 2^(θ − this) refutations an epoch, at least one:
 /// what came before the last had its chance of 2^-θ each, and all together 2^-this.
 pub const PROVISIONAL_FREE_BITS: u32 = 20;
+
+/// Records of a direction between two changes of its parameters that a receiver asks for: of an
+/// epoch number only two bits travel, and a change costs a record or two.
+pub const BETWEEN_CHANGES: u16 = 200;

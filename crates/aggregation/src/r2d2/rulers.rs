@@ -8,7 +8,7 @@ use crate::scheme::{Order, Overprovision};
 
 /// The 64 shortest rulers (2 of length 34, 18 of 35, 28 of 36 and the first 16 of 37), by
 /// length and then by their marks.
-const RULERS: [DependencySet; 64] = [
+pub(crate) const RULERS: [DependencySet; 64] = [
     [0, 1, 4, 9, 15, 22, 32, 34],
     [0, 2, 12, 19, 25, 30, 33, 34],
     [0, 1, 8, 20, 22, 25, 31, 35],

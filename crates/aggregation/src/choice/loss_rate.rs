@@ -1,0 +1,125 @@
+//! The paper's rule.
+
+use super::payload::MeanPayload;
+use super::{Family, Seen};
+use crate::scheme::Scheme;
+use crate::tuning::BETWEEN_CHANGES;
+
+/// Records over which the loss rate is taken (section III-D3).
+const WINDOW: usize = 200;
+
+/// Records in a row at which the current member is not the best before there is a change.
+const PATIENCE: u16 = 50;
+
+/// Changes when, by the loss rate of the last 200 records and the boundaries, the member in use
+/// was not the best one for 50 records in a row.
+#[derive(Clone, Debug)]
+pub struct LossRate {
+    family: Family,
+    current: Scheme,
+    payload: MeanPayload,
+    /// Which of the last records were lost, by a running position.
+    lost: [u64; WINDOW.div_ceil(64)],
+    at: usize,
+    losses: u16,
+    seen: u16,
+    not_best: u16,
+    /// Records since the last change, saturating.
+    since: u16,
+}
+
+impl LossRate {
+    /// A rule of one direction that begins with `current`.
+    pub fn new(family: Family, current: Scheme) -> Self {
+        Self {
+            family,
+            current,
+            payload: MeanPayload::default(),
+            lost: [0; WINDOW.div_ceil(64)],
+            at: 0,
+            losses: 0,
+            seen: 0,
+            not_best: 0,
+            since: BETWEEN_CHANGES,
+        }
+    }
+
+    /// Takes the next record in the order of numbers; the member to change to, if it is time.
+    pub fn note(&mut self, seen: Seen) -> Option<Scheme> {
+        let lost = match seen {
+            Seen::Arrived(bytes) => {
+                self.payload.note(bytes);
+                false
+            }
+            Seen::Lost => true,
+        };
+        let (word, bit) = (self.at / 64, 1 << (self.at % 64));
+        self.losses -= u16::from(self.lost[word] & bit != 0);
+        self.losses += u16::from(lost);
+        self.lost[word] = self.lost[word] & !bit | if lost { bit } else { 0 };
+        self.at = (self.at + 1) % WINDOW;
+        self.seen = (self.seen + 1).min(WINDOW as u16);
+        self.since = self.since.saturating_add(1);
+
+        let best = self.family.best(self.payload.bytes(), self.loss());
+        self.not_best = if best == self.current { 0 } else { self.not_best.saturating_add(1) };
+        if self.not_best < PATIENCE || self.since < BETWEEN_CHANGES {
+            return None;
+        }
+        self.changed(best);
+        Some(best)
+    }
+
+    /// The member in use is another than the rule last said.
+    pub fn changed(&mut self, current: Scheme) {
+        self.current = current;
+        (self.not_best, self.since) = (0, 0);
+    }
+
+    /// The member in use.
+    pub const fn current(&self) -> Scheme {
+        self.current
+    }
+
+    /// The loss rate over the last 200 records, in 1/65536.
+    pub fn loss(&self) -> u16 {
+        let rate = u32::from(self.losses) * 65_536 / u32::from(self.seen.max(1));
+        rate.min(u32::from(u16::MAX)) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_two_hundred() {
+        let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
+        let lost: Vec<bool> = (0..1000u32).map(|i| i * i % 7 == 1 && i % 400 < 300).collect();
+        for (i, &lost_now) in lost.iter().enumerate() {
+            rule.note(if lost_now { Seen::Lost } else { Seen::Arrived(30) });
+            let last = &lost[(i + 1).saturating_sub(WINDOW)..=i];
+            let count = last.iter().filter(|lost| **lost).count();
+            assert_eq!(usize::from(rule.loss()), count * 65_536 / last.len(), "after {i}");
+        }
+        let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
+        rule.note(Seen::Lost);
+        assert_eq!(rule.loss(), u16::MAX);
+    }
+
+    #[test]
+    fn it_changes_at_the_fiftieth_record_in_a_row_and_not_again_too_soon() {
+        let mut rule = LossRate::new(Family::Agg, Scheme::Plain);
+        let best = Family::Agg.best(10, 0);
+        for _ in 0..PATIENCE - 1 {
+            assert_eq!(rule.note(Seen::Arrived(10)), None);
+        }
+        assert_eq!(rule.note(Seen::Arrived(10)), Some(best));
+        for _ in 1..BETWEEN_CHANGES {
+            assert_eq!(rule.note(Seen::Lost), None);
+        }
+        assert_eq!(rule.note(Seen::Lost), Some(Scheme::Plain));
+        assert_eq!(rule.current(), Scheme::Plain);
+    }
+}

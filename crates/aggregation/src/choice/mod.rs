@@ -1,0 +1,93 @@
+//! Which member of a family of schemes a receiver should ask its peer for.
+//!
+//! A [`Family`] has five members, from the one that shares tags most to plain tags. The more
+//! records are lost, the less should be shared, and the longer payloads are, the less sharing
+//! saves. Two rules watch the records of one direction and say when to change:
+//!
+//! - [`LossRate`]: the running loss rate against fitted [`boundary`] curves, as in Wagner et al.,
+//!   *MAC Aggregation over Lossy Channels in DTLS 1.3*, section III-D3;
+//! - [`Hindsight`]: what each member would have verified of the records just seen.
+//!
+//! [`replay`] holds the model both are judged by. Integers only, no heap; a rule never says more
+//! often than every [`tuning::BETWEEN_CHANGES`](crate::tuning::BETWEEN_CHANGES) records that it
+//! would change.
+
+pub mod boundary;
+mod hindsight;
+mod loss_rate;
+mod payload;
+pub mod replay;
+
+pub use hindsight::Hindsight;
+pub use loss_rate::LossRate;
+
+use crate::scheme::{Overprovision, Scheme, TAG_BYTES};
+
+/// Members of a family.
+pub const MEMBERS: usize = 5;
+
+/// Schemes that differ only by how much they share, plain tags among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Agg(16), Agg(8), Agg(4), Agg(2), plain tags.
+    Agg,
+    /// R2D2(8, 50), R2D2(8, 100), R2D2(8, 150), R2D2(8, 200), plain tags.
+    R2d2,
+}
+
+impl Family {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Agg, Self::R2d2];
+
+    /// Those who share most first, plain tags last.
+    pub const fn members(self) -> [Scheme; MEMBERS] {
+        const fn agg(n: u8) -> Scheme {
+            Scheme::agg(n).expect("2 to 16")
+        }
+        match self {
+            Self::Agg => [agg(16), agg(8), agg(4), agg(2), Scheme::Plain],
+            Self::R2d2 => {
+                let [a, b, c, d] = Overprovision::ALL;
+                [Scheme::R2d2(a), Scheme::R2d2(b), Scheme::R2d2(c), Scheme::R2d2(d), Scheme::Plain]
+            }
+        }
+    }
+
+    /// Where a scheme stands among [`members`](Self::members).
+    pub fn place(self, scheme: Scheme) -> Option<usize> {
+        self.members().iter().position(|member| *member == scheme)
+    }
+
+    /// The best member for payloads of `payload_bytes` where `loss` of 65 536 records are lost,
+    /// by the shipped boundaries.
+    pub fn best(self, payload_bytes: u16, loss: u16) -> Scheme {
+        self.members()[boundary::best(self, payload_bytes, loss)]
+    }
+
+    /// `agg` or `r2d2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agg => "agg",
+            Self::R2d2 => "r2d2",
+        }
+    }
+}
+
+/// Sixteenths of a byte that a record carries on average to authenticate data.
+pub const fn tag_sixteenths(scheme: Scheme) -> u32 {
+    let full = 16 * TAG_BYTES as u32;
+    match scheme {
+        Scheme::Plain => full,
+        Scheme::Agg(n) => full.div_ceil(n.get() as u32),
+        Scheme::R2d2(o) => 16 * o.tag_bytes() as u32,
+    }
+}
+
+/// What the receiver saw of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It arrived, with so many bytes of payload.
+    Arrived(u16),
+    /// It is lost: later ones arrived.
+    Lost,
+}

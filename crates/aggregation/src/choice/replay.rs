@@ -1,0 +1,133 @@
+//! What each member of a family would verify of records of which some are lost.
+//!
+//! Nothing is computed over tags: under Agg(n) a record is verified if its whole set came, under
+//! R2D2 if 128 of the tag bits that cover it came with all their other members. A test holds this
+//! against the real [`Sealer`](crate::Sealer) and [`Opener`](crate::Opener).
+
+use super::{Family, MEMBERS};
+use crate::r2d2::rulers::RULERS;
+use crate::r2d2::table::{MOST_BITS, REACH, SPAN};
+use crate::scheme::Overprovision;
+
+/// Records that must have been seen behind one before it is decided.
+pub const DELAY: usize = REACH;
+
+/// Bits that make a record verified.
+const FULL: u32 = 128;
+
+/// Of each ruler, in the list's order, the records it covers: bit d is d behind.
+const MARKS: [u64; MOST_BITS] = {
+    let mut marks = [0; MOST_BITS];
+    let mut j = 0;
+    while j < MOST_BITS {
+        let mut k = 0;
+        while k < RULERS[j].len() {
+            marks[j] |= 1 << RULERS[j][k];
+            k += 1;
+        }
+        j += 1;
+    }
+    marks
+};
+
+/// Rulers that have a mark d: bit j is ruler j.
+const COVERS: [u64; SPAN] = {
+    let mut covers = [0; SPAN];
+    let mut j = 0;
+    while j < MOST_BITS {
+        let mut k = 0;
+        while k < RULERS[j].len() {
+            covers[RULERS[j][k] as usize] |= 1 << j;
+            k += 1;
+        }
+        j += 1;
+    }
+    covers
+};
+
+const ALL: u64 = (1 << MOST_BITS) - 1;
+
+/// Whether each member verified a record, in the order of [`Family::members`].
+pub type Verified = [bool; MEMBERS];
+
+/// The records of one epoch under every member of a family at once, from record 0 on.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    family: Family,
+    /// Number of the next record.
+    next: u64,
+    /// Which records came, the newest in bit 0. Those before record 0 are not missed.
+    came: u64,
+    /// Tag bits that came whole, by record number modulo [`SPAN`].
+    whole: [u64; SPAN],
+    /// Tags in a row of which all bits came whole, up to [`SPAN`].
+    unbroken: usize,
+}
+
+impl Replay {
+    /// At record 0.
+    pub const fn new(family: Family) -> Self {
+        Self { family, next: 0, came: u64::MAX, whole: [0; SPAN], unbroken: 0 }
+    }
+
+    /// Takes the next record; what became of the one [`DELAY`] before it, once there is one.
+    ///
+    /// Who has no more records ends by as many lost ones.
+    pub fn note(&mut self, came: bool) -> Option<Verified> {
+        let number = self.next;
+        self.next += 1;
+        self.came = self.came << 1 | u64::from(came);
+        if self.family == Family::R2d2 {
+            let whole = self.whole_bits();
+            self.unbroken = if whole == ALL { (self.unbroken + 1).min(SPAN) } else { 0 };
+            self.whole[(number % SPAN as u64) as usize] = whole;
+        }
+        let decided = number.checked_sub(DELAY as u64)?;
+        Some(match self.family {
+            _ if self.came >> DELAY & 1 == 0 => [false; MEMBERS],
+            Family::Agg => self.agg(decided),
+            Family::R2d2 => self.r2d2(decided),
+        })
+    }
+
+    /// Bits of the newest tag of which all members came.
+    fn whole_bits(&self) -> u64 {
+        const REACHED: u64 = (1 << SPAN) - 1;
+        if self.came & REACHED == REACHED {
+            return ALL;
+        }
+        if self.came & 1 == 0 {
+            return 0;
+        }
+        let whole = |j: usize| u64::from(MARKS[j] & !self.came == 0) << j;
+        (0..MOST_BITS).fold(0, |bits, j| bits | whole(j))
+    }
+
+    fn agg(&self, number: u64) -> Verified {
+        [16, 8, 4, 2, 1].map(|n| {
+            let behind = number % n;
+            // Bit 0 is the set's last record.
+            let set = self.came >> (DELAY as u64 + behind + 1 - n);
+            let whole = (1 << n) - 1;
+            set & whole == whole
+        })
+    }
+
+    fn r2d2(&self, number: u64) -> Verified {
+        if self.unbroken == SPAN {
+            return [true; MEMBERS];
+        }
+        let mut levels = [0; Overprovision::ALL.len()];
+        for (ahead, covers) in COVERS.iter().enumerate() {
+            let tag = ((number + ahead as u64) % SPAN as u64) as usize;
+            let bits = self.whole[tag] & covers;
+            if bits != 0 {
+                for (level, o) in levels.iter_mut().zip(Overprovision::ALL) {
+                    *level += (bits & ((1 << (8 * o.tag_bytes())) - 1)).count_ones();
+                }
+            }
+        }
+        let [a, b, c, d] = levels.map(|level| level >= FULL);
+        [a, b, c, d, true]
+    }
+}
