@@ -4,6 +4,7 @@
 //! - [`figure`]: what a figure is, and what making one gives;
 //! - [`figures`]: the registry, one file a figure;
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
+//! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`mod@write`]: CSV, JSON and SVG files.
 //!
 //! # A new figure
@@ -22,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod choice;
 pub mod ciphers;
 mod error;
 pub mod figure;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 /// Okabe and Ito's colours for every kind of colour vision, without black (kept for
 /// emphasis) and the yellow that is too light for lines.
-const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
+pub(crate) const COLOURS: [&str; 6] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
 /// So that curves are told apart without colour too: the dashes of a curve, and of its short
 /// sample in the legend. Their number shares no factor with that of the colours, so that
 /// pairs repeat late.
@@ -22,9 +23,9 @@ const DASHES: [(Option<&str>, &str); 5] = [
     (Some("11 2.5"), "10 2.5 3.5 2"),
 ];
 /// Light enough to stay behind the curves.
-const GRID: &str = "#e4e4e4";
+pub(crate) const GRID: &str = "#e4e4e4";
 /// What browsers and drawing programs have; the first is what widths are reckoned with.
-const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
 /// A made figure as SVG.
 ///
@@ -57,7 +58,7 @@ pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
 
 /// The picture with the identifiers of its clipping paths counted from 0: kuva counts
 /// through a whole process, and a figure must not depend on those made before it.
-fn renumbered(svg: &str) -> String {
+pub(crate) fn renumbered(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();

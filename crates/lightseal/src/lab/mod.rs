@@ -1,22 +1,30 @@
 //! `lightseal lab`: the laboratory's door, one file a subcommand.
 //!
-//! - [`figure`]: the papers' figures.
+//! - [`figure`]: the papers' figures;
+//! - [`choice`]: which aggregation scheme suits which channel.
 
+mod choice;
 mod figure;
 
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Figures of the papers this is built from.
+/// Figures of the papers this is built from, and what was fitted for it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Make figures and tables of the papers again, with their data.
     Figure(figure::FigureArgs),
+    /// Fit the boundaries between aggregation schemes to simulated channels.
+    Choice(choice::ChoiceArgs),
+    /// Compare the rules that choose an aggregation scheme from the losses they see.
+    Rules(choice::RulesArgs),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Figure(args) => figure::run(args),
+        LabCommand::Choice(args) => choice::choice(args),
+        LabCommand::Rules(args) => choice::rules(args),
     }
 }

@@ -1,0 +1,126 @@
+//! Gilbert-Elliott channels, a seed each.
+
+use std::ops::RangeInclusive;
+use vocabulary::Random;
+
+/// A channel of two states. In the good one every packet comes, in the bad one some are lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel {
+    /// Packets lost, of all, in the long run.
+    pub loss: f64,
+    /// Packets that the bad state lasts, on average.
+    pub burst: f64,
+    /// Packets lost in the bad state, of all there.
+    pub depth: f64,
+}
+
+/// A family of channels to draw from.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// For tables.
+    pub name: &'static str,
+    /// Loss rates, drawn log-uniformly.
+    pub loss: RangeInclusive<f64>,
+    /// Mean bursts, drawn uniformly.
+    pub burst: RangeInclusive<f64>,
+    /// Loss in the bad state, drawn uniformly.
+    pub depth: RangeInclusive<f64>,
+    /// Packets after which the channel gives way to another; `None` if it never does.
+    pub moves: Option<RangeInclusive<f64>>,
+}
+
+/// What constants are fitted to: loss of 0.1 to 20 %, mean bursts of 1 to 1.6.
+pub const ORDINARY: Kind =
+    Kind { name: "ordinary", loss: 0.001..=0.2, burst: 1.0..=1.6, depth: 1.0..=1.0, moves: None };
+
+/// Long bursts, in which not every packet need be lost: for stress alone.
+pub const BURSTY: Kind =
+    Kind { name: "bursty", loss: 0.001..=0.2, burst: 2.0..=12.0, depth: 0.5..=1.0, moves: None };
+
+/// Ordinary channels one after the other, as for a receiver that moves.
+pub const MOVING: Kind = Kind {
+    name: "moving",
+    loss: 0.001..=0.2,
+    burst: 1.0..=1.6,
+    depth: 1.0..=1.0,
+    moves: Some(300.0..=3000.0),
+};
+
+impl Kind {
+    /// A channel of this kind.
+    pub fn draw(&self, random: &mut Random) -> Channel {
+        let [low, high] = [self.loss.start().ln(), self.loss.end().ln()];
+        let loss = uniform(random, &(low..=high)).exp();
+        let burst = uniform(random, &self.burst);
+        Channel { loss, burst, depth: uniform(random, &self.depth) }
+    }
+
+    /// Which of so many packets come, of a channel drawn first.
+    pub fn packets(&self, random: &mut Random, count: usize) -> Vec<bool> {
+        let mut came = Vec::with_capacity(count);
+        while came.len() < count {
+            let left = count - came.len();
+            let most = self.moves.as_ref().map(|moves| uniform(random, moves) as usize);
+            let channel = self.draw(random);
+            channel.run(random, most.map_or(left, |most| most.min(left)), &mut came);
+        }
+        came
+    }
+}
+
+impl Channel {
+    /// Adds `count` packets to `came`.
+    pub fn run(&self, random: &mut Random, count: usize, came: &mut Vec<bool>) {
+        let share_bad = (self.loss / self.depth).min(0.9);
+        let leave = 1.0 / self.burst;
+        let enter = (leave * share_bad / (1.0 - share_bad)).min(1.0);
+        let [leave, enter, depth] = [leave, enter, self.depth].map(threshold);
+        let mut bad = chance(random, threshold(share_bad));
+        for _ in 0..count {
+            came.push(!(bad && (depth == threshold(1.0) || chance(random, depth))));
+            bad = chance(random, if bad { leave } else { enter }) != bad;
+        }
+    }
+}
+
+/// A number within the range.
+pub fn uniform(random: &mut Random, range: &RangeInclusive<f64>) -> f64 {
+    let unit = random.below(1 << 53) as f64 / (1u64 << 53) as f64;
+    range.start() + unit * (range.end() - range.start())
+}
+
+/// A probability in 1/2^32.
+fn threshold(probability: f64) -> u64 {
+    (probability * (1u64 << 32) as f64).round() as u64
+}
+
+fn chance(random: &mut Random, threshold: u64) -> bool {
+    u64::from(u32::from_le_bytes(random.array())) < threshold
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_lose_what_they_say_in_bursts_as_long_as_they_say() {
+        for (seed, burst) in [(1, 1.0), (2, 1.6), (3, 6.0)] {
+            let channel = Channel { loss: 0.1, burst, depth: 1.0 };
+            let mut came = Vec::new();
+            channel.run(&mut Random::insecure(seed), 100_000, &mut came);
+            let lost = came.iter().filter(|came| !**came).count() as f64;
+            let bursts = came.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
+            assert!((lost / 1e5 - 0.1).abs() < 0.01, "{lost}");
+            assert!((lost / bursts - burst).abs() < 0.1 * burst, "{}", lost / bursts);
+        }
+    }
+
+    #[test]
+    fn a_bad_state_may_let_packets_through() {
+        let channel = Channel { loss: 0.1, burst: 8.0, depth: 0.5 };
+        let mut came = Vec::new();
+        channel.run(&mut Random::insecure(4), 200_000, &mut came);
+        let lost = came.iter().filter(|came| !**came).count() as f64;
+        assert!((lost / 2e5 - 0.1).abs() < 0.01, "{lost}");
+    }
+}

@@ -1,0 +1,212 @@
+//! From samples to boundaries: nearest neighbours fill the plane, least squares draw the lines.
+
+use super::survey::Sample;
+use super::{Plan, parallel};
+use aggregation::choice::boundary::Boundary;
+use aggregation::choice::{Family, MEMBERS};
+
+/// Neighbours that decide a point.
+const NEIGHBOURS: usize = 25;
+/// Loss rates of a column.
+const ROWS: usize = 160;
+/// Loss rates from end to end of the plane, over payload lengths from end to end: distances are
+/// taken over the logarithm of the one and over the other.
+const ASPECT: f64 = 2.0;
+
+/// A boundary and how well it fits.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// Boundary points: payload length in bytes, loss rate.
+    pub points: Vec<(f64, f64)>,
+    /// The curve through them.
+    pub curve: Curve,
+    /// Root of the mean square of what is left, as a loss rate.
+    pub residual: f64,
+}
+
+/// y = a·e^(b/x) + c.
+#[derive(Clone, Copy, Debug)]
+pub struct Curve {
+    /// A loss rate.
+    pub a: f64,
+    /// Bytes.
+    pub b: f64,
+    /// A loss rate.
+    pub c: f64,
+}
+
+impl Curve {
+    /// y.
+    pub fn at(&self, payload_bytes: f64) -> f64 {
+        self.a * (self.b / payload_bytes).exp() + self.c
+    }
+
+    /// As an engine has it.
+    pub fn in_integers(&self) -> Boundary {
+        let parts = |value: f64, bits: i32| (value * 2f64.powi(bits)).round() as i64;
+        Boundary { a: parts(self.a, 32), b: parts(self.b, 16), c: parts(self.c, 32) }
+    }
+}
+
+/// The boundaries of a family, between each member and the next.
+pub fn fit(plan: &Plan, samples: &[Sample], family: Family) -> [Fitted; MEMBERS - 1] {
+    let plane = Plane::new(plan, samples, family);
+    let columns: Vec<u16> = plan.payload_bytes.clone().collect();
+    let ranks = parallel(columns.len(), |column| plane.column(columns[column]));
+    std::array::from_fn(|boundary| {
+        let points: Vec<_> = columns
+            .iter()
+            .zip(&ranks)
+            .filter_map(|(x, ranks)| Some((f64::from(*x), plane.row(split(ranks, boundary)?))))
+            .collect();
+        let (curve, residual) = least_squares(&points);
+        Fitted { points, curve, residual }
+    })
+}
+
+/// Where ranks above `boundary` begin, with the fewest out of place. `None` at either end: the
+/// boundary lies outside.
+fn split(ranks: &[usize], boundary: usize) -> Option<usize> {
+    let mut out = ranks.iter().filter(|rank| **rank <= boundary).count();
+    let (mut best, mut least) = (0, out);
+    for (row, rank) in ranks.iter().enumerate() {
+        if *rank > boundary {
+            out += 1;
+        } else {
+            out -= 1;
+        }
+        if out < least {
+            (best, least) = (row + 1, out);
+        }
+    }
+    (best > 0 && best < ranks.len()).then_some(best)
+}
+
+/// Labelled samples over payload length and the logarithm of the loss rate.
+struct Plane {
+    low: f64,
+    high: f64,
+    width: f64,
+    samples: Vec<(f64, f64, usize)>,
+}
+
+impl Plane {
+    fn new(plan: &Plan, samples: &[Sample], family: Family) -> Self {
+        let losses = &super::channel::ORDINARY.loss;
+        let width = f64::from(*plan.payload_bytes.end());
+        let mut plane =
+            Self { low: losses.start().ln(), high: losses.end().ln(), width, samples: Vec::new() };
+        let found = samples.iter().filter(|sample| sample.loss > 0.0);
+        plane.samples = found
+            .map(|sample| {
+                let (x, y) = plane.place(f64::from(sample.payload_bytes), sample.loss.ln());
+                (x, y, sample.best(family))
+            })
+            .collect();
+        plane
+    }
+
+    fn place(&self, payload_bytes: f64, log_loss: f64) -> (f64, f64) {
+        (payload_bytes / self.width, ASPECT * (log_loss - self.low) / (self.high - self.low))
+    }
+
+    /// The loss rate where a row begins.
+    fn row(&self, row: usize) -> f64 {
+        (self.low + (self.high - self.low) * row as f64 / ROWS as f64).exp()
+    }
+
+    /// For each row the rank that most of the nearest neighbours have.
+    fn column(&self, payload_bytes: u16) -> Vec<usize> {
+        let rank = |row: usize| {
+            let log_loss = self.low + (self.high - self.low) * (row as f64 + 0.5) / ROWS as f64;
+            let (x, y) = self.place(f64::from(payload_bytes), log_loss);
+            let mut near: Vec<_> = self
+                .samples
+                .iter()
+                .map(|(sx, sy, rank)| ((sx - x).powi(2) + (sy - y).powi(2), *rank))
+                .collect();
+            let most = NEIGHBOURS.min(near.len());
+            if most < near.len() {
+                near.select_nth_unstable_by(most, |a, b| a.0.total_cmp(&b.0));
+            }
+            let mut votes = [0; MEMBERS];
+            for (_, rank) in &near[..most] {
+                votes[*rank] += 1;
+            }
+            (0..MEMBERS).max_by_key(|rank| votes[*rank]).unwrap_or(0)
+        };
+        (0..ROWS).map(rank).collect()
+    }
+}
+
+/// The curve with the least sum of squares, and its root mean square. For each b the rest is
+/// linear; b is found by search.
+fn least_squares(points: &[(f64, f64)]) -> (Curve, f64) {
+    let left = |b: f64| {
+        let curve = linear(points, b);
+        let squares = points.iter().map(|(x, y)| (curve.at(*x) - y).powi(2) * weight(*y));
+        squares.sum::<f64>()
+    };
+    let (mut low, mut high) = (-LARGEST_B, LARGEST_B);
+    for _ in 0..6 {
+        let step = (high - low) / 200.0;
+        let best = (0..=200)
+            .map(|i| low + step * f64::from(i))
+            .min_by(|p, q| left(*p).total_cmp(&left(*q)))
+            .unwrap_or(0.0);
+        (low, high) = (best - step, best + step);
+    }
+    let curve = linear(points, (low + high) / 2.0);
+    let squares: f64 = points.iter().map(|(x, y)| (curve.at(*x) - y).powi(2)).sum();
+    (curve, (squares / points.len().max(1) as f64).sqrt())
+}
+
+/// Bytes. With more, e^(b/x) is steeper than any boundary.
+const LARGEST_B: f64 = 200.0;
+
+/// Loss rates span orders of magnitude: what counts is by how much of itself a point is missed.
+fn weight(y: f64) -> f64 {
+    y.powi(-2)
+}
+
+/// a and c for a given b.
+fn linear(points: &[(f64, f64)], b: f64) -> Curve {
+    let (mut n, mut e, mut ee, mut y_, mut ey) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (x, y) in points {
+        let (grown, w) = ((b / x).exp(), weight(*y));
+        n += w;
+        e += w * grown;
+        ee += w * grown * grown;
+        y_ += w * y;
+        ey += w * grown * y;
+    }
+    let determinant = n * ee - e * e;
+    if determinant.abs() < 1e-9 * n * ee || !determinant.is_finite() {
+        return Curve { a: 0.0, b, c: if n > 0.0 { y_ / n } else { 0.0 } };
+    }
+    Curve { a: (n * ey - e * y_) / determinant, b, c: (y_ * ee - e * ey) / determinant }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_found_again() {
+        for (a, b, c) in [(0.01, 20.0, 0.002), (-0.03, -9.0, 0.04)] {
+            let curve = Curve { a, b, c };
+            let points: Vec<_> =
+                (2..=110).map(|x| (f64::from(x), curve.at(f64::from(x)))).collect();
+            let (found, residual) = least_squares(&points);
+            assert!(residual < 1e-6, "{found:?}");
+            assert!((found.b - b).abs() < 0.01 && (found.a - a).abs() < 1e-4, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_split_where_the_fewest_are_out_of_place() {
+        assert_eq!(split(&[0, 0, 1, 0, 1, 1], 0), Some(2));
+        assert_eq!(split(&[0, 0, 0], 0), None);
+        assert_eq!(split(&[2, 2], 1), None);
+    }
+}

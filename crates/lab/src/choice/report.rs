@@ -1,0 +1,205 @@
+//! A whole fit, and its files.
+
+use super::channel::{BURSTY, ORDINARY};
+use super::fit::{Fitted, fit};
+use super::survey::{Sample, survey};
+use super::{Plan, plot};
+use crate::figure::{Cell, Column, Table};
+use crate::{Error, write::csv};
+use aggregation::choice::boundary::{Boundary, shipped};
+use aggregation::choice::{Family, MEMBERS};
+use std::path::{Path, PathBuf};
+
+/// A fit, and what it was made from.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// How it was made.
+    pub plan: Plan,
+    /// What it was made from.
+    pub samples: Vec<Sample>,
+    /// By [`Family::ALL`], between each member and the next.
+    pub boundaries: [[Fitted; MEMBERS - 1]; 2],
+    /// How well the boundaries choose, by [`Family::ALL`]: on the channels they are fitted to,
+    /// and on bursty ones, a tenth as many.
+    pub merits: [[Merit; 2]; 2],
+}
+
+/// How well boundaries choose where the loss rate is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Merit {
+    /// Channels on which they choose the best member, of all.
+    pub right: f64,
+    /// Goodput of the chosen member over that of the best one, on average.
+    pub goodput: f64,
+}
+
+impl Fit {
+    /// Simulates and fits.
+    pub fn new(plan: Plan) -> Self {
+        let samples = survey(&plan, &ORDINARY);
+        let stress = survey(&Plan { channels: plan.channels / 10, ..plan.clone() }, &BURSTY);
+        let boundaries = Family::ALL.map(|family| fit(&plan, &samples, family));
+        let merits = Family::ALL.map(|family| {
+            let curves = boundaries[family as usize].each_ref().map(|f| f.curve.in_integers());
+            [&samples, &stress].map(|samples| merit(samples, family, &curves))
+        });
+        Self { plan, samples, boundaries, merits }
+    }
+
+    /// By how much the constants that ship differ from these, at most over all payload lengths of
+    /// the plan, as a loss rate in 1/65536. What is rounding differs by 1.
+    pub fn difference(&self) -> u32 {
+        let pairs = Family::ALL
+            .into_iter()
+            .flat_map(|family| self.boundaries[family as usize].iter().zip(shipped(family)));
+        let lengths = self.plan.payload_bytes.clone();
+        let worst = pairs.map(|(fitted, shipped)| {
+            let fitted = fitted.curve.in_integers();
+            let apart = |x| fitted.loss(x).abs_diff(shipped.loss(x));
+            lengths.clone().map(apart).max().unwrap_or(0)
+        });
+        worst.max().unwrap_or(0)
+    }
+
+    /// Writes the samples (`choice.csv`), the boundaries (`choice-boundaries.csv`) and a plot of
+    /// each family (`choice-agg.svg`, `choice-r2d2.svg`).
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
+        let failed = |path: &Path, error| Error::Io { path: path.into(), error };
+        std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+        let mut files = vec![
+            ("choice.csv".to_owned(), csv::render(&self.sample_table())?),
+            ("choice-boundaries.csv".to_owned(), csv::render(&self.boundary_table())?),
+        ];
+        for family in Family::ALL {
+            files.push((format!("choice-{}.svg", family.name()), plot::render(self, family)));
+        }
+        let write = |(name, text): (String, String)| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+            Ok(path)
+        };
+        files.into_iter().map(write).collect()
+    }
+
+    fn sample_table(&self) -> Table {
+        const COLUMNS: [(&str, &str); 6] = [
+            ("channel", "with the seed, the whole channel"),
+            ("payload_bytes", "payload of each record"),
+            ("loss", "packets lost, of all"),
+            ("burst_packets", "packets lost in a row, on average"),
+            ("best_agg", "the member of Agg with the most goodput"),
+            ("best_r2d2", "the member of R2D2 with the most goodput"),
+        ];
+        const GOODPUTS: [(&str, Family, usize); 9] = [
+            ("goodput_off", Family::Agg, 4),
+            ("goodput_agg_2", Family::Agg, 3),
+            ("goodput_agg_4", Family::Agg, 2),
+            ("goodput_agg_8", Family::Agg, 1),
+            ("goodput_agg_16", Family::Agg, 0),
+            ("goodput_r2d2_50", Family::R2d2, 0),
+            ("goodput_r2d2_100", Family::R2d2, 1),
+            ("goodput_r2d2_150", Family::R2d2, 2),
+            ("goodput_r2d2_200", Family::R2d2, 3),
+        ];
+        let goodputs = GOODPUTS.map(|(name, ..)| (name, "verified payload over bytes sent"));
+        let columns = COLUMNS.into_iter().chain(goodputs);
+        let row = |sample: &Sample| {
+            let best = Family::ALL.map(|family| family.members()[sample.best(family)].to_string());
+            let goodputs =
+                GOODPUTS.map(|(_, family, member)| sample.goodput[family as usize][member]);
+            let head: [Cell; 6] = [
+                Cell::Integer(sample.channel as u64),
+                u32::from(sample.payload_bytes).into(),
+                sample.loss.into(),
+                sample.burst.into(),
+                best[0].as_str().into(),
+                best[1].as_str().into(),
+            ];
+            head.into_iter().chain(goodputs.map(Cell::from)).collect()
+        };
+        Table {
+            columns: columns.map(|(name, about)| Column { name, about }).collect(),
+            rows: self.samples.iter().map(row).collect(),
+        }
+    }
+
+    fn boundary_table(&self) -> Table {
+        let columns = [
+            ("below", "the better member at a lower loss rate"),
+            ("above", "the better member at a higher loss rate"),
+            ("payload_bytes", "payload of each record"),
+            (
+                "loss_nearest",
+                "loss rate between them, by nearest neighbours; empty if not in range",
+            ),
+            ("loss_fitted", "the same, by the fitted curve"),
+        ];
+        let mut rows = Vec::new();
+        for family in Family::ALL {
+            let members = family.members().map(|member| member.to_string());
+            for (boundary, fitted) in self.boundaries[family as usize].iter().enumerate() {
+                for x in self.plan.payload_bytes.clone().map(f64::from) {
+                    let point = fitted.points.iter().find(|point| point.0 == x);
+                    rows.push(vec![
+                        members[boundary].as_str().into(),
+                        members[boundary + 1].as_str().into(),
+                        Cell::Integer(x as u64),
+                        point.map(|point| point.1).into(),
+                        fitted.curve.at(x).into(),
+                    ]);
+                }
+            }
+        }
+        let columns = columns.map(|(name, about)| Column { name, about }).to_vec();
+        Table { columns, rows }
+    }
+}
+
+fn merit(samples: &[Sample], family: Family, curves: &[Boundary; MEMBERS - 1]) -> Merit {
+    let (mut right, mut goodput) = (0, 0.0);
+    for sample in samples {
+        let loss = (65_536.0 * sample.loss) as u32;
+        let chosen = curves.iter().position(|curve| loss < curve.loss(sample.payload_bytes));
+        let chosen = chosen.unwrap_or(MEMBERS - 1);
+        let all = &sample.goodput[family as usize];
+        right += usize::from(chosen == sample.best(family));
+        goodput += all[chosen] / all[sample.best(family)];
+    }
+    let count = samples.len().max(1) as f64;
+    Merit { right: right as f64 / count, goodput: goodput / count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan { channels: 1200, packets: 1500, ..Plan::default() }
+    }
+
+    #[test]
+    fn a_short_fit_is_near_the_shipped_one_and_repeats() {
+        let fit = Fit::new(plan());
+        for family in Family::ALL {
+            for (fitted, shipped) in fit.boundaries[family as usize].iter().zip(shipped(family)) {
+                for x in [10, 20, 40] {
+                    let ratio =
+                        fitted.curve.at(f64::from(x)) * 65_536.0 / f64::from(shipped.loss(x));
+                    assert!((0.6..1.6).contains(&ratio), "{family:?} {shipped:?} at {x}: {ratio}");
+                }
+            }
+            let [ordinary, bursty] = fit.merits[family as usize];
+            assert!(ordinary.goodput > 0.98 && bursty.goodput < ordinary.goodput, "{ordinary:?}");
+        }
+        let again = Fit::new(plan());
+        assert_eq!(
+            csv::render(&fit.boundary_table()).unwrap(),
+            csv::render(&again.boundary_table()).unwrap()
+        );
+        assert!(plot::render(&fit, Family::Agg) == plot::render(&again, Family::Agg));
+    }
+}

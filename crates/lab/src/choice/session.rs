@@ -1,0 +1,174 @@
+//! Rules at work on a channel, against the best member in hindsight.
+
+use super::channel::{Kind, uniform};
+use super::survey::record_bytes;
+use super::{Plan, parallel};
+use aggregation::choice::replay::{DELAY, Replay};
+use aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
+use aggregation::{Overprovision, Scheme};
+use vocabulary::Random;
+
+/// Bytes that a change costs in the direction it is for: a record with the acknowledgement, a
+/// full tag and the closing tag.
+const CHANGE_BYTES: f64 = 64.0;
+
+/// Records between a rule's word and the peer's first record by it.
+const CHANGE_TAKES: usize = 2;
+
+/// Rules that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// [`LossRate`], the paper's.
+    LossRate,
+    /// [`Hindsight`], ours.
+    Hindsight,
+}
+
+impl Rule {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::LossRate, Self::Hindsight];
+
+    /// For tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LossRate => "loss-rate",
+            Self::Hindsight => "hindsight",
+        }
+    }
+}
+
+/// A session under a rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ran {
+    /// Verified payload over bytes sent.
+    pub goodput: f64,
+    /// Changes of parameters.
+    pub changes: u32,
+}
+
+/// One channel: the best fixed member and each rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Session {
+    /// Payload of each record.
+    pub payload_bytes: u16,
+    /// Packets that were lost, of all.
+    pub loss: f64,
+    /// Goodput of each member kept throughout.
+    pub fixed: [f64; MEMBERS],
+    /// By [`Rule::ALL`].
+    pub ruled: [Ran; Rule::ALL.len()],
+}
+
+impl Session {
+    /// Goodput of the member that was best, in hindsight.
+    pub fn best(&self) -> f64 {
+        self.fixed.into_iter().fold(0.0, f64::max)
+    }
+}
+
+/// The rules on every channel of the plan. Sessions begin with plain tags.
+pub fn sessions(plan: &Plan, kind: &Kind, family: Family) -> Vec<Session> {
+    parallel(plan.channels, |channel| {
+        let mut random = Random::insecure(plan.seed ^ (channel as u64 + 1) << 32);
+        let range =
+            f64::from(*plan.payload_bytes.start())..=f64::from(plan.payload_bytes.end() + 1);
+        let payload_bytes = uniform(&mut random, &range) as u16;
+        let payload_bytes = payload_bytes.min(*plan.payload_bytes.end());
+        let came = kind.packets(&mut random, plan.packets);
+        let trial = Trial { plan, family, came: &came, payload_bytes };
+        Session {
+            payload_bytes,
+            loss: came.iter().filter(|came| !**came).count() as f64 / came.len() as f64,
+            fixed: trial.fixed(),
+            ruled: Rule::ALL.map(|rule| trial.ruled(rule)),
+        }
+    })
+}
+
+/// One channel, one payload length.
+struct Trial<'a> {
+    plan: &'a Plan,
+    family: Family,
+    came: &'a [bool],
+    payload_bytes: u16,
+}
+
+impl Trial<'_> {
+    fn fixed(&self) -> [f64; MEMBERS] {
+        let verified = super::survey::verified(self.family, self.came);
+        std::array::from_fn(|member| {
+            let record = record_bytes(self.plan, self.family, member, self.payload_bytes);
+            let share = verified[member] as f64 / self.came.len() as f64;
+            share * f64::from(self.payload_bytes) / record
+        })
+    }
+
+    fn ruled(&self, rule: Rule) -> Ran {
+        let overhead = self.plan.accounting.overhead_bytes();
+        match rule {
+            Rule::LossRate => {
+                let mut rule = LossRate::new(self.family, Scheme::Plain);
+                self.run(|seen| rule.note(seen))
+            }
+            Rule::Hindsight => {
+                let mut rule = Hindsight::new(self.family, Scheme::Plain, overhead);
+                self.run(|seen| rule.note(seen))
+            }
+        }
+    }
+
+    fn run(&self, mut note: impl FnMut(Seen) -> Option<Scheme>) -> Ran {
+        let (mut member, mut first) = (MEMBERS - 1, 0);
+        let (mut verified, mut bytes, mut changes) = (0, 0.0, 0);
+        let mut pending = None;
+        for (number, came) in self.came.iter().enumerate() {
+            if let Some((when, next)) = pending
+                && when == number
+            {
+                verified += self.epoch(first..number, member);
+                (member, first, pending) = (next, number, None);
+                bytes += CHANGE_BYTES;
+                changes += 1;
+            }
+            bytes += record_bytes(self.plan, self.family, member, self.payload_bytes);
+            let seen = if *came { Seen::Arrived(self.payload_bytes) } else { Seen::Lost };
+            if let Some(scheme) = note(seen)
+                && let Some(place) = self.family.place(scheme)
+            {
+                pending = Some((number + CHANGE_TAKES, place));
+            }
+        }
+        verified += self.epoch(first..self.came.len(), member);
+        let goodput = verified as f64 * f64::from(self.payload_bytes) / bytes;
+        Ran { goodput, changes }
+    }
+
+    /// How many records of an epoch are verified, a closing tag at its end included.
+    fn epoch(&self, records: std::ops::Range<usize>, member: usize) -> usize {
+        let came = &self.came[records];
+        let open = match self.family.members()[member] {
+            Scheme::Agg(n) => came.len() % usize::from(n.get()),
+            Scheme::R2d2(o) => delay(o).min(came.len()),
+            _ => 0,
+        };
+        let closed = came[came.len() - open..].iter().all(|came| *came);
+        let mut replay = Replay::new(self.family);
+        let mut count = 0;
+        for (number, now) in came.iter().copied().chain([false; DELAY]).enumerate() {
+            let Some(decided) = replay.note(now) else { continue };
+            let closed = closed && number - DELAY >= came.len() - open;
+            count += usize::from(decided[member] || closed);
+        }
+        count
+    }
+}
+
+/// Records that are open at any time if none is lost.
+const fn delay(o: Overprovision) -> usize {
+    match o.percent() {
+        50 => 26,
+        100 => 17,
+        150 => 12,
+        _ => 9,
+    }
+}

@@ -1,0 +1,85 @@
+//! The best member of each family on many channels.
+
+use super::Plan;
+use super::channel::{Kind, uniform};
+use super::parallel;
+use aggregation::choice::replay::{DELAY, Replay};
+use aggregation::choice::{Family, MEMBERS, tag_sixteenths};
+use vocabulary::Random;
+
+/// One channel with one payload length.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Its number: with the seed, all of it.
+    pub channel: usize,
+    /// Payload of each record.
+    pub payload_bytes: u16,
+    /// Packets that were lost, of all.
+    pub loss: f64,
+    /// Packets lost in a row, on average.
+    pub burst: f64,
+    /// Verified payload over bytes sent, by family and member.
+    pub goodput: [[f64; MEMBERS]; 2],
+}
+
+impl Sample {
+    /// The place of the family's best member, the one that shares less if two are equal.
+    pub fn best(&self, family: Family) -> usize {
+        let goodput = &self.goodput[family as usize];
+        (0..MEMBERS).max_by(|a, b| goodput[*a].total_cmp(&goodput[*b])).unwrap_or(0)
+    }
+}
+
+/// Every channel of the plan.
+pub fn survey(plan: &Plan, kind: &Kind) -> Vec<Sample> {
+    parallel(plan.channels, |channel| sample(plan, kind, channel))
+}
+
+fn sample(plan: &Plan, kind: &Kind, channel: usize) -> Sample {
+    let mut random = Random::insecure(plan.seed ^ (channel as u64 + 1) << 32);
+    let payload_bytes = uniform_payload(&mut random, plan);
+    let came = kind.packets(&mut random, plan.packets);
+    let lost = came.iter().filter(|came| !**came).count();
+    let first = usize::from(came.first() == Some(&false));
+    let bursts = first + came.windows(2).filter(|pair| pair[0] && !pair[1]).count();
+    let goodput = Family::ALL.map(|family| {
+        let verified = verified(family, &came);
+        std::array::from_fn(|member| {
+            let record = record_bytes(plan, family, member, payload_bytes);
+            let share = verified[member] as f64 / came.len() as f64;
+            share * f64::from(payload_bytes) / record
+        })
+    });
+    Sample {
+        channel,
+        payload_bytes,
+        loss: lost as f64 / came.len() as f64,
+        burst: if bursts == 0 { 0.0 } else { lost as f64 / bursts as f64 },
+        goodput,
+    }
+}
+
+fn uniform_payload(random: &mut Random, plan: &Plan) -> u16 {
+    let range = f64::from(*plan.payload_bytes.start())..=f64::from(plan.payload_bytes.end() + 1);
+    (uniform(random, &range) as u16).min(*plan.payload_bytes.end())
+}
+
+/// Bytes of a record on average.
+pub fn record_bytes(plan: &Plan, family: Family, member: usize, payload_bytes: u16) -> f64 {
+    let tag = f64::from(tag_sixteenths(family.members()[member])) / 16.0;
+    f64::from(payload_bytes) + f64::from(plan.accounting.overhead_bytes()) + tag
+}
+
+/// How many of an epoch's records each member verifies.
+pub fn verified(family: Family, came: &[bool]) -> [usize; MEMBERS] {
+    let mut replay = Replay::new(family);
+    let mut count = [0; MEMBERS];
+    for came in came.iter().copied().chain([false; DELAY]) {
+        if let Some(verified) = replay.note(came) {
+            for (count, verified) in count.iter_mut().zip(verified) {
+                *count += usize::from(verified);
+            }
+        }
+    }
+    count
+}

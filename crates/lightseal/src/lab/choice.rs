@@ -1,0 +1,308 @@
+//! `lightseal lab choice` and `lightseal lab rules`: constants of the choice between aggregation
+//! schemes, and how good the choice is.
+
+use crate::failure::{Context, Failure};
+use ::lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
+use ::lab::choice::fit::Fitted;
+use ::lab::choice::report::Fit;
+use ::lab::choice::session::{Rule, Session, sessions};
+use ::lab::choice::{Accounting, Plan};
+use aggregation::choice::Family;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ChoiceArgs {
+    #[command(flatten)]
+    simulation: Simulation,
+    /// Write the data and the plots into this directory, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Fail if the constants that ship differ from these by more than rounding.
+    #[arg(long)]
+    check: bool,
+    /// Print everything as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RulesArgs {
+    #[command(flatten)]
+    simulation: Simulation,
+    /// Print everything as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug, Args)]
+struct Simulation {
+    /// All randomness comes from this number [default: 5; rules: 6].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Gilbert-Elliott channels [default: 10000; rules: 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    channels: Option<u32>,
+    /// Packets sent over each [default: 10000; rules: 6000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(500..=100_000))]
+    packets: Option<u32>,
+    /// What a record costs besides payload and tags.
+    #[arg(long, value_enum, default_value_t = Cost::Ours)]
+    accounting: Cost,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cost {
+    /// A header of 2 bytes and the content type.
+    Ours,
+    /// 5 bytes, as in the paper on MAC aggregation.
+    Paper,
+}
+
+impl Simulation {
+    /// The plan asked for, otherwise as `usual`.
+    fn plan(&self, usual: Plan) -> Plan {
+        let count = |asked: Option<u32>, usual| asked.map_or(usual, |count| count as usize);
+        Plan {
+            seed: self.seed.unwrap_or(usual.seed),
+            channels: count(self.channels, usual.channels),
+            packets: count(self.packets, usual.packets),
+            accounting: match self.accounting {
+                Cost::Ours => Accounting::Ours,
+                Cost::Paper => Accounting::Paper,
+            },
+            ..usual
+        }
+    }
+}
+
+/// Fits, prints, writes and compares.
+pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
+    let fit = Fit::new(args.simulation.plan(Plan::default()));
+    let written = match &args.out {
+        Some(directory) => fit.write(directory).context("choice")?,
+        None => Vec::new(),
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&fit_as_json(&fit)).context("choice")? + "\n"
+    } else {
+        let mut text = fit_as_text(&fit);
+        for path in written {
+            let _ = writeln!(text, "{}", path.display());
+        }
+        text
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")?;
+    if args.check && fit.difference() > 1 {
+        return Err(Failure::new(format_args!(
+            "the constants that ship differ by up to {}/65536 from these",
+            fit.difference()
+        )));
+    }
+    Ok(())
+}
+
+/// Every boundary with the names of the members it divides.
+fn boundaries(fit: &Fit) -> impl Iterator<Item = (String, String, &Fitted)> {
+    Family::ALL.into_iter().flat_map(|family| {
+        let members = family.members();
+        let named = fit.boundaries[family as usize].iter().enumerate();
+        named.map(move |(i, fitted)| (members[i].to_string(), members[i + 1].to_string(), fitted))
+    })
+}
+
+const KINDS: [&str; 2] = ["ordinary", "bursty"];
+
+fn fit_as_text(fit: &Fit) -> String {
+    let Plan { seed, channels, packets, .. } = fit.plan;
+    let mut text = format!(
+        "{channels} channels of {packets} packets, seed {seed}, {} bytes a record besides payload \
+         and tags\nloss rate = a e^(b/payload) + c, integers a and c in 1/2^32, b in 1/2^16\n",
+        fit.plan.accounting.overhead_bytes()
+    );
+    for (below, above, fitted) in boundaries(fit) {
+        let (curve, constants) = (fitted.curve, fitted.curve.in_integers());
+        let _ = writeln!(
+            text,
+            "{below:>8} to {above:8}  a {:8.5}  b {:8.3}  c {:8.5}  residual {:.5} over {} points  \
+             ({}, {}, {})",
+            curve.a,
+            curve.b,
+            curve.c,
+            fitted.residual,
+            fitted.points.len(),
+            constants.a,
+            constants.b,
+            constants.c
+        );
+    }
+    for family in Family::ALL {
+        for (kind, merit) in KINDS.iter().zip(fit.merits[family as usize]) {
+            let _ = writeln!(
+                text,
+                "{} on {kind} channels of known loss: the best member on {:.1} %, goodput {:.4} of \
+                 the best",
+                family.name(),
+                100.0 * merit.right,
+                merit.goodput
+            );
+        }
+    }
+    let _ = writeln!(text, "differs from what ships by up to {}/65536", fit.difference());
+    text
+}
+
+fn fit_as_json(fit: &Fit) -> Value {
+    let boundaries: Vec<_> = boundaries(fit)
+        .map(|(below, above, fitted)| {
+            let constants = fitted.curve.in_integers();
+            json!({
+                "below": below,
+                "above": above,
+                "a": fitted.curve.a,
+                "b_bytes": fitted.curve.b,
+                "c": fitted.curve.c,
+                "integers": [constants.a, constants.b, constants.c],
+                "residual": fitted.residual,
+                "points": fitted.points.len(),
+            })
+        })
+        .collect();
+    let merits = Family::ALL.into_iter().flat_map(|family| {
+        KINDS.iter().zip(fit.merits[family as usize]).map(move |(kind, merit)| {
+            json!({
+                "family": family.name(),
+                "channels": kind,
+                "right": merit.right,
+                "goodput": merit.goodput,
+            })
+        })
+    });
+    json!({
+        "seed": fit.plan.seed,
+        "channels": fit.plan.channels,
+        "packets": fit.plan.packets,
+        "overhead_bytes": fit.plan.accounting.overhead_bytes(),
+        "boundaries": boundaries,
+        "merits": merits.collect::<Vec<_>>(),
+        "difference": fit.difference(),
+    })
+}
+
+/// One family on one kind of channels.
+struct Row {
+    family: Family,
+    kind: &'static str,
+    sessions: Vec<Session>,
+}
+
+impl Row {
+    /// Goodput over that of the best fixed member, of each session.
+    fn ratios(&self, rule: Rule) -> impl Iterator<Item = f64> {
+        let reached =
+            move |session: &Session| session.ruled[rule as usize].goodput / session.best();
+        self.sessions.iter().map(reached)
+    }
+
+    fn mean(&self, rule: Rule) -> f64 {
+        self.ratios(rule).sum::<f64>() / self.sessions.len() as f64
+    }
+
+    fn worst(&self, rule: Rule) -> f64 {
+        self.ratios(rule).fold(f64::INFINITY, f64::min)
+    }
+
+    fn changes(&self, rule: Rule) -> f64 {
+        let changes = self.sessions.iter().map(|session| session.ruled[rule as usize].changes);
+        f64::from(changes.sum::<u32>()) / self.sessions.len() as f64
+    }
+}
+
+/// Runs the rules on channels of each kind and compares them.
+pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
+    // Not the seed that constants are fitted with.
+    let usual = Plan { seed: 6, channels: 1000, packets: 6000, ..Plan::default() };
+    let plan = args.simulation.plan(usual);
+    let kinds: [&Kind; 3] = [&ORDINARY, &BURSTY, &MOVING];
+    let rows = Family::ALL.into_iter().flat_map(|family| {
+        let plan = &plan;
+        kinds.into_iter().map(move |kind| Row {
+            family,
+            kind: kind.name,
+            sessions: sessions(plan, kind, family),
+        })
+    });
+    let rows: Vec<Row> = rows.collect();
+    let text = if args.json {
+        serde_json::to_string_pretty(&rules_as_json(&plan, &rows)).context("rules")? + "\n"
+    } else {
+        rules_as_text(&plan, &rows)
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
+}
+
+fn rules_as_text(plan: &Plan, rows: &[Row]) -> String {
+    let mut text = format!(
+        "{} sessions of {} packets, seed {}: goodput over that of the best member kept throughout\n",
+        plan.channels, plan.packets, plan.seed
+    );
+    for row in rows {
+        let _ = write!(text, "{:4} {:8}", row.family.name(), row.kind);
+        for rule in Rule::ALL {
+            let _ = write!(
+                text,
+                "  {} {:.4} (worst {:.3}, {:.1} changes)",
+                rule.name(),
+                row.mean(rule),
+                row.worst(rule),
+                row.changes(rule)
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn rules_as_json(plan: &Plan, rows: &[Row]) -> Value {
+    let rows = rows.iter().flat_map(|row| {
+        Rule::ALL.map(|rule| {
+            json!({
+                "family": row.family.name(),
+                "channels": row.kind,
+                "rule": rule.name(),
+                "goodput": row.mean(rule),
+                "worst": row.worst(rule),
+                "changes": row.changes(rule),
+            })
+        })
+    });
+    json!({
+        "seed": plan.seed,
+        "sessions": plan.channels,
+        "packets": plan.packets,
+        "rows": rows.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_boundary_and_rule_has_its_line() {
+        let plan = Plan { channels: 200, packets: 600, ..Plan::default() };
+        let fit = Fit::new(plan.clone());
+        assert_eq!(fit_as_text(&fit).lines().count(), 2 + 8 + 4 + 1);
+        assert_eq!(fit_as_json(&fit)["boundaries"][7]["above"], "off");
+        let row = Row {
+            family: Family::R2d2,
+            kind: "moving",
+            sessions: sessions(&plan, &MOVING, Family::R2d2),
+        };
+        assert!(rules_as_text(&plan, &[row]).contains("r2d2 moving    loss-rate "));
+    }
+}
