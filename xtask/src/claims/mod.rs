@@ -4,6 +4,7 @@
 //! reads the JSON that it prints; no figure stands here.
 
 mod bad_starts;
+mod choice;
 mod coap;
 mod command;
 mod hostile;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
-    [coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, macs::CLAIMS, peers::CLAIMS]
+    [choice::CLAIMS, coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, macs::CLAIMS, peers::CLAIMS]
         .into_iter()
         .flatten()
 }
