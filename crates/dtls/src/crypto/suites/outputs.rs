@@ -7,7 +7,7 @@ use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
 
 /// The content type of application data, the only one whose tags are aggregated.
-const APPLICATION_DATA: u8 = 23;
+pub(crate) const APPLICATION_DATA: u8 = 23;
 /// Length of a record's own tag.
 const OWN_TAG: usize = 16;
 /// The longest content: a type and 2^14 bytes (RFC 8446, section 5.1).

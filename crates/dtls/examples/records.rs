@@ -1,0 +1,65 @@
+//! Seals and opens records of application data, and nothing else: what callgrind counts.
+//!
+//! `records SCHEME RECORDS BYTES`, such as `records r2d2:50 10000 30`.
+
+use dtls::Scheme;
+use dtls::codepoints::ContentType;
+use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use dtls::record::epochs::APPLICATION_EPOCH;
+use dtls::record::held::Received;
+use dtls::record::seal::Shape;
+use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use dtls::stats::ReceiveStats;
+use std::process::ExitCode;
+use vocabulary::Reader;
+
+/// The data records delivered of so many sealed, opened and taken.
+fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
+    let suite = rustcrypto::PROVIDER
+        .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
+        .expect("the provider has it");
+    let secret = TrafficSecret::new([0x42; 32]);
+    let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
+    let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
+    let (mut held, mut stats) = (Held::new(1 << 16), ReceiveStats::default());
+    let payload = vec![0x55; bytes];
+    let mut buf = vec![0; bytes + 64];
+    let shape = Shape { number: NumberLength::One, last: true };
+    let mut delivered = 0;
+    for _ in 0..records {
+        let kind = ContentType::APPLICATION_DATA;
+        let sealed = send
+            .seal(&mut buf, kind, shape, |w| w.bytes(&payload))
+            .expect("room and numbers are enough");
+        let record = &mut buf[..sealed.len];
+        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
+        if receive.open(header, record, &mut held, &mut stats).is_some() {
+            delivered += 1;
+        }
+        while let Some(received) = held.next_ready() {
+            if let Received::Data(slot) = received {
+                delivered += 1;
+                held.release(slot);
+            }
+        }
+    }
+    delivered
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let parsed = match &arguments[..] {
+        [scheme, records, bytes] => scheme
+            .parse()
+            .ok()
+            .zip(records.parse().ok())
+            .zip(bytes.parse().ok().filter(|bytes| *bytes <= 1 << 14)),
+        _ => None,
+    };
+    let Some(((scheme, records), bytes)) = parsed else {
+        eprintln!("usage: records off|agg:N|r2d2:O RECORDS BYTES");
+        return ExitCode::from(2);
+    };
+    println!("{} of {records} delivered", run(scheme, records, bytes));
+    ExitCode::SUCCESS
+}
