@@ -10,8 +10,8 @@ use crate::tuning::BETWEEN_CHANGES;
 /// rule changes to and fro on still channels, with 1024 it lags behind moving ones.
 const HORIZON_BITS: u32 = 9;
 
-/// How many records' worth of goodput another member must lead by. With 4, twice the changes and
-/// no gain; with 16, moving channels cost more.
+/// How many records' worth of goodput another member must lead by. With 4, half as many changes
+/// again and no gain; with 16, moving channels cost more.
 const LEAD: u64 = 8;
 
 /// Records from one comparison to the next: it takes a few divisions.
