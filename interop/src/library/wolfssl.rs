@@ -34,6 +34,7 @@ pub const fn suite(suite: Suite) -> Option<wolfssl::Suite> {
         Suite::KeCcm | Suite::DheKeCcm => Some(wolfssl::Suite::Aes128Ccm),
         Suite::KeGcm | Suite::DheKeGcm => Some(wolfssl::Suite::Aes128Gcm),
         Suite::KeChacha | Suite::DheKeChacha => Some(wolfssl::Suite::Chacha20Poly1305),
+        Suite::KeSha256 | Suite::DheKeSha256 => Some(wolfssl::Suite::Sha256),
         Suite::PskCcm8 => Some(wolfssl::Suite::PskAes128Ccm8),
         Suite::PskCcm => Some(wolfssl::Suite::PskAes128Ccm),
         Suite::PskGcm => Some(wolfssl::Suite::PskAes128Gcm),

@@ -50,6 +50,8 @@ pub enum Suite {
     KeGcm,
     /// `psk_ke` with TLS_CHACHA20_POLY1305_SHA256.
     KeChacha,
+    /// `psk_ke` with TLS_SHA256_SHA256 (RFC 9150), which does not encrypt.
+    KeSha256,
     /// `psk_dhe_ke` with TLS_AES_128_CCM_8_SHA256.
     DheKeCcm8,
     /// `psk_dhe_ke` with TLS_AES_128_CCM_SHA256.
@@ -58,11 +60,13 @@ pub enum Suite {
     DheKeGcm,
     /// `psk_dhe_ke` with TLS_CHACHA20_POLY1305_SHA256.
     DheKeChacha,
+    /// `psk_dhe_ke` with TLS_SHA256_SHA256 (RFC 9150), which does not encrypt.
+    DheKeSha256,
 }
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::PskCcm8,
         Self::PskCcm,
         Self::PskGcm,
@@ -73,10 +77,12 @@ impl Suite {
         Self::KeCcm,
         Self::KeGcm,
         Self::KeChacha,
+        Self::KeSha256,
         Self::DheKeCcm8,
         Self::DheKeCcm,
         Self::DheKeGcm,
         Self::DheKeChacha,
+        Self::DheKeSha256,
     ];
 
     /// The name at IANA, in 1.3 behind the key exchange mode's.
@@ -92,10 +98,12 @@ impl Suite {
             Self::KeCcm => "psk_ke/TLS_AES_128_CCM_SHA256",
             Self::KeGcm => "psk_ke/TLS_AES_128_GCM_SHA256",
             Self::KeChacha => "psk_ke/TLS_CHACHA20_POLY1305_SHA256",
+            Self::KeSha256 => "psk_ke/TLS_SHA256_SHA256",
             Self::DheKeCcm8 => "psk_dhe_ke/TLS_AES_128_CCM_8_SHA256",
             Self::DheKeCcm => "psk_dhe_ke/TLS_AES_128_CCM_SHA256",
             Self::DheKeGcm => "psk_dhe_ke/TLS_AES_128_GCM_SHA256",
             Self::DheKeChacha => "psk_dhe_ke/TLS_CHACHA20_POLY1305_SHA256",
+            Self::DheKeSha256 => "psk_dhe_ke/TLS_SHA256_SHA256",
         }
     }
 
@@ -117,12 +125,16 @@ impl Suite {
             Self::KeChacha | Self::DheKeChacha => 0x1303,
             Self::KeCcm | Self::DheKeCcm => 0x1304,
             Self::KeCcm8 | Self::DheKeCcm8 => 0x1305,
+            Self::KeSha256 | Self::DheKeSha256 => 0xc0b4,
         }
     }
 
     /// The protocol that it belongs to.
     pub const fn version(self) -> Version {
-        if self.code() >> 8 == 0x13 { Version::Dtls13 } else { Version::Dtls12 }
+        match self.code() {
+            0x1301..=0x1305 | 0xc0b4 => Version::Dtls13,
+            _ => Version::Dtls12,
+        }
     }
 
     /// Whether keys also come from a Diffie-Hellman exchange.
@@ -135,6 +147,7 @@ impl Suite {
                 | Self::DheKeCcm
                 | Self::DheKeGcm
                 | Self::DheKeChacha
+                | Self::DheKeSha256
         )
     }
 }
