@@ -33,6 +33,8 @@ pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
     threshold: Option<u8>,
     /// Records that were delivered so and failed.
     refuted: u64,
+    /// Data records refused on arrival.
+    refused: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
             Scheme::Agg(n) => Inner::Agg(AggOpener::new(n)),
             Scheme::R2d2(o) => Inner::Bits(BitOpener::new(rulers::table(o, order))),
         };
-        Some(Self { inner, threshold: None, refuted: 0 })
+        Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }
 
     /// Gives verdicts of [`Outcome::Provisional`] from `bits` on, 0 to 127: with 0 on arrival.
@@ -110,10 +112,12 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        match &mut self.inner {
+        let offer = match &mut self.inner {
             Inner::Agg(agg) => agg.offer_data(prf, number, state, tag, slot),
             Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
-        }
+        };
+        self.refused += u64::from(matches!(offer, Offer::Refused(_)));
+        offer
     }
 
     /// Takes a control record whose own full tag was correct. `Ok` means that it is the
@@ -191,7 +195,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
             Inner::Agg(agg) => agg.counters(),
             Inner::Bits(opener) => opener.counters(),
         };
-        Counters { records_refuted: self.refuted, ..counters }
+        Counters { records_refuted: self.refuted, records_refused: self.refused, ..counters }
     }
 }
 

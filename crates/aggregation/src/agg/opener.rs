@@ -108,21 +108,6 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        let offer = self.take_data(prf, number, state, tag, slot);
-        if let Offer::Refused(_) = offer {
-            self.counters.records_refused += 1;
-        }
-        offer
-    }
-
-    fn take_data<P: Prf + ?Sized>(
-        &mut self,
-        prf: &P,
-        number: u64,
-        state: PrfState,
-        tag: &[u8],
-        slot: u16,
-    ) -> Offer {
         let tag = match self.check(number).and_then(|()| self.carried(number, tag)) {
             Ok(tag) => tag,
             Err(refusal) => return Offer::Refused(refusal),

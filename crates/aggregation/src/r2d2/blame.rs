@@ -16,7 +16,7 @@ use crate::r2d2::opener::BitOpener;
 use crate::r2d2::table::{REACH, SPAN, Words};
 
 /// How often one arrival may place a record again.
-const TRIES: u8 = 8;
+const TRIES: usize = 8;
 
 /// Bits by which the likeliest culprit must be likelier than the next one for what was delivered
 /// of it to be refuted at once, and bits that must speak for a record for others to go before it
@@ -80,44 +80,47 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     /// Places a candidate of a number where nothing stands, unless checks speak against it more
     /// than against others.
     pub(super) fn arrive<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, handle: Handle) {
-        let mut tries = TRIES;
-        self.stand(prf, number, handle, &mut tries);
-        if tries == TRIES {
+        let mut gone = [None; TRIES];
+        let count = self.stand(prf, number, handle, &mut gone).1;
+        if count == 0 {
             return;
         }
-        // Something was set aside: what failed because of it may be right.
+        // What failed because of what was set aside may be right; that itself is not.
+        let gone = &gone[..count];
+        let mut tries = TRIES;
         let reach = REACH as u64;
         for other in number.saturating_sub(reach)..=number + reach {
             if self.board.is_placed(other) || self.number(other).verified {
                 continue;
             }
             let own = *self.number(other);
-            for &candidate in own.handles() {
+            for &candidate in own.handles().iter().filter(|held| !gone.contains(&Some(**held))) {
                 if tries == 0 {
                     return;
                 }
                 tries -= 1;
-                if self.stand(prf, other, candidate, &mut 0) {
+                if self.stand(prf, other, candidate, &mut []).0 {
                     break;
                 }
             }
         }
     }
 
-    /// Places a candidate and leaves it there if what it lets one check is right. Returns whether
-    /// it stands.
+    /// Places a candidate and leaves it there if what it lets one check is right. Others may be
+    /// set aside before it, as many as `gone` has room for, and any number before a verified one.
+    /// Returns whether it stands, and how many of `gone` are in use.
     fn stand<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
         handle: Handle,
-        tries: &mut u8,
-    ) -> bool {
+        gone: &mut [Option<Handle>],
+    ) -> (bool, usize) {
         let (words, tag) = self.words(prf, handle);
         self.board.flip(&self.table, number, &words, tag);
         self.board.place(number, true);
         let verified = self.number(number).verified;
-        let mut distrusted = false;
+        let (mut distrusted, mut count) = (false, 0);
         loop {
             let evaluation = self.board.evaluate(&self.table, number);
             self.count_evaluations(1 + evaluation.later.count_ones());
@@ -126,11 +129,15 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                 break;
             }
             self.board.charge(&self.table, number, &evaluation);
-            let culprit =
-                if *tries > 0 || verified { self.blame(number, &evaluation) } else { None };
-            *tries = tries.saturating_sub(1);
-            match culprit {
-                Some((Culprit::Record(other), clear)) => self.set_aside(prf, other, clear),
+            let may = verified || count < gone.len();
+            match self.blame(number, &evaluation).filter(|_| may) {
+                Some((Culprit::Record(other), clear)) => {
+                    if let Some(place) = gone.get_mut(count) {
+                        *place = Some(self.number(other).held[0]);
+                        count += 1;
+                    }
+                    self.set_aside(prf, other, clear);
+                }
                 Some((Culprit::Tag(other), _)) => {
                     distrusted |= other == number;
                     self.board.distrust_tag(&self.table, other);
@@ -140,7 +147,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                     self.board.flip(&self.table, number, &words, tag);
                     self.board.remove(number);
                     self.board.set_aside(number, true);
-                    return false;
+                    return (false, count);
                 }
             }
         }
@@ -154,7 +161,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         } else {
             self.await_bits(number);
         }
-        true
+        (true, count)
     }
 
     /// What explains that checks fail with the record `number` in its place, and whether that is

@@ -17,7 +17,7 @@ use crate::r2d2::table::{REACH, SPAN, Table, Words};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A level that is final.
-const FULL: i16 = 128;
+pub(crate) const FULL: i16 = 128;
 /// What a verified record needs no more.
 const SETTLED: i16 = i16::MIN / 2;
 /// Bits that each number of K takes from a level.
@@ -258,15 +258,15 @@ impl Board {
         self.levels[place(number)] = SETTLED;
     }
 
-    /// Whether some record that `tag` covers may have come to `bits` and is not settled.
-    pub(crate) fn any_reached(&self, tag: u64, bits: i16) -> bool {
+    /// Whether some record that `tag` covers may have come to a final level and is not settled.
+    pub(crate) fn any_full(&self, tag: u64) -> bool {
         match tag
             .checked_sub(REACH as u64)
             .and_then(|first| self.levels[place(first)..].first_chunk())
         {
             Some(levels) => {
                 let levels: &[i16; SPAN] = levels;
-                levels.iter().fold(false, |any, level| any | (*level >= bits))
+                levels.iter().fold(false, |any, level| any | is_full(*level))
             }
             None => true,
         }

@@ -128,21 +128,6 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         tag: &[u8],
         slot: u16,
     ) -> Offer {
-        let offer = self.take_data(prf, number, state, tag, slot);
-        if let Offer::Refused(_) = offer {
-            self.counters.records_refused += 1;
-        }
-        offer
-    }
-
-    fn take_data<P: Prf + ?Sized>(
-        &mut self,
-        prf: &P,
-        number: u64,
-        state: PrfState,
-        tag: &[u8],
-        slot: u16,
-    ) -> Offer {
         let tag = match self.check(number).and_then(|()| self.carried(tag)) {
             Ok(tag) => tag,
             Err(refusal) => return Offer::Refused(refusal),
@@ -380,9 +365,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let in_order = last <= number + 1;
         let first = number.saturating_sub(reach);
         let done = |opener: &Self| {
-            in_order
-                && opener.threshold.is_none()
-                && !opener.board.any_reached(number, i16::from(FULL_BITS))
+            in_order && opener.threshold.is_none() && !opener.board.any_full(number)
         };
         if done(self) {
             return;
@@ -563,9 +546,6 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 }
-
-/// Bits that make a record verified.
-const FULL_BITS: u8 = 128;
 
 fn is_zero(sum: u128) -> bool {
     sum.to_be_bytes().ct_eq(&[0; 16]).into()

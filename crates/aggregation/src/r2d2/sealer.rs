@@ -1,14 +1,11 @@
 //! The sending side.
 
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
+use crate::r2d2::board::FULL;
 use crate::r2d2::table::{REACH, SPAN, Table};
-use crate::scheme::TAG_BYTES;
 use crate::sealer::{Kind, SealError};
 use core::fmt;
 use zeroize::Zeroizing;
-
-/// Bits that make a record verified.
-const FULL: i16 = 8 * TAG_BYTES as i16;
 
 #[derive(Clone)]
 pub(crate) struct BitSealer {
