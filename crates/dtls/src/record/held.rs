@@ -1,5 +1,6 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
+use aggregation::{DropReason, Outcome};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -57,6 +58,8 @@ pub struct Held {
     slots: Vec<Vec<u8>>,
     free: Vec<Slot>,
     ready: VecDeque<Received>,
+    /// How many of `ready` are not verified.
+    waiting_early: usize,
     /// Slots that the application was given before they were verified, and how many bytes it had
     /// been given before.
     early: Vec<(Slot, u64)>,
@@ -79,6 +82,7 @@ impl Held {
             slots: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
+            waiting_early: 0,
             early: Vec::new(),
             given: 0,
             bytes: 0,
@@ -119,18 +123,21 @@ impl Held {
 
     /// Gives a payload to the application's queue that is not verified.
     pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
+        self.waiting_early += 1;
         self.ready.push_back(Received::Provisional { slot, record, bits });
     }
 
     /// Says what became of a payload that waited for verification. The application hears of it
     /// if it was given the payload, or is given it now. Returns the length of what it has then.
-    pub fn resolve(&mut self, slot: Slot, record: RecordId, verified: bool, forged: bool) -> usize {
+    pub fn resolve(&mut self, slot: Slot, record: RecordId, outcome: Outcome) -> usize {
+        let verified = outcome == Outcome::Verified;
         let len = if verified { self.payload(slot).len() } else { 0 };
-        let queued = self.ready.iter().position(
-            |received| matches!(received, Received::Provisional { slot: queued, .. } if *queued == slot),
-        );
+        let is_it = |received: &Received| matches!(received, Received::Provisional { slot: queued, .. } if *queued == slot);
+        // Nearly always there is none, and the queue may be long.
+        let queued = if self.waiting_early == 0 { None } else { self.ready.iter().position(is_it) };
         if let Some(at) = queued {
             // It was not taken yet.
+            self.waiting_early -= 1;
             if verified {
                 self.ready[at] = Received::Data(slot);
                 return len;
@@ -139,9 +146,11 @@ impl Held {
         }
         let early = self.early.iter().position(|(early, _)| *early == slot);
         if let Some((_, before)) = early.map(|at| self.early.swap_remove(at)) {
-            let resolution = match (verified, forged) {
-                (true, _) => Resolution::Verified,
-                (_, true) => Resolution::Refuted { bytes: self.given - before },
+            let resolution = match outcome {
+                Outcome::Verified => Resolution::Verified,
+                Outcome::Dropped(DropReason::Failed) => {
+                    Resolution::Refuted { bytes: self.given - before }
+                }
                 _ => Resolution::Unknown,
             };
             self.ready.push_back(Received::Resolved(record, resolution));
@@ -160,6 +169,7 @@ impl Held {
             Received::Data(slot) => self.given += self.payload(slot).len() as u64,
             Received::Provisional { slot, .. } => {
                 self.given += self.payload(slot).len() as u64;
+                self.waiting_early -= 1;
                 self.early.push((slot, before));
             }
             Received::Resolved(..) => {}
@@ -227,12 +237,12 @@ mod tests {
         assert_eq!(held.next_ready(), provisional(0, slots[0]));
         assert_eq!(held.next_ready(), provisional(1, slots[1]));
         // The third was not taken yet: it is data like any other.
-        assert_eq!(held.resolve(slots[2], record(2), true, false), 10);
-        assert_eq!(held.resolve(slots[3], record(3), true, false), 10);
+        assert_eq!(held.resolve(slots[2], record(2), Outcome::Verified), 10);
+        assert_eq!(held.resolve(slots[3], record(3), Outcome::Verified), 10);
         assert_eq!(held.next_ready(), Some(Received::Data(slots[2])));
         held.release(slots[2]);
-        assert_eq!(held.resolve(slots[1], record(1), false, true), 0);
-        assert_eq!(held.resolve(slots[0], record(0), true, false), 10);
+        assert_eq!(held.resolve(slots[1], record(1), Outcome::Dropped(DropReason::Failed)), 0);
+        assert_eq!(held.resolve(slots[0], record(0), Outcome::Verified), 10);
         assert_eq!(held.next_ready(), Some(Received::Data(slots[3])));
         held.release(slots[3]);
         let refuted = Resolution::Refuted { bytes: 20 };

@@ -93,7 +93,7 @@ pub struct SendEpoch {
 }
 
 impl SendEpoch {
-    /// Keys for `epoch` from its traffic secret; aggregated unless `scheme` is `None`.
+    /// Keys for `epoch` from its traffic secret; aggregated unless `scheme` is `Plain`.
     ///
     /// A scheme with a suite whose tags may not be aggregated gives plain tags:
     /// negotiation never lets that happen.

@@ -280,7 +280,7 @@ impl Aggregated {
             let verified = outcome == Outcome::Verified;
             let refuted = outcome == Outcome::Dropped(DropReason::Failed);
             let forged = refuted || outcome == Outcome::Dropped(DropReason::Rival);
-            let len = held.resolve(slot, record, verified, refuted);
+            let len = held.resolve(slot, record, outcome);
             if verified {
                 tally.authentic(stats);
                 stats.delivered += 1;
