@@ -189,6 +189,15 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         }
     }
 
+    /// The first number that the window holds: no verdict on a lower one is to come, unless the
+    /// window moves back.
+    pub fn window_start(&self) -> u64 {
+        match &self.inner {
+            Inner::Agg(agg) => agg.window_start(),
+            Inner::Bits(opener) => opener.window_start(),
+        }
+    }
+
     /// What has happened so far.
     pub fn counters(&self) -> Counters {
         let counters = match &self.inner {

@@ -10,6 +10,7 @@ use crate::messages::extensions::MaxFragmentLength;
 use crate::record::ConnectionId;
 use crate::tuning;
 use aggregation::Scheme;
+use aggregation::choice::Family;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -98,10 +99,51 @@ impl AggregationPolicy {
         Self { send: alloc::vec![scheme], receive: alloc::vec![scheme] }
     }
 
+    /// A family's schemes for both directions, the second of them first: between sharing most and
+    /// least, until a receiver has seen enough to choose ([`Settings::adapt`]).
+    pub fn family(family: Family) -> Self {
+        let [most, first, rest @ ..] = family.members();
+        let schemes = [first, most].into_iter().chain(rest).filter(|scheme| scheme.aggregates());
+        let schemes: Vec<_> = schemes.collect();
+        Self { send: schemes.clone(), receive: schemes }
+    }
+
     /// Whether aggregation is wanted at all.
     pub fn is_wanted(&self) -> bool {
         self.send.iter().chain(&self.receive).any(|scheme| *scheme != Scheme::Plain)
     }
+}
+
+/// How a receiver chooses among the schemes of a family, as the losses it sees and the lengths of
+/// the payloads demand: it asks for another as
+/// [`Connection::request_aggregation`](crate::Connection::request_aggregation) does, at most every
+/// 200 records. Only schemes that the client offered for the direction are asked for, and plain
+/// tags, as far as [`Settings::aggregation`] accepts them; in place of any other the next that
+/// shares less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapt {
+    /// The schemes.
+    pub family: Family,
+    /// What decides.
+    pub rule: AdaptRule,
+}
+
+impl Adapt {
+    /// Within a family, by the better rule.
+    pub const fn within(family: Family) -> Self {
+        Self { family, rule: AdaptRule::Hindsight }
+    }
+}
+
+/// What decides when another scheme is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdaptRule {
+    /// What each scheme would have verified of late: [`aggregation::choice::Hindsight`].
+    #[default]
+    Hindsight,
+    /// The loss rate of the last 200 records, as in the MAC aggregation paper:
+    /// [`aggregation::choice::LossRate`].
+    LossRate,
 }
 
 /// When received data whose tags are shared goes to the application. With plain tags all data
@@ -212,6 +254,8 @@ pub struct Settings {
     pub psk_modes: Vec<PskKeyExchangeMode>,
     /// Aggregation schemes.
     pub aggregation: AggregationPolicy,
+    /// Whether this end changes the scheme of what it receives by itself, and how.
+    pub adapt: Option<Adapt>,
     /// When data whose tags are shared is delivered.
     pub delivery: Delivery,
     /// What follows when records turn out to be forged.
@@ -281,6 +325,7 @@ impl Settings {
             groups: provider.groups.iter().map(|group| group.id()).collect(),
             psk_modes: alloc::vec![PskKeyExchangeMode::PSK_DHE_KE, PskKeyExchangeMode::PSK_KE],
             aggregation: AggregationPolicy::default(),
+            adapt: None,
             delivery: Delivery::default(),
             on_forgery: OnForgery::default(),
             aggregation_extension: ExtensionType::MAC_AGGREGATION,

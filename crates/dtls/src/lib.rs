@@ -78,9 +78,10 @@ mod timer;
 pub mod tuning;
 
 pub use aggregation::Scheme;
+pub use aggregation::choice::Family;
 pub use config::{
-    AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, OnForgery, Packing,
-    ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
+    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, OnForgery,
+    Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};

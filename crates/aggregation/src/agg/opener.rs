@@ -81,6 +81,10 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.expected()
     }
 
+    pub(crate) fn window_start(&self) -> u64 {
+        self.window.base
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         self.counters
     }

@@ -51,6 +51,7 @@ impl LossRate {
                 self.payload.note(bytes);
                 false
             }
+            Seen::Control => false,
             Seen::Lost => true,
         };
         let (word, bit) = (self.at / 64, 1 << (self.at % 64));

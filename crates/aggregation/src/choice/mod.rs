@@ -58,6 +58,14 @@ impl Family {
         self.members().iter().position(|member| *member == scheme)
     }
 
+    /// `scheme` if it is among the `offered` ones, else the member after it that is, which shares
+    /// less. Plain tags always are.
+    pub fn nearest(self, scheme: Scheme, offered: impl Fn(Scheme) -> bool) -> Scheme {
+        let place = self.place(scheme).unwrap_or(MEMBERS - 1);
+        let members = self.members();
+        members[place..].iter().copied().find(|s| offered(*s)).unwrap_or(Scheme::Plain)
+    }
+
     /// The best member for payloads of `payload_bytes` where `loss` of 65 536 records are lost,
     /// by the shipped boundaries.
     pub fn best(self, payload_bytes: u16, loss: u16) -> Scheme {
@@ -88,6 +96,8 @@ pub const fn tag_sixteenths(scheme: Scheme) -> u32 {
 pub enum Seen {
     /// It arrived, with so many bytes of payload.
     Arrived(u16),
+    /// It arrived and has no payload of the application: a control record.
+    Control,
     /// It is lost: later ones arrived.
     Lost,
 }

@@ -7,10 +7,12 @@
 //! - `ids`: new connection IDs;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
 //! - `schemes`: other aggregation schemes for either direction;
+//! - `adapt`: which scheme a receiver asks for by itself;
 //! - `acks`: which records wait for an acknowledgement;
 //! - `queue`: payloads that wait to be sealed.
 
 mod acks;
+mod adapt;
 mod dtls12;
 mod early;
 mod ids;
@@ -45,6 +47,7 @@ use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
 use acks::Acks;
+use adapt::Adaptation;
 use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -183,6 +186,7 @@ pub struct Connection {
     saw_handshake: bool,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
+    adaptation: Option<Box<Adaptation>>,
     loss: LossMeter,
     /// The connection ID the peer was told to use, whether it agreed or not.
     cid: ConnectionId,
@@ -287,6 +291,7 @@ impl Connection {
             saw_handshake: false,
             key_update: KeyUpdateState::default(),
             updates: AggregationUpdates::default(),
+            adaptation: None,
             loss: LossMeter::default(),
             cid: ConnectionId::EMPTY,
             ids: Ids::default(),

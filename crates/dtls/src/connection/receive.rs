@@ -144,6 +144,7 @@ impl Connection {
         if used {
             self.aggregation_in_use(number);
         }
+        self.adapt();
         self.check_forgeries(&before)?;
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)

@@ -114,9 +114,14 @@ impl Connection {
         if scheme.aggregates() && !offered.contains(&scheme) {
             return Err(AggregationError::NotOffered);
         }
-        let coming = self.updates.asked.unwrap_or(established.negotiated.receive);
-        self.updates.wanted = Some(scheme).filter(|wanted| *wanted != coming);
+        self.want_aggregation(scheme);
         Ok(())
+    }
+
+    /// Notes what the peer is to be asked for; nothing if that is in use or under way.
+    pub(super) fn want_aggregation(&mut self, scheme: Scheme) {
+        let coming = self.updates.asked.or(self.negotiated().map(|agreed| agreed.receive));
+        self.updates.wanted = Some(scheme).filter(|wanted| Some(*wanted) != coming);
     }
 
     /// Sends the update that is wanted, if it is time: one post-handshake message at a time,
@@ -165,6 +170,7 @@ impl Connection {
             && let State::Established(established) = &mut self.state
         {
             established.negotiated.receive = scheme;
+            self.adapt_from(scheme);
             self.aggregation_changed();
         }
     }

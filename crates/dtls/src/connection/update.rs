@@ -218,6 +218,7 @@ impl Connection {
     pub(super) fn forget_epochs_before(&mut self, epoch: u64) {
         for mut old in self.channel.receive.take_before(epoch) {
             old.abandon(&mut self.held, &mut self.stats.received);
+            self.adapt_to_rest(&mut old);
         }
     }
 

@@ -29,6 +29,7 @@ use crate::crypto::{
 };
 use crate::error::{Fault, Misbehaviour};
 use crate::messages::fragment::transcript_header;
+use crate::record::epochs::APPLICATION_EPOCH;
 use crate::record::{ConnectionId, ReceiveEpoch, ReceiveEpochs, SendEpoch, SendEpochs};
 use aggregation::Scheme;
 use alloc::boxed::Box;
@@ -59,6 +60,8 @@ pub(crate) struct Channel {
     pub(crate) own_ids: OwnIds,
     /// Bits at which data is delivered, if before it is verified.
     delivered_from: Option<u8>,
+    /// Whether somebody wants to know what becomes of each of the peer's records.
+    watches: bool,
 }
 
 impl Channel {
@@ -78,6 +81,7 @@ impl Channel {
             send_cid: ConnectionId::EMPTY,
             own_ids: OwnIds::default(),
             delivered_from: settings.delivery.threshold(),
+            watches: settings.adapt.is_some(),
         }
     }
 
@@ -101,7 +105,9 @@ impl Channel {
 
     /// Adds a receiving epoch of DTLS 1.3.
     pub(crate) fn install_receive(&mut self, epoch: ReceiveEpoch) {
-        self.receive.install(epoch.delivering_from(self.delivered_from));
+        let epoch = epoch.delivering_from(self.delivered_from);
+        let watched = self.watches && epoch.epoch() >= APPLICATION_EPOCH;
+        self.receive.install(if watched { epoch.watched() } else { epoch });
     }
 
     pub(crate) fn install(

@@ -5,6 +5,8 @@
 //! most four neighbours may live at once; we keep fewer.
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
+use aggregation::choice::Seen;
+use aggregation::tuning::LATENESS;
 use alloc::vec::Vec;
 
 /// The one epoch under keys of DTLS 1.2, whose renegotiation is refused.
@@ -88,6 +90,22 @@ impl ReceiveEpochs {
     /// The newest epoch.
     pub fn newest(&self) -> Option<&ReceiveEpoch> {
         self.0.last()
+    }
+
+    /// What became of the next record of a watched epoch, in their order; `None` if that is not
+    /// known yet. An epoch's end is late when so many records of a later one are authenticated as
+    /// a record may be.
+    pub fn next_seen(&mut self) -> Option<Seen> {
+        for at in 0..self.0.len() {
+            let later = self.0[at + 1..].iter().any(|e| e.is_used() && e.expected() >= LATENESS);
+            let epoch = &mut self.0[at];
+            let ended = later || epoch.is_settled();
+            let seen = epoch.next_seen(ended);
+            if seen.is_some() || epoch.is_watched() && !ended {
+                return seen;
+            }
+        }
+        None
     }
 
     /// Takes all epochs before `epoch` out.

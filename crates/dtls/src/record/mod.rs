@@ -6,6 +6,7 @@
 //! - [`cid`]: connection IDs;
 //! - [`number`]: record numbers, reconstructed from their low bits;
 //! - [`seal`] and [`open`]: one direction of one epoch;
+//! - `fates`: what became of an epoch's records, in the order of their numbers;
 //! - [`held`]: received payloads that wait for verification or for the application;
 //! - [`epochs`]: which epochs exist.
 
@@ -13,6 +14,7 @@ pub mod cid;
 pub mod dtls12;
 mod dtls13;
 pub mod epochs;
+mod fates;
 pub mod header;
 pub mod held;
 pub mod number;

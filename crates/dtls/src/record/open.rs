@@ -3,11 +3,13 @@
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Opening;
+use super::fates::{Fate, Fates};
 use super::header::UnifiedHeader;
 use super::held::Held;
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
+use aggregation::choice::Seen;
 use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
 use vocabulary::ReplayWindow;
@@ -36,11 +38,20 @@ pub(super) struct Tally {
     pub(super) arrivals: u64,
     /// Authenticated records.
     authentic: u64,
+    /// What became of each, where somebody wants to know.
+    fates: Option<Box<Fates>>,
 }
 
 impl Tally {
     const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0 }
+        Self { usage, arrivals: 0, authentic: 0, fates: None }
+    }
+
+    /// Notes what is known of a record now, `payload_len` bytes of the application's in it.
+    pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
+        if let Some(fates) = &mut self.fates {
+            fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));
+        }
     }
 
     /// Counts an authenticated record.
@@ -96,6 +107,34 @@ impl ReceiveEpoch {
             opening.deliver_from(bits);
         }
         self
+    }
+
+    /// Keeps account of what becomes of each record, for [`Self::next_seen`].
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        if let Layout::Dtls13(opening) = &self.layout {
+            self.tally.fates = Some(Box::new(Fates::new(opening.scheme())));
+        }
+        self
+    }
+
+    /// Whether [`Self::next_seen`] tells anything.
+    pub const fn is_watched(&self) -> bool {
+        self.tally.fates.is_some()
+    }
+
+    /// What became of the next record, in the order of numbers; `None` if that is not known yet.
+    /// When the epoch has `ended`, nothing more is waited for.
+    pub fn next_seen(&mut self, ended: bool) -> Option<Seen> {
+        let (Layout::Dtls13(opening), Some(fates)) = (&self.layout, &mut self.tally.fates) else {
+            return None;
+        };
+        let limit = match self.records {
+            Some(records) if ended => records,
+            _ if ended => opening.expected(),
+            _ => opening.late_below(),
+        };
+        fates.next(limit, |number| opening.stands(number))
     }
 
     /// The epoch's number.

@@ -3,6 +3,7 @@
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
+use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::held::{Held, RecordId};
 use crate::record::number::nearest;
@@ -60,6 +61,38 @@ impl Opening {
         match self {
             Self::Standard(standard) => standard.window.next(),
             Self::Aggregated(aggregated) => aggregated.opener.expected(),
+        }
+    }
+
+    /// How records are tagged.
+    pub(in crate::record) const fn scheme(&self) -> Scheme {
+        match self {
+            Self::Standard(_) => Scheme::Plain,
+            Self::Aggregated(aggregated) => aggregated.scheme,
+        }
+    }
+
+    /// Numbers of which nothing more is expected.
+    pub(in crate::record) fn late_below(&self) -> u64 {
+        match self {
+            // What a failed set tells comes with its verdicts.
+            Self::Aggregated(Aggregated { scheme: Scheme::Agg(_), opener, .. }) => {
+                opener.window_start()
+            }
+            Self::Aggregated(Aggregated { opener, .. }) => {
+                late_below(opener.expected()).max(opener.window_start())
+            }
+            Self::Standard(standard) => late_below(standard.window.next()),
+        }
+    }
+
+    /// Whether data that came under this number is not refuted so far.
+    pub(in crate::record) fn stands(&self, number: u64) -> bool {
+        match self {
+            Self::Standard(_) => false,
+            Self::Aggregated(Aggregated { opener, .. }) => {
+                number < opener.window_start() || opener.level(number).is_some()
+            }
         }
     }
 
@@ -167,6 +200,10 @@ impl Standard {
             stats.malformed += 1;
             return None;
         }
+        match kind {
+            ContentType::APPLICATION_DATA => tally.note(number, end, Fate::Verified),
+            _ => tally.note(number, 0, |_| Fate::Control),
+        }
         Some(Inner { kind, number, content: &content[..end] })
     }
 }
@@ -222,6 +259,7 @@ impl Aggregated {
             }
             tally.arrivals += 1;
             tally.authentic(stats);
+            tally.note(number, 0, |_| Fate::Control);
             if kind != ContentType::AGGREGATE_TAG {
                 return Some(Inner { kind, number, content: payload });
             }
@@ -237,6 +275,7 @@ impl Aggregated {
             stats.refused += 1;
             return None;
         }
+        let payload_len = payload.len();
         let Some(slot) = held.hold(payload) else {
             stats.buffer_full += 1;
             return None;
@@ -244,6 +283,7 @@ impl Aggregated {
         match opener.offer_data(&**prf, number, opened.state, tags, slot) {
             Offer::Held => {
                 tally.arrivals += 1;
+                tally.note(number, payload_len, Fate::Came);
                 self.waiting += 1;
             }
             Offer::Duplicate => {
@@ -280,6 +320,17 @@ impl Aggregated {
             let verified = outcome == Outcome::Verified;
             let refuted = outcome == Outcome::Dropped(DropReason::Failed);
             let forged = refuted || outcome == Outcome::Dropped(DropReason::Rival);
+            let payload_len = held.payload(slot).len();
+            tally.note(
+                number,
+                payload_len,
+                match outcome {
+                    Outcome::Verified => Fate::Verified,
+                    Outcome::Dropped(DropReason::Expired) => Fate::Came,
+                    Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
+                    _ => Fate::Suspect,
+                },
+            );
             let len = held.resolve(slot, record, outcome);
             if verified {
                 tally.authentic(stats);

@@ -1,0 +1,124 @@
+//! Which scheme a receiver asks for by itself.
+//!
+//! A rule hears of each record of the peer, in the order of numbers, whether it came, through all
+//! epochs. What it says is asked for as the application's requests are. What an attacker could
+//! make it believe stands in `record::fates`.
+
+use super::Connection;
+use crate::config::{Adapt, AdaptRule};
+use crate::handshake::State;
+use crate::record::{ReceiveEpoch, ReceiveEpochs};
+use aggregation::Scheme;
+use aggregation::choice::{Hindsight, LossRate, Seen};
+use alloc::boxed::Box;
+
+/// Records over which the loss is told.
+const LOSS_RECORDS: u16 = 256;
+
+/// Bytes of a record besides payload, tag and connection ID: flags, one of the number, the type.
+const OVERHEAD_BYTES: u16 = 3;
+
+/// The rule of one association.
+#[derive(Debug)]
+pub(super) struct Adaptation {
+    rule: Rule,
+    /// Whether each of the last records was lost, by a running position.
+    lost: [u64; LOSS_RECORDS as usize / 64],
+    at: u16,
+    losses: u16,
+    seen: u16,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "on the heap, one an association")]
+enum Rule {
+    Hindsight(Hindsight),
+    LossRate(LossRate),
+}
+
+impl Adaptation {
+    fn new(adapt: Adapt, current: Scheme, cid_len: usize) -> Self {
+        let overhead_bytes = OVERHEAD_BYTES + cid_len as u16;
+        let rule = match adapt.rule {
+            AdaptRule::Hindsight => {
+                Rule::Hindsight(Hindsight::new(adapt.family, current, overhead_bytes))
+            }
+            AdaptRule::LossRate => Rule::LossRate(LossRate::new(adapt.family, current)),
+        };
+        Self { rule, lost: Default::default(), at: 0, losses: 0, seen: 0 }
+    }
+
+    /// Takes the next record; the member to change to, if it is time.
+    fn note(&mut self, seen: Seen) -> Option<Scheme> {
+        let lost = u64::from(seen == Seen::Lost);
+        let (word, bit) = (&mut self.lost[usize::from(self.at / 64)], self.at % 64);
+        self.losses = self.losses + lost as u16 - (*word >> bit & 1) as u16;
+        *word = *word & !(1 << bit) | lost << bit;
+        self.at = (self.at + 1) % LOSS_RECORDS;
+        self.seen = (self.seen + 1).min(LOSS_RECORDS);
+        match &mut self.rule {
+            Rule::Hindsight(rule) => rule.note(seen),
+            Rule::LossRate(rule) => rule.note(seen),
+        }
+    }
+
+    fn changed(&mut self, current: Scheme) {
+        match &mut self.rule {
+            Rule::Hindsight(rule) => rule.changed(current),
+            Rule::LossRate(rule) => rule.changed(current),
+        }
+    }
+}
+
+impl Connection {
+    /// Of the peer's last records, 256 at most, the share that was lost, in 1/65536; `None` before
+    /// there is one, and without [`Settings::adapt`](crate::Settings::adapt).
+    pub fn observed_loss(&self) -> Option<u32> {
+        let adaptation = self.adaptation.as_deref()?;
+        (u32::from(adaptation.losses) << 16).checked_div(adaptation.seen.into())
+    }
+
+    /// Tells the rule what is known of the peer's records.
+    pub(super) fn adapt(&mut self) {
+        self.hear(ReceiveEpochs::next_seen);
+    }
+
+    /// Tells the rule of the rest of an epoch that is over.
+    pub(super) fn adapt_to_rest(&mut self, epoch: &mut ReceiveEpoch) {
+        self.hear(|_| epoch.next_seen(true));
+    }
+
+    /// Has the peer asked for what the rule says about what `next` tells.
+    fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<Seen>) {
+        let settings = self.role.settings();
+        let (Some(adapt), State::Established(established)) = (settings.adapt, &self.state) else {
+            return;
+        };
+        let offered = &established.offered.receive;
+        if offered.is_empty() {
+            return;
+        }
+        let agreed = &established.negotiated;
+        let adaptation = self.adaptation.get_or_insert_with(|| {
+            Box::new(Adaptation::new(adapt, agreed.receive, agreed.receive_cid.len()))
+        });
+        let mut said = None;
+        while let Some(seen) = next(&mut self.channel.receive) {
+            said = adaptation.note(seen).or(said);
+        }
+        let Some(best) = said else { return };
+        let accepted = &settings.aggregation.receive;
+        let scheme = adapt.family.nearest(best, |s| offered.contains(&s) && accepted.contains(&s));
+        if scheme != best {
+            adaptation.changed(scheme);
+        }
+        self.want_aggregation(scheme);
+    }
+
+    /// The peer's records are tagged in this way now.
+    pub(super) fn adapt_from(&mut self, scheme: Scheme) {
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.changed(scheme);
+        }
+    }
+}
