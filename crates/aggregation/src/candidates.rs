@@ -4,6 +4,9 @@ use crate::opener::{DropReason, Outcome, Verdict};
 use crate::prf::PrfState;
 use zeroize::Zeroizing;
 
+/// Words with a bit for each place.
+const WORDS: usize = 4;
+
 /// Place of a candidate in the pool.
 pub(crate) type Handle = u8;
 
@@ -30,6 +33,10 @@ pub(crate) struct Candidate {
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize> {
     places: [Option<Candidate>; N],
+    /// Places that are free, one bit each.
+    free: [u64; WORDS],
+    /// How many are not.
+    used: usize,
     /// Candidates with an untold outcome, in the order of telling: verified ones first,
     /// then ascending. Only the first `untold` are in use.
     order: [Handle; N],
@@ -39,7 +46,11 @@ pub(crate) struct Pool<const N: usize> {
 impl<const N: usize> Pool<N> {
     pub(crate) fn new() -> Self {
         const { assert!(N > 0 && N <= Handle::MAX as usize) };
-        Self { places: [const { None }; N], order: [0; N], untold: 0 }
+        let mut free = [0; WORDS];
+        for place in 0..N {
+            free[place / 64] |= 1 << (place % 64);
+        }
+        Self { places: [const { None }; N], free, used: 0, order: [0; N], untold: 0 }
     }
 
     /// Adds an undecided candidate, if there is room.
@@ -50,7 +61,10 @@ impl<const N: usize> Pool<N> {
         share: u128,
         slot: Option<u16>,
     ) -> Option<Handle> {
-        let place = self.places.iter().position(Option::is_none)?;
+        let word = self.free.iter().position(|word| *word != 0)?;
+        let place = word * 64 + self.free[word].trailing_zeros() as usize;
+        self.free[word] &= self.free[word] - 1;
+        self.used += 1;
         self.places[place] = Some(Candidate {
             number,
             state,
@@ -65,7 +79,26 @@ impl<const N: usize> Pool<N> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.places.iter().all(Option::is_some)
+        self.used == N
+    }
+
+    /// Places that are free.
+    pub(crate) const fn room(&self) -> usize {
+        N - self.used
+    }
+
+    /// Whether the caller has been told everything.
+    pub(crate) const fn is_told(&self) -> bool {
+        self.untold == 0
+    }
+
+    /// Empties a place.
+    fn vacate(&mut self, handle: Handle) -> Option<Candidate> {
+        let place = usize::from(handle);
+        let candidate = self.places[place].take()?;
+        self.free[place / 64] |= 1 << (place % 64);
+        self.used -= 1;
+        Some(candidate)
     }
 
     pub(crate) fn get(&self, handle: Handle) -> &Candidate {
@@ -112,7 +145,7 @@ impl<const N: usize> Pool<N> {
         if news {
             self.tell(handle, Outcome::Dropped(reason));
         } else if candidate.untold.is_none() {
-            self.places[usize::from(handle)] = None;
+            self.vacate(handle);
         }
         news
     }
@@ -127,11 +160,16 @@ impl<const N: usize> Pool<N> {
     /// Takes a candidate out without a verdict to come; returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
         self.forget_untold(handle);
-        self.places[usize::from(handle)].take().and_then(|candidate| candidate.slot)
+        self.vacate(handle).and_then(|candidate| candidate.slot)
     }
 
     /// The next untold outcome.
+    #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        if self.untold == 0 { None } else { self.take_verdict() }
+    }
+
+    fn take_verdict(&mut self) -> Option<Verdict> {
         let handle = *self.order[..self.untold].first()?;
         self.order[..self.untold].rotate_left(1);
         self.untold -= 1;
@@ -140,7 +178,7 @@ impl<const N: usize> Pool<N> {
         let outcome = candidate.untold.take()?;
         candidate.early |= matches!(outcome, Outcome::Provisional { .. });
         if !candidate.needed {
-            self.places[usize::from(handle)] = None;
+            self.vacate(handle);
         }
         Some(Verdict { slot, number, outcome })
     }

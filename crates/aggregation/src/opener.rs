@@ -95,6 +95,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// [`Refusal::Used`]: drop the record unread. [`Refusal::Ahead`] and
     /// [`Refusal::Behind`]: of no use if it is data; a control record whose own full tag
     /// is correct may still be offered and takes the window along.
+    #[inline]
     pub fn admit(&mut self, number: u64) -> Result<(), Refusal> {
         match &mut self.inner {
             Inner::Agg(agg) => agg.admit(number),
@@ -104,6 +105,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
 
     /// Takes a data record: its number, its state under the pseudorandom function, the
     /// aggregate it carried, and the caller's slot for its body.
+    #[inline]
     pub fn offer_data<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -116,7 +118,9 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
             Inner::Agg(agg) => agg.offer_data(prf, number, state, tag, slot),
             Inner::Bits(opener) => opener.offer_data(prf, number, state, tag, slot),
         };
-        self.refused += u64::from(matches!(offer, Offer::Refused(_)));
+        if let Offer::Refused(_) = offer {
+            self.refused += 1;
+        }
         offer
     }
 
@@ -156,6 +160,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     }
 
     /// The next decision on a held record: verified ones first, each kind ascending.
+    #[inline]
     pub fn next_verdict(&mut self) -> Option<Verdict> {
         let verdict = match &mut self.inner {
             Inner::Agg(agg) => agg.next_verdict(),
@@ -182,6 +187,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
 
     /// The number around which truncated numbers are reconstructed: one more than the
     /// highest authenticated, or where the window was moved without authentication.
+    #[inline]
     pub fn expected(&self) -> u64 {
         match &self.inner {
             Inner::Agg(agg) => agg.expected(),
@@ -195,6 +201,15 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         match &self.inner {
             Inner::Agg(agg) => agg.window_start(),
             Inner::Bits(opener) => opener.window_start(),
+        }
+    }
+
+    /// As [`Counters::evaluations`].
+    #[inline]
+    pub fn evaluations(&self) -> u64 {
+        match &self.inner {
+            Inner::Agg(agg) => agg.evaluations(),
+            Inner::Bits(opener) => opener.evaluations(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use subtle::ConstantTimeEq;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop};
 
 /// One 128-bit output block.
 pub type Block = [u8; 16];
@@ -18,25 +18,40 @@ pub const CLOSING_BLOCK: u8 = 255;
 ///
 /// Secret. Two records of one number with equal states are taken for the same record.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct PrfState(Block);
+pub struct PrfState(Erasable);
+
+/// Erased in one store, not byte by byte.
+#[derive(Clone, Copy, Default)]
+struct Erasable(Block);
+
+impl DefaultIsZeroes for Erasable {}
 
 impl PrfState {
+    /// What stands where there is none.
+    pub(crate) const NONE: Self = Self(Erasable([0; 16]));
+
     /// The state's bytes, for a [`Prf`].
     pub const fn as_bytes(&self) -> &Block {
-        &self.0
+        &self.0.0
     }
 }
 
 impl From<Block> for PrfState {
     fn from(state: Block) -> Self {
-        Self(state)
+        Self(Erasable(state))
     }
 }
 
 impl ConstantTimeEq for PrfState {
     fn ct_eq(&self, other: &Self) -> subtle::Choice {
-        self.0.ct_eq(&other.0)
+        let number = |state: &Self| u128::from_ne_bytes(*state.as_bytes());
+        is_zero(number(self) ^ number(other))
     }
+}
+
+/// Whether a number is 0, in constant time. As one word, not byte by byte.
+pub(crate) fn is_zero(number: u128) -> subtle::Choice {
+    (number as u64 | (number >> 64) as u64).ct_eq(&0)
 }
 
 impl fmt::Debug for PrfState {

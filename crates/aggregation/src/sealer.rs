@@ -51,6 +51,7 @@ impl Sealer {
     /// # Errors
     /// When `number` is not the one after the last, or `tag` has another length:
     /// caller misuse; nothing has changed then.
+    #[inline]
     pub fn seal<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -62,6 +63,15 @@ impl Sealer {
         match &mut self.inner {
             Inner::Agg(agg) => agg.seal(prf, number, kind, state, tag),
             Inner::Bits(sealer) => sealer.seal(prf, number, kind, state, tag),
+        }
+    }
+
+    /// Bytes of aggregate that the next record carries.
+    #[inline]
+    pub fn next_len(&self) -> usize {
+        match &self.inner {
+            Inner::Agg(agg) => agg.next_len(),
+            Inner::Bits(sealer) => sealer.next_len(),
         }
     }
 

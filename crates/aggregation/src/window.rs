@@ -27,7 +27,9 @@ pub(crate) struct Window {
     tentative: Option<u64>,
     /// Arrivals since the last verification, saturating.
     quiet: u8,
+    /// The last arrivals, the oldest at `oldest_recent`.
     recent: [u64; RECENT],
+    oldest_recent: u8,
 }
 
 impl Window {
@@ -42,6 +44,7 @@ impl Window {
             tentative: None,
             quiet: 0,
             recent: [u64::MAX; RECENT],
+            oldest_recent: 0,
         }
     }
 
@@ -73,18 +76,32 @@ impl Window {
         }
     }
 
+    /// Whether the next arrival may move the window without authentication.
+    pub(crate) const fn is_restless(&self) -> bool {
+        self.quiet >= QUIET_ARRIVALS - 1
+    }
+
     /// Counts an arrival; whether the window should move to it without authentication.
+    #[inline]
     pub(crate) fn arrival(&mut self, number: u64) -> bool {
         self.quiet = self.quiet.saturating_add(1);
+        let move_there = self.quiet >= QUIET_ARRIVALS && self.is_near_two(number);
+        let place = usize::from(self.oldest_recent) % RECENT;
+        self.recent[place] = number;
+        self.oldest_recent = (place as u8 + 1) % RECENT as u8;
+        move_there
+    }
+
+    /// Whether two numbers shortly below came lately.
+    #[cold]
+    fn is_near_two(&self, number: u64) -> bool {
         let mut near = 0u64;
         for recent in self.recent {
             if recent < number && number - recent <= NEAR {
                 near |= 1 << (number - recent);
             }
         }
-        self.recent.rotate_right(1);
-        self.recent[0] = number;
-        self.quiet >= QUIET_ARRIVALS && near.count_ones() >= 2
+        near.count_ones() >= 2
     }
 
     /// A record of this number is genuine. Returns where the window must begin at least.

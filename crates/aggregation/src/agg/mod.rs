@@ -1,5 +1,6 @@
 //! Agg(n).
 
 pub(crate) mod opener;
+mod run;
 pub(crate) mod sealer;
 mod solve;

@@ -1,9 +1,10 @@
 //! The receiving side of Agg(n).
 
+use crate::agg::run::Run;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
-use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
+use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::scheme::{SetSize, TAG_BYTES};
 use crate::tuning::{
     CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER, WINDOW,
@@ -28,6 +29,10 @@ impl Number {
         &self.held[..usize::from(self.count)]
     }
 
+    const fn is_free(&self) -> bool {
+        self.count == 0 && self.evaluated == 0 && !self.verified
+    }
+
     fn push(&mut self, handle: Handle) {
         self.held[usize::from(self.count)] = handle;
         self.count += 1;
@@ -41,7 +46,11 @@ pub(crate) struct AggOpener<const CANDIDATES: usize> {
     window: Window,
     /// By number modulo [`WINDOW`]; free outside the window.
     numbers: [Number; WINDOW],
+    /// All numbers from here on are free.
+    untouched: u64,
     pool: Pool<CANDIDATES>,
+    /// The set under way, if its records come in order.
+    run: Run,
     /// A verdict whose candidate had to make room at once.
     evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
@@ -57,7 +66,9 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             n,
             window: Window::new(n, WINDOW as u64, LATENESS),
             numbers: [Number::default(); WINDOW],
+            untouched: 0,
             pool: Pool::new(),
+            run: Run::new(),
             evicted: None,
             closings: [None; CLOSINGS],
             threshold: None,
@@ -66,6 +77,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
+        self.unfold();
         self.threshold = bits;
     }
 
@@ -73,6 +85,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.window.check(number).ok()?;
         match self.number(number) {
             place if place.verified => Some(128),
+            _ if self.run.holds(number) => Some(0),
             place => (place.count > 0).then_some(0),
         }
     }
@@ -89,22 +102,70 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.counters
     }
 
+    pub(crate) const fn evaluations(&self) -> u64 {
+        self.counters.evaluations
+    }
+
+    #[inline]
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        if let Some(verdict) = self.run.next_verdict() {
+            return Some(verdict);
+        }
         self.pool.next_verdict().or_else(|| self.evicted.take())
     }
 
+    #[inline]
     pub(crate) fn admit(&mut self, number: u64) -> Result<(), Refusal> {
-        let first = self.check(number);
-        if number > MAX_NUMBER || first == Err(Refusal::Used) {
-            return first;
+        // A set's next record is within the window, as the first was.
+        if !self.run.continues(number) {
+            let first = self.check(number);
+            if number > MAX_NUMBER || first == Err(Refusal::Used) {
+                return first;
+            }
+        } else if !self.window.is_restless() {
+            self.window.arrival(number);
+            return Ok(());
         }
         if self.window.arrival(number) {
+            self.unfold();
             self.move_tentatively(number);
         }
         self.check(number)
     }
 
+    #[inline]
     pub(crate) fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Offer {
+        if self.run.continues(number) || self.may_begin(number) {
+            let place = self.run.count();
+            let share = u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+            let last = place as u64 == self.n - 1;
+            if !last && tag.is_empty() {
+                self.run.push(state, share, slot);
+                return Offer::Held;
+            }
+            if let Ok(tag) = <[u8; TAG_BYTES]>::try_from(tag)
+                && last
+                && self.run.closes(share ^ u128::from_ne_bytes(tag))
+            {
+                self.run.push(state, share ^ u128::from_ne_bytes(tag), slot);
+                self.verify_run();
+                return Offer::Held;
+            }
+        }
+        self.unfold();
+        self.offer_any(prf, number, state, tag, slot)
+    }
+
+    /// Takes a data record, whatever else came of its set.
+    #[inline(never)]
+    fn offer_any<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
         number: u64,
@@ -121,7 +182,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             return Offer::Refused(Refusal::TooManyEvaluations);
         }
         let crowded = place.handles().len() == HELD_PER_NUMBER;
-        let share = tag ^ u128::from_be_bytes(prf.block(&state, TAG_BLOCK));
+        let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
         if self.is_held(&place, &state, share) {
             return Offer::Duplicate;
         }
@@ -167,6 +228,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         tag: &[u8],
     ) -> Result<(), Refusal> {
         let tag = self.carried(number, tag)?;
+        self.unfold();
         match self.check(number) {
             Ok(()) => {}
             // Genuine: the window follows it wherever it is.
@@ -176,7 +238,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         }
         let rivals = *self.number(number);
         self.drop_all(rivals.handles(), DropReason::Rival);
-        let share = tag ^ u128::from_be_bytes(prf.block(&state, TAG_BLOCK));
+        let share = tag ^ u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
         let own = self.number_mut(number);
         own.count = 0;
         own.verified = true;
@@ -197,6 +259,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         prf: &P,
         closing: ClosingTag,
     ) -> Result<(), Refusal> {
+        self.unfold();
         let ClosingTag { first, count, .. } = closing;
         // The last of a set closes itself and is never in such a range.
         if first > MAX_NUMBER || count == 0 || first % self.n + u64::from(count) >= self.n {
@@ -224,6 +287,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     pub(crate) fn expire_below(&mut self, number: u64) {
+        self.unfold();
         let start = self.window.start(number.min(MAX_NUMBER + 1));
         // The last set of an epoch may be cut short by the highest number.
         let start = if number > MAX_NUMBER { start + self.n } else { start };
@@ -231,6 +295,74 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             self.slide(start, true);
         }
         self.window.floor = self.window.floor.max(start);
+    }
+
+    /// Whether the record `number` begins a set of which nothing came yet, and nothing stands in
+    /// its way. Then there is room for all of it, whenever the run is unfolded.
+    #[inline(never)]
+    fn may_begin(&mut self, number: u64) -> bool {
+        let may = self.run.is_idle()
+            && number.is_multiple_of(self.n)
+            && self.threshold != Some(0)
+            && self.pool.is_told()
+            && self.pool.room() >= NUMBERS
+            && self.check(number).is_ok()
+            && self.is_untouched(number)
+            && !self
+                .closings
+                .iter()
+                .flatten()
+                .any(|c| (number..number + self.n).contains(&c.first));
+        if may {
+            self.run.begin(number);
+        }
+        may
+    }
+
+    /// Takes the whole set that came in order for genuine.
+    #[inline(never)]
+    fn verify_run(&mut self) {
+        let first = self.run.first();
+        self.run.verify();
+        self.counters.evaluations += self.n;
+        self.counters.records_verified += self.n;
+        self.counters.sets_verified += 1;
+        let next = first + self.n;
+        if first > self.window.base {
+            for number in first..next {
+                self.number_mut(number).verified = true;
+            }
+        } else if next < self.window.end() && self.number(next).verified {
+            self.slide_verified(next);
+        } else {
+            self.window.base = next;
+            self.window.floor = self.window.floor.max(next);
+        }
+        self.authenticated(next - 1);
+    }
+
+    /// Holds what came in order as anything else.
+    fn unfold(&mut self) {
+        if !self.run.is_idle() {
+            self.unfold_run();
+        }
+    }
+
+    #[cold]
+    fn unfold_run(&mut self) {
+        let Self { run, pool, numbers, untouched, .. } = self;
+        run.unfold(|number, state, share, slot, verified| {
+            let Some(handle) = pool.add(number, state, share, Some(slot)) else { return };
+            if verified {
+                pool.verify(handle);
+                pool.release(handle, DropReason::Expired);
+            } else {
+                *untouched = (*untouched).max(number + 1);
+                let own = &mut numbers[(number % WINDOW as u64) as usize];
+                own.evaluated = 1;
+                own.push(handle);
+            }
+        });
     }
 
     /// Whether a record of this number could be of use, as things stand.
@@ -243,7 +375,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn carried(&self, number: u64, tag: &[u8]) -> Result<u128, Refusal> {
         let expected = if number % self.n == self.n - 1 { TAG_BYTES } else { 0 };
         match <[u8; TAG_BYTES]>::try_from(tag) {
-            Ok(tag) if expected == TAG_BYTES => Ok(u128::from_be_bytes(tag)),
+            Ok(tag) if expected == TAG_BYTES => Ok(u128::from_ne_bytes(tag)),
             Err(_) if tag.is_empty() && expected == 0 => Ok(0),
             _ => Err(Refusal::TagLength),
         }
@@ -252,7 +384,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn is_held(&self, place: &Number, state: &PrfState, share: u128) -> bool {
         place.handles().iter().any(|&handle| {
             let held = self.pool.get(handle);
-            (held.state.ct_eq(state) & held.share.to_be_bytes().ct_eq(&share.to_be_bytes())).into()
+            (held.state.ct_eq(state) & is_zero(*held.share ^ share)).into()
         })
     }
 
@@ -260,7 +392,14 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         &self.numbers[(number % WINDOW as u64) as usize]
     }
 
+    /// Whether a set's numbers are free.
+    fn is_untouched(&self, first: u64) -> bool {
+        first >= self.untouched
+            || (first..first + self.n).all(|number| self.number(number).is_free())
+    }
+
     fn number_mut(&mut self, number: u64) -> &mut Number {
+        self.untouched = self.untouched.max(number + 1);
         &mut self.numbers[(number % WINDOW as u64) as usize]
     }
 
@@ -397,7 +536,12 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
                 self.drop_all(place.handles(), DropReason::Expired);
             }
         }
-        let mut base = self.window.base;
+        self.slide_verified(self.window.base);
+    }
+
+    /// Lets go of the sets at the window's start: those below `base`, which are verified, and
+    /// those after it that are.
+    fn slide_verified(&mut self, mut base: u64) {
         while base < self.window.end() && self.is_verified(base) {
             base += self.n;
         }

@@ -4,34 +4,39 @@ use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
 use crate::scheme::{SetSize, TAG_BYTES};
 use crate::sealer::{Kind, SealError};
 use core::fmt;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// States kept: a set's last record ends it and needs none.
 const KEPT: usize = SetSize::MAX.get() as usize - 1;
 
 #[derive(Clone)]
 pub(crate) struct AggSealer {
-    n: u64,
+    /// The place of a set's last record.
+    last: usize,
     next: u64,
     /// XOR of block 0 of the current set's records so far.
     sum: Zeroizing<u128>,
     /// States of the current set's records, by their place in it.
-    states: [Option<PrfState>; KEPT],
+    states: [PrfState; KEPT],
+    /// The next record's place in its set.
+    place: usize,
     /// Places of the first and last data record that no tag covers.
-    open: Option<(usize, usize)>,
+    open: Option<(u8, u8)>,
 }
 
 impl AggSealer {
     pub(crate) fn new(n: SetSize) -> Self {
         Self {
-            n: u64::from(n.get()),
+            last: usize::from(n.get()) - 1,
             next: 0,
             sum: Zeroizing::new(0),
-            states: [const { None }; KEPT],
+            states: [const { PrfState::NONE }; KEPT],
+            place: 0,
             open: None,
         }
     }
 
+    #[inline]
     pub(crate) fn seal<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -43,59 +48,60 @@ impl AggSealer {
         if number != self.next {
             return Err(SealError::OutOfOrder { expected: self.next });
         }
-        let place = self.place(number);
-        let last = place as u64 == self.n - 1;
-        if tag.len() != if last { TAG_BYTES } else { 0 } {
+        let place = self.place;
+        let len = self.next_len();
+        if tag.len() != len {
             return Err(SealError::TagLength);
         }
         self.next += 1;
-        *self.sum ^= u128::from_be_bytes(prf.block(&state, TAG_BLOCK));
-        if last {
-            tag.copy_from_slice(&self.sum.to_be_bytes());
+        *self.sum ^= u128::from_ne_bytes(prf.block(&state, TAG_BLOCK));
+        if len > 0 {
+            tag.copy_from_slice(&self.sum.to_ne_bytes());
             *self.sum = 0;
-            self.states = [const { None }; KEPT];
+            self.states[..place].iter_mut().for_each(Zeroize::zeroize);
+            self.place = 0;
             self.open = None;
         } else {
-            self.states[place] = Some(state);
+            self.states[place] = state;
+            self.place = place + 1;
             if kind == Kind::Data {
-                let first = self.open.map_or(place, |(first, _)| first);
-                self.open = Some((first, place));
+                let first = self.open.map_or(place as u8, |(first, _)| first);
+                self.open = Some((first, place as u8));
             }
         }
         Ok(())
     }
 
+    pub(crate) const fn next_len(&self) -> usize {
+        if self.place == self.last { TAG_BYTES } else { 0 }
+    }
+
     pub(crate) fn open_since(&self) -> Option<u64> {
-        self.open.map(|(first, _)| self.set_start() + first as u64)
+        self.open.map(|(first, _)| self.set_start() + u64::from(first))
     }
 
     pub(crate) fn close<P: Prf + ?Sized>(&mut self, prf: &P) -> Option<ClosingTag> {
         let (first, last) = self.open.take()?;
-        let tag = self.states[first..=last]
+        let tag = self.states[usize::from(first)..=usize::from(last)]
             .iter()
-            .flatten()
             .fold(0, |sum, state| sum ^ u128::from_be_bytes(prf.block(state, CLOSING_BLOCK)));
         Some(ClosingTag {
-            first: self.set_start() + first as u64,
-            count: (last - first) as u8 + 1,
+            first: self.set_start() + u64::from(first),
+            count: last - first + 1,
             tag: tag.to_be_bytes(),
         })
     }
 
-    fn place(&self, number: u64) -> usize {
-        (number % self.n) as usize
-    }
-
     /// First number of the set that the next record belongs to.
     fn set_start(&self) -> u64 {
-        self.next - self.next % self.n
+        self.next - self.place as u64
     }
 }
 
 impl fmt::Debug for AggSealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AggSealer")
-            .field("n", &self.n)
+            .field("n", &(self.last + 1))
             .field("next", &self.next)
             .field("open", &self.open)
             .finish_non_exhaustive()

@@ -1,8 +1,8 @@
 //! Chooses one candidate a number so that their shares sum to a target.
 
+use crate::prf::is_zero;
 use crate::scheme::SetSize;
 use crate::tuning::HELD_PER_NUMBER;
-use subtle::ConstantTimeEq;
 
 /// The most numbers a choice runs over.
 pub(crate) const NUMBERS: usize = SetSize::MAX.get() as usize;
@@ -56,7 +56,7 @@ pub(crate) fn choose(numbers: &[Shares], target: u128) -> Option<[usize; NUMBERS
     let mut gaps = last.values.map(|value| Row { vector: start ^ value, combination: 0 });
     eliminate(&mut rows[..used], &mut gaps);
     let gaps = gaps.iter().take(last.count).enumerate();
-    gaps.filter(|(_, gap)| gap.vector.to_be_bytes().ct_eq(&[0; 16]).into())
+    gaps.filter(|(_, gap)| is_zero(gap.vector).into())
         .find_map(|(choice, gap)| decode(others, gap.combination, choice))
 }
 

@@ -3,7 +3,7 @@
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
-use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState};
+use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_full};
 use crate::r2d2::table::{REACH, SPAN, Table};
 use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
@@ -92,6 +92,10 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     pub(crate) fn counters(&self) -> Counters {
         self.counters
+    }
+
+    pub(crate) const fn evaluations(&self) -> u64 {
+        self.counters.evaluations
     }
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
@@ -456,7 +460,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             sum ^ block(self, self.number(number).held[0])
         });
         self.counters.evaluations += range.end - range.start;
-        let mut found = is_zero(gap);
+        let mut found = bool::from(is_zero(gap));
         // Placing one may let others stand or fall: what was chosen is kept by its handle.
         let mut chosen = [0; SPAN];
         for (chosen, number) in chosen.iter_mut().zip(range.clone()) {
@@ -467,7 +471,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             }
             for &other in own.handles().iter().skip(1) {
                 self.counters.evaluations += 1;
-                if is_zero(gap ^ block(self, own.held[0]) ^ block(self, other)) {
+                if is_zero(gap ^ block(self, own.held[0]) ^ block(self, other)).into() {
                     (*chosen, found) = (other, true);
                     break;
                 }
@@ -549,10 +553,6 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             self.window.floor = self.window.floor.max(base);
         }
     }
-}
-
-fn is_zero(sum: u128) -> bool {
-    sum.to_be_bytes().ct_eq(&[0; 16]).into()
 }
 
 impl<const CANDIDATES: usize> fmt::Debug for BitOpener<CANDIDATES> {

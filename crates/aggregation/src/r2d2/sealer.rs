@@ -62,6 +62,10 @@ impl BitSealer {
         Ok(())
     }
 
+    pub(crate) const fn next_len(&self) -> usize {
+        self.table.bytes()
+    }
+
     pub(crate) fn open_since(&self) -> Option<u64> {
         let (oldest, newest) = self.open?;
         let oldest = oldest.max(self.next.saturating_sub(self.delay));

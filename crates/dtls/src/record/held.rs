@@ -116,6 +116,7 @@ impl Held {
     }
 
     /// Gives a verified payload to the application's queue; returns its length.
+    #[inline]
     pub fn deliver(&mut self, slot: Slot) -> usize {
         self.ready.push_back(Received::Data(slot));
         self.payload(slot).len()
@@ -125,6 +126,15 @@ impl Held {
     pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
         self.waiting_early += 1;
         self.ready.push_back(Received::Provisional { slot, record, bits });
+    }
+
+    /// As [`resolve`](Self::resolve), for a payload that is verified.
+    #[inline]
+    pub fn verified(&mut self, slot: Slot, record: RecordId) -> usize {
+        if self.waiting_early == 0 && self.early.is_empty() {
+            return self.deliver(slot);
+        }
+        self.resolve(slot, record, Outcome::Verified)
     }
 
     /// Says what became of a payload that waited for verification. The application hears of it

@@ -48,6 +48,7 @@ impl Tally {
     }
 
     /// Notes what is known of a record now, `payload_len` bytes of the application's in it.
+    #[inline]
     pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
         if let Some(fates) = &mut self.fates {
             fates.note(number, fate(payload_len.try_into().unwrap_or(u16::MAX)));

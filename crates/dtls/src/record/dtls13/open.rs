@@ -301,10 +301,11 @@ impl Aggregated {
     /// Gives the opener the closing tag at the epoch's end; later, if what came so far is too far
     /// from it.
     fn close(&mut self) {
-        self.last_closing = self.last_closing.take().filter(|closing| {
-            let taken = self.opener.closing(&*self.prf, *closing);
-            matches!(taken, Err(Refusal::Ahead | Refusal::Behind))
-        });
+        let Some(closing) = self.last_closing else { return };
+        let taken = self.opener.closing(&*self.prf, closing);
+        if !matches!(taken, Err(Refusal::Ahead | Refusal::Behind)) {
+            self.last_closing = None;
+        }
     }
 
     /// Delivers what the opener verified and frees what it dropped.
@@ -317,32 +318,28 @@ impl Aggregated {
                 continue;
             }
             self.waiting = self.waiting.saturating_sub(1);
-            let verified = outcome == Outcome::Verified;
-            let refuted = outcome == Outcome::Dropped(DropReason::Failed);
-            let forged = refuted || outcome == Outcome::Dropped(DropReason::Rival);
-            let payload_len = held.payload(slot).len();
-            tally.note(
-                number,
-                payload_len,
-                match outcome {
-                    Outcome::Verified => Fate::Verified,
-                    Outcome::Dropped(DropReason::Expired) => Fate::Came,
-                    Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
-                    _ => Fate::Suspect,
-                },
-            );
-            let len = held.resolve(slot, record, outcome);
-            if verified {
+            if outcome == Outcome::Verified {
+                let len = held.verified(slot, record);
+                tally.note(number, len, Fate::Verified);
                 tally.authentic(stats);
                 stats.delivered += 1;
                 stats.delivered_bytes += len as u64;
-            } else {
-                stats.unverified += 1;
-                stats.forged += u64::from(forged);
-                stats.refuted += u64::from(refuted);
+                continue;
             }
+            let refuted = outcome == Outcome::Dropped(DropReason::Failed);
+            let forged = refuted || outcome == Outcome::Dropped(DropReason::Rival);
+            let fate = match outcome {
+                Outcome::Dropped(DropReason::Expired) => Fate::Came,
+                Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
+                _ => Fate::Suspect,
+            };
+            tally.note(number, held.payload(slot).len(), fate);
+            held.resolve(slot, record, outcome);
+            stats.unverified += 1;
+            stats.forged += u64::from(forged);
+            stats.refuted += u64::from(refuted);
         }
-        let evaluations = self.opener.counters().evaluations;
+        let evaluations = self.opener.evaluations();
         tally.usage.add_evaluations(evaluations - self.evaluations);
         self.evaluations = evaluations;
     }

@@ -87,7 +87,10 @@ impl Sealing {
         shape: Shape,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Written, SealError> {
-        let tags_len = self.tags_len(kind, number);
+        let tags_len = match &self.tags {
+            Tags::Standard { tag_len, .. } => *tag_len,
+            Tags::Aggregated { sealer, .. } => own_tag_len(kind) + sealer.next_len(),
+        };
         let mut header = self.header(epoch, shape);
         let header_len = header.header_len();
         let (head, body) = buf.split_at_mut_checked(header_len).ok_or(SealError::Full)?;

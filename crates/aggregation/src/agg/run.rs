@@ -1,0 +1,135 @@
+//! A set whose records come in order, one of each number, as nearly all do: their sum is made
+//! as they come, and nothing is chosen.
+//!
+//! What a run holds is what the opener would hold of the same records. It is unfolded into that
+//! at the first thing that is not a set's next record.
+
+use crate::agg::solve::NUMBERS;
+use crate::opener::{Outcome, Verdict};
+use crate::prf::{PrfState, is_zero};
+use zeroize::{Zeroize, Zeroizing};
+
+/// No record has it.
+const NO_NUMBER: u64 = u64::MAX;
+
+#[derive(Clone)]
+pub(super) struct Run {
+    /// The number of the set's first record.
+    first: u64,
+    /// The number that would go on; [`NO_NUMBER`] without any, or after the last.
+    next: u64,
+    /// How many have come.
+    count: usize,
+    /// The sum of their shares.
+    sum: Zeroizing<u128>,
+    states: [PrfState; NUMBERS],
+    shares: Zeroizing<[u128; NUMBERS]>,
+    slots: [u16; NUMBERS],
+    /// All came and are genuine.
+    verified: bool,
+    /// How many of them the caller was told of.
+    told: usize,
+}
+
+impl Run {
+    pub(super) fn new() -> Self {
+        Self {
+            first: 0,
+            next: NO_NUMBER,
+            count: 0,
+            sum: Zeroizing::new(0),
+            states: [const { PrfState::NONE }; NUMBERS],
+            shares: Zeroizing::new([0; NUMBERS]),
+            slots: [0; NUMBERS],
+            verified: false,
+            told: 0,
+        }
+    }
+
+    /// Whether it holds nothing and awaits nothing.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.count == 0 && self.next == NO_NUMBER
+    }
+
+    /// Whether the record `number` is the set's next.
+    pub(super) const fn continues(&self, number: u64) -> bool {
+        number == self.next
+    }
+
+    /// Whether this number is held and not decided.
+    pub(super) const fn holds(&self, number: u64) -> bool {
+        !self.verified && number >= self.first && number - self.first < self.count as u64
+    }
+
+    /// The number of the set's first record.
+    pub(super) const fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Begins with the record `first`.
+    pub(super) const fn begin(&mut self, first: u64) {
+        (self.first, self.next) = (first, first);
+    }
+
+    /// How many of the set's records have come.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether the sum is 0 with one more share.
+    pub(super) fn closes(&self, share: u128) -> bool {
+        is_zero(*self.sum ^ share).into()
+    }
+
+    /// Adds the next record.
+    pub(super) fn push(&mut self, state: PrfState, share: u128, slot: u16) {
+        let place = self.count % NUMBERS;
+        *self.sum ^= share;
+        self.states[place] = state;
+        self.shares[place] = share;
+        self.slots[place] = slot;
+        self.count += 1;
+        self.next += 1;
+    }
+
+    /// Takes all for genuine.
+    pub(super) fn verify(&mut self) {
+        (self.verified, self.next) = (true, NO_NUMBER);
+        self.erase();
+    }
+
+    fn erase(&mut self) {
+        *self.sum = 0;
+        for (state, share) in self.states.iter_mut().zip(self.shares.iter_mut()).take(self.count) {
+            state.zeroize();
+            share.zeroize();
+        }
+    }
+
+    pub(super) fn next_verdict(&mut self) -> Option<Verdict> {
+        if !self.verified {
+            return None;
+        }
+        let slot = *self.slots.get(self.told)?;
+        let number = self.first + self.told as u64;
+        self.told += 1;
+        if self.told == self.count {
+            self.clear();
+        }
+        Some(Verdict { slot, number, outcome: Outcome::Verified })
+    }
+
+    /// Gives away the records not told of, with whether they are verified.
+    pub(super) fn unfold(&mut self, mut each: impl FnMut(u64, PrfState, u128, u16, bool)) {
+        for place in self.told..self.count {
+            let (state, share) = (self.states[place].clone(), self.shares[place]);
+            each(self.first + place as u64, state, share, self.slots[place], self.verified);
+        }
+        self.erase();
+        self.clear();
+    }
+
+    const fn clear(&mut self) {
+        (self.count, self.told, self.verified, self.next) = (0, 0, false, NO_NUMBER);
+    }
+}
