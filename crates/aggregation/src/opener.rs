@@ -24,7 +24,7 @@ use core::fmt;
 /// come in ascending order (batches may overlap); what is verified was sealed, but
 /// for a chance of 2^-96 a check under injection and 2^-128 without.
 ///
-/// Memory is fixed: 11 KiB and 66 bytes for each of `CANDIDATES`, at most 255, so 17 KiB as it
+/// Memory is fixed: 13 KiB and 66 bytes for each of `CANDIDATES`, at most 255, so 25 KiB as it
 /// stands. When candidates run out, the one with the highest number goes.
 #[derive(Clone, Debug)]
 pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {

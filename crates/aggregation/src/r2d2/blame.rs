@@ -11,7 +11,7 @@ use crate::bits::each;
 use crate::candidates::Handle;
 use crate::opener::DropReason;
 use crate::prf::Prf;
-use crate::r2d2::board::Evaluation;
+use crate::r2d2::board::{Board, EVERYBODY, Evaluation};
 use crate::r2d2::opener::BitOpener;
 use crate::r2d2::table::{REACH, SPAN, Words};
 
@@ -122,31 +122,57 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let verified = self.number(number).verified;
         let (mut distrusted, mut count) = (false, 0);
         loop {
-            let evaluation = self.board.evaluate(&self.table, number);
+            let mut evaluation = self.board.evaluate(&self.table, number);
             self.count_evaluations(1 + evaluation.later.count_ones());
             if evaluation.is_right() {
                 self.board.credit(&self.table, number, &evaluation);
                 break;
             }
-            self.board.charge(&self.table, number, &evaluation);
+            // If its own tag speaks against it and nobody else, no other need be asked.
+            if evaluation.own_wrong != 0 && !verified && count == 0 {
+                let own = evaluation.own_alone();
+                if self.blame(number, &own).is_none() {
+                    evaluation = own;
+                }
+            }
             let may = verified || count < gone.len();
-            match self.blame(number, &evaluation).filter(|_| may) {
+            let blame = self.blame(number, &evaluation).filter(|_| may);
+            // The only tag with wrong bits, if others did not go before.
+            let only = evaluation.only_wrong(number).filter(|_| !verified && count == 0);
+            match blame {
                 Some((Culprit::Record(other), clear)) => {
                     if let Some(place) = gone.get_mut(count) {
                         *place = Some(self.number(other).held[0]);
                         count += 1;
                     }
-                    self.set_aside(prf, other, clear);
+                    if only == Some(other) {
+                        let whose = self.concerned(other, number, &evaluation);
+                        self.board.charge_later(&self.table, other, whose);
+                    } else {
+                        self.board.charge(&self.table, number, &evaluation, EVERYBODY);
+                    }
+                    self.set_aside(prf, other, only == Some(other), clear);
                 }
                 Some((Culprit::Tag(other), _)) => {
+                    self.board.charge(&self.table, number, &evaluation, EVERYBODY);
                     distrusted |= other == number;
                     self.board.distrust_tag(&self.table, other);
                     self.board.set_aside(other, true);
                 }
                 None => {
+                    let alone = only == Some(number) && evaluation.later == 0;
+                    let whose = match alone {
+                        true => self.concerned(number, number, &evaluation),
+                        false => EVERYBODY,
+                    };
+                    self.board.charge(&self.table, number, &evaluation, whose);
                     self.board.flip(&self.table, number, &words, tag);
                     self.board.remove(number);
-                    self.board.set_aside(number, true);
+                    if alone {
+                        self.board.reject_alone(number);
+                    } else {
+                        self.board.set_aside(number, true);
+                    }
                     return (false, count);
                 }
             }
@@ -201,6 +227,25 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Some((suspect.culprit, clear))
     }
 
+    /// Whose bits have a say in that the record `carrier` goes because of wrong bits of its own
+    /// tag alone, by how far behind it they are, with the record `number` in its place now.
+    fn concerned(&self, carrier: u64, number: u64, evaluation: &Evaluation) -> u64 {
+        let (checked, count) = self.checked(number, evaluation);
+        let checked = &checked[..count];
+        let wrong = checked.iter().fold(0, |wrong, tag| wrong | tag.wrong);
+        let chance = |other| self.suspect(Culprit::Record(other), checked).chance;
+        let most = chance(carrier);
+        let (mut pending, mut suspects) = (0, 0);
+        for behind in 1..=carrier.min(REACH as u64) {
+            let other = carrier - behind;
+            if self.pending.get(other) {
+                pending |= 1 << behind;
+                suspects |= u64::from(chance(other) <= most) << behind;
+            }
+        }
+        Board::concerned(&self.table, wrong, pending, suspects, (carrier - number) as usize)
+    }
+
     /// The tags that were evaluated for a record.
     fn checked(&self, number: u64, evaluation: &Evaluation) -> ([Checked; SPAN], usize) {
         let mut checked = [Checked::default(); SPAN];
@@ -244,17 +289,26 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     /// Takes what stands under a number off the board.
     pub(super) fn take_away<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
-        let handle = self.number(number).held[0];
-        let (words, tag) = self.words(prf, handle);
-        self.board.take_away(&self.table, number, &words, tag);
-        self.pending.clear(number);
+        self.lift(prf, number);
         self.board.set_aside(number, true);
     }
 
-    /// Takes a record off the board that checks speak against. It stays a candidate, unless it was
-    /// delivered and this is `clear`: then it is refuted for good.
-    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, clear: bool) {
-        self.take_away(prf, number);
+    /// The same, but for what it means to others. Returns whether it took part in any check.
+    fn lift<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
+        let handle = self.number(number).held[0];
+        let (words, tag) = self.words(prf, handle);
+        self.pending.clear(number);
+        self.board.take_away(&self.table, number, &words, tag)
+    }
+
+    /// Takes a record off the board that checks speak against, if only of its own tag `alone`. It
+    /// stays a candidate, unless it was delivered and this is `clear`: then it is refuted for good.
+    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, alone: bool, clear: bool) {
+        if self.lift(prf, number) || !alone {
+            self.board.set_aside(number, true);
+        } else {
+            self.board.reject_alone(number);
+        }
         let handle = self.number(number).held[0];
         let own = self.number_mut(number);
         own.remove(handle);

@@ -11,6 +11,9 @@
 //! that was given up. K are the numbers within reach whose record, or its tag, was set aside.
 //! An attacker who sees every verdict then raises a record that was never sent to L bits with a
 //! chance of 2^-L a record at most: each term pays for the choices it could have made.
+//!
+//! A record that goes because of its own tag alone is no choice as to those records whose bits had
+//! no say in it: they are not charged. That is nearly all of them where it was junk.
 
 use crate::bits::{Bits, NUMBERS, each};
 use crate::r2d2::table::{REACH, SPAN, Table, Words};
@@ -22,6 +25,8 @@ pub(crate) const FULL: i16 = 128;
 const SETTLED: i16 = i16::MIN / 2;
 /// Bits that each number of K takes from a level.
 const ASIDE: i16 = 8;
+/// A tag's charge to all that it covers.
+pub(crate) const EVERYBODY: u64 = u64::MAX;
 /// All of a span's bits.
 const SPAN_BITS: u64 = (1 << SPAN) - 1;
 
@@ -40,6 +45,8 @@ pub(crate) struct Board {
     levels: [i16; NUMBERS],
     /// Assignments of a tag's own arrival that were rejected.
     rejected: [u8; NUMBERS],
+    /// Which records that is charged to: bit d is the one d behind the tag.
+    charged: [u64; NUMBERS],
     /// Later evaluations of a tag that were given up.
     retried: [u8; NUMBERS],
     /// Records that are placed.
@@ -48,6 +55,8 @@ pub(crate) struct Board {
     tagged: Bits,
     /// K.
     aside: Bits,
+    /// As much of K as concerns only the records charged.
+    rejected_alone: Bits,
 }
 
 /// What a record's arrival lets one check.
@@ -66,6 +75,20 @@ impl Evaluation {
     pub(crate) const fn is_right(&self) -> bool {
         self.own_wrong == 0 && self.later_wrong == 0
     }
+
+    /// What its own tag says.
+    pub(crate) const fn own_alone(&self) -> Self {
+        Self { later: 0, later_wrong: 0, ..*self }
+    }
+
+    /// The one tag that has wrong bits, if there is but one.
+    pub(crate) const fn only_wrong(&self, number: u64) -> Option<u64> {
+        match (self.own_wrong, self.later_wrong.count_ones()) {
+            (0, 1) => Some(number + 1 + self.later_wrong.trailing_zeros() as u64),
+            (own, 0) if own != 0 => Some(number),
+            _ => None,
+        }
+    }
 }
 
 impl Board {
@@ -75,10 +98,12 @@ impl Board {
             checked: [0; NUMBERS],
             levels: [0; NUMBERS],
             rejected: [0; NUMBERS],
+            charged: [0; NUMBERS],
             retried: [0; NUMBERS],
             placed: Bits::default(),
             tagged: Bits::default(),
             aside: Bits::default(),
+            rejected_alone: Bits::default(),
         }
     }
 
@@ -87,7 +112,9 @@ impl Board {
     pub(crate) fn slide(&mut self, leaving: u64, entering: u64) {
         let at = place(leaving);
         (self.sums.0[at], self.checked[at], self.rejected[at], self.retried[at]) = (0, 0, 0, 0);
-        for bits in [&mut self.placed, &mut self.tagged, &mut self.aside] {
+        self.charged[at] = 0;
+        let kinds = [&mut self.placed, &mut self.tagged, &mut self.aside, &mut self.rejected_alone];
+        for bits in kinds {
             bits.clear(leaving);
         }
         // Tags that have not left yet still credit what has.
@@ -183,24 +210,44 @@ impl Board {
         });
     }
 
-    /// Charges the tags that were evaluated for a record in vain.
-    pub(crate) fn charge(&mut self, table: &Table, number: u64, evaluation: &Evaluation) {
+    /// Charges the tags that were evaluated for a record in vain: its own to the records `whose`,
+    /// by how far behind it they are, others to all.
+    pub(crate) fn charge(
+        &mut self,
+        table: &Table,
+        number: u64,
+        evaluation: &Evaluation,
+        whose: u64,
+    ) {
         if evaluation.own != 0 {
             self.recheck(table, number, |board, at| {
                 board.rejected[at] = board.rejected[at].saturating_add(1);
+                board.charged[at] |= whose;
             });
         }
-        each(evaluation.later, |ahead| self.charge_later(table, number + 1 + ahead as u64));
+        each(evaluation.later, |ahead| {
+            self.charge_later(table, number + 1 + ahead as u64, EVERYBODY);
+        });
     }
 
-    fn charge_later(&mut self, table: &Table, tag: u64) {
+    /// Charges a later evaluation of a tag that is given up to the records `whose`.
+    pub(crate) fn charge_later(&mut self, table: &Table, tag: u64, whose: u64) {
         self.recheck(table, tag, |board, at| {
             board.retried[at] = board.retried[at].saturating_add(1);
+            board.charged[at] |= whose;
         });
     }
 
     /// Takes a record away: all checks it took part in, passed ones too.
-    pub(crate) fn take_away(&mut self, table: &Table, number: u64, words: &Words, tag: u64) {
+    /// Returns whether it took part in any.
+    pub(crate) fn take_away(
+        &mut self,
+        table: &Table,
+        number: u64,
+        words: &Words,
+        tag: u64,
+    ) -> bool {
+        let mut checked = self.checked[place(number)] != 0;
         self.distrust_tag(table, number);
         self.flip(table, number, words, tag);
         self.placed.clear(number);
@@ -208,27 +255,63 @@ impl Board {
             let later = number + ahead as u64;
             if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
                 self.recheck(table, later, |board, at| board.checked[at] &= !table.covers(ahead));
-                self.charge_later(table, later);
+                self.charge_later(table, later, EVERYBODY);
+                checked = true;
             }
         }
+        checked
     }
 
     /// Believes a record's tag no longer.
     pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64) {
         if self.checked[place(number)] != 0 {
             self.recheck(table, number, |board, at| board.checked[at] = 0);
-            self.charge_later(table, number);
+            self.charge_later(table, number, EVERYBODY);
         }
         self.tagged.clear(number);
     }
 
     /// Whether the number belongs to K.
     pub(crate) fn set_aside(&mut self, number: u64, aside: bool) {
+        self.rejected_alone.clear(number);
         if aside {
             self.aside.set(number);
         } else {
             self.aside.clear(number);
         }
+    }
+
+    /// The number belongs to K as to the records that its tag is charged to.
+    pub(crate) fn reject_alone(&mut self, number: u64) {
+        if !self.aside.get(number) {
+            self.rejected_alone.set(number);
+        }
+    }
+
+    /// Of the records that a tag covers, those whose bits had a say in that its record was set
+    /// aside for these wrong bits; bit d is the one d behind. Of them `pending` came before,
+    /// `suspects` would have been set aside instead if they explained all wrong bits, and
+    /// `accused` explains them all, whatever they are.
+    ///
+    /// The others' bits had none if among the rest a wrong one remains that no other suspect
+    /// explains: more wrong bits would not have changed that.
+    pub(crate) fn concerned(
+        table: &Table,
+        wrong: u64,
+        pending: u64,
+        suspects: u64,
+        accused: usize,
+    ) -> u64 {
+        let mut concerned = 1 | 1 << accused;
+        each(pending & !concerned, |behind| {
+            let rest = wrong & !table.covers(behind);
+            let mut explained = rest == 0;
+            each(suspects & !(1 << accused | 1 << behind), |other| {
+                explained |= rest & !table.covers(other) == 0;
+            });
+            concerned |= u64::from(explained) << behind;
+        });
+        concerned
     }
 
     /// Bits of a record's own tag that were right: what binds its body to those before it.
@@ -244,13 +327,21 @@ impl Board {
     /// A record's level; a final one is at least 128.
     pub(crate) fn level(&self, number: u64) -> i16 {
         let level = self.levels[place(number)];
-        if self.aside.is_empty() || level < 0 {
+        if level < 0 {
             return level;
         }
         let reach = REACH as u64;
-        let before = self.aside.from(number.wrapping_sub(reach)) & SPAN_BITS;
-        let after = self.aside.from(number + 1) & (SPAN_BITS >> 1);
-        level - ASIDE * (before.count_ones() + after.count_ones()) as i16
+        let mut aside = 0;
+        if !self.aside.is_empty() {
+            let before = self.aside.from(number.wrapping_sub(reach)) & SPAN_BITS;
+            let after = self.aside.from(number + 1) & (SPAN_BITS >> 1);
+            aside = before.count_ones() + after.count_ones();
+        }
+        each(self.rejected_alone.from(number + 1) & (SPAN_BITS >> 1), |ahead| {
+            let charged = self.charged[place(number + 1 + ahead as u64)];
+            aside += (charged >> (ahead + 1) & 1) as u32;
+        });
+        level - ASIDE * aside as i16
     }
 
     /// Needs no more bits.
@@ -275,14 +366,15 @@ impl Board {
     /// Changes what is known of a tag, and with it the levels of all that it covers.
     fn recheck(&mut self, table: &Table, tag: u64, change: impl FnOnce(&mut Self, usize)) {
         let at = place(tag);
-        let before = (self.checked[at], self.cost(at));
+        let before = self.worth(at);
         change(self, at);
-        let after = (self.checked[at], self.cost(at));
+        let after = self.worth(at);
         if before == after {
             return;
         }
-        if before.0 == 0
-            && after == (table.all(), 0)
+        if before.checked == 0
+            && after.checked == table.all()
+            && after.cost == 0
             && let Some(first) = tag.checked_sub(REACH as u64)
             && let Some(levels) = self.levels[place(first)..].first_chunk_mut()
         {
@@ -293,19 +385,34 @@ impl Board {
             return;
         }
         for behind in 0..=REACH.min(tag.min(REACH as u64) as usize) {
-            let worth = |(checked, cost): (u64, i16)| {
-                ((checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
-            };
-            self.levels[place(tag - behind as u64)] += worth(after) - worth(before);
+            let more = after.to(table, behind) - before.to(table, behind);
+            self.levels[place(tag - behind as u64)] += more;
         }
     }
 
-    /// c_i.
-    fn cost(&self, at: usize) -> i16 {
+    fn worth(&self, at: usize) -> Worth {
         let tried = i16::from(self.rejected[at]) + 1;
         let bits =
             15 - (tried.leading_zeros() as i16) + i16::from(!(tried as u16).is_power_of_two());
-        bits + i16::from(self.retried[at])
+        let cost = bits + i16::from(self.retried[at]);
+        Worth { checked: self.checked[at], cost, charged: self.charged[at] }
+    }
+}
+
+/// What a tag is worth to the records that it covers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Worth {
+    checked: u64,
+    /// c_i, and to whom it is charged.
+    cost: i16,
+    charged: u64,
+}
+
+impl Worth {
+    /// R_i − c_i, or 0, of the record `behind`.
+    fn to(&self, table: &Table, behind: usize) -> i16 {
+        let cost = if self.charged >> behind & 1 == 1 { self.cost } else { 0 };
+        ((self.checked & table.covers(behind)).count_ones() as i16 - cost).max(0)
     }
 }
 
@@ -328,9 +435,27 @@ mod tests {
         let costs = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (255, 8)];
         for (rejected, cost) in costs {
             board.rejected[0] = rejected;
-            assert_eq!(board.cost(0), cost, "{rejected} rejected");
+            assert_eq!(board.worth(0).cost, cost, "{rejected} rejected");
         }
-        board.retried[0] = 5;
-        assert_eq!(board.cost(0), 13);
+    }
+
+    /// Two bits a record: whoever could be blamed, or could be what was guessed at, is concerned.
+    #[test]
+    fn a_rejection_concerns_whose_bits_it_hung_on() {
+        let table = Table::new(3, |bit| core::array::from_fn(|k| (bit / 3 + 9 * k.min(3)) as u8));
+        let covers = |behind| table.covers(behind);
+        let pending = 0xff << 9;
+        let concerned = |wrong| Board::concerned(&table, wrong, pending, pending, 0);
+        // Nobody explains the bits of three; to the record itself they all belong.
+        assert_eq!(concerned(covers(9) | covers(10) | covers(11)), 1);
+        // Of two, each was right but for the other.
+        let two = covers(9) | covers(10);
+        assert_eq!(concerned(two), 0b11 << 9 | 1);
+        // If one explains all, it may have been guessed at, and it might be to blame for others.
+        assert_eq!(concerned(covers(9)), pending | 1);
+        assert_eq!(Board::concerned(&table, covers(9), pending, 0, 0), 1 << 9 | 1);
+        assert_eq!(Board::concerned(&table, two, pending, 0, 0), 1);
+        // Who explains anything is no explanation for others.
+        assert_eq!(Board::concerned(&table, two, pending, pending, 9), 1 << 9 | 1);
     }
 }
