@@ -4,25 +4,19 @@
 //! The attacker can count, so it knows every record's number; with the number
 //! it knows the mask that hides it, and can move bodies to other numbers.
 
-use crate::secrets::suite;
+use crate::onpath::{Captured, Masks, Payloads, SAMPLE, number};
 use crate::world::{Direction, Setup, World};
 use dtls::Scheme;
-use dtls::crypto::{Keying, PrfProtection};
-use dtls::record::UnifiedHeader;
-use dtls::record::epochs::APPLICATION_EPOCH;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Duration;
-use vocabulary::{Random, Reader};
+use vocabulary::Random;
 
 /// Names of the schemes attacked: those whose aggregates are sums of whole tags come first.
 pub const SCHEMES: [&str; 8] =
     ["agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 /// Attempts on one association.
 const PER_WORLD: usize = 32;
-/// Bytes of the record body from which the number's mask is made.
-const SAMPLE: usize = 16;
 
 /// What an attack does with the records of one burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,49 +90,13 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
-/// A record that was sent and has not arrived: one datagram.
-#[derive(Clone, Debug)]
-struct Captured {
-    header: Vec<u8>,
-    body: Vec<u8>,
-}
-
 struct Attacker<'a> {
-    keys: Box<dyn PrfProtection>,
+    masks: Masks,
     scheme: Scheme,
     rng: &'a mut Random,
 }
 
 impl Attacker<'_> {
-    fn capture(&self, datagram: &[u8]) -> Option<Captured> {
-        let header = UnifiedHeader::read(&mut Reader::new(datagram), 0).ok()?;
-        let (header, body) = datagram.split_at_checked(header.header_len())?;
-        let mut captured = Captured { header: header.to_vec(), body: body.to_vec() };
-        self.mask(&mut captured);
-        Some(captured)
-    }
-
-    /// Removes or puts on the mask of the record number.
-    fn mask(&self, record: &mut Captured) {
-        let mut sample = [0; SAMPLE];
-        match record.body.first_chunk() {
-            Some(chunk) => sample = *chunk,
-            None => {
-                sample[..record.body.len()].copy_from_slice(&record.body);
-                sample[SAMPLE - 1] = record.body.len() as u8;
-            }
-        }
-        let bytes = if record.header[0] & 8 != 0 { 2 } else { 1 };
-        let number = record.header.iter_mut().skip(1).take(bytes);
-        number.zip(self.keys.mask(&sample)).for_each(|(byte, mask)| *byte ^= mask);
-    }
-
-    fn datagram(&self, record: &Captured) -> Vec<u8> {
-        let mut record = record.clone();
-        self.mask(&mut record);
-        [record.header, record.body].concat()
-    }
-
     fn below(&mut self, bound: usize) -> usize {
         self.rng.below(bound.max(1) as u64) as usize
     }
@@ -325,29 +283,6 @@ impl Attacker<'_> {
     }
 }
 
-/// The low byte or two of the record number, in clear.
-fn number(record: &Captured) -> u64 {
-    let bytes = if record.header[0] & 8 != 0 { 2 } else { 1 };
-    record.header.iter().skip(1).take(bytes).fold(0, |n, byte| n << 8 | u64::from(*byte))
-}
-
-/// Payloads that say who sent them, each only once.
-struct Payloads {
-    sent: HashSet<Vec<u8>>,
-    next: u64,
-}
-
-impl Payloads {
-    fn fresh(&mut self, rng: &mut Random, len: usize) -> Vec<u8> {
-        let mut payload = self.next.to_be_bytes().to_vec();
-        payload.resize(len, 0);
-        rng.fill(&mut payload[8..]);
-        self.next += 1;
-        self.sent.insert(payload.clone());
-        payload
-    }
-}
-
 /// One association under attack.
 fn world(
     setup: &Setup,
@@ -370,19 +305,14 @@ fn world(
     });
     world.connect();
     assert!(world.server_told.connected && world.client_told.connected, "{setup:?}");
-    let Keying::Prf { aggregated, .. } = suite(setup).keying else {
-        panic!("{setup:?} has no aggregated tags")
-    };
-    let secret =
-        world.secrets.traffic(direction, APPLICATION_EPOCH).expect("the handshake is complete");
     let mut rng_of_payloads = rng.fork();
     let mut attacker = Attacker {
-        keys: aggregated(&secret, setup.scheme.context()),
+        masks: Masks::new(setup, &world.secrets, direction),
         scheme: setup.scheme,
         rng: &mut rng,
     };
     let size = usize::from(setup.scheme.context()[1]);
-    let mut payloads = Payloads { sent: HashSet::new(), next: 0 };
+    let mut payloads = Payloads::default();
     let mut earlier = Vec::new();
     let mut seen = 0;
     for _ in 0..attempts {
@@ -398,20 +328,21 @@ fn world(
         world.drain();
         let (_, captured) = capturing.replace((false, Vec::new()));
         let mut records: Vec<_> =
-            captured.iter().filter_map(|datagram| attacker.capture(datagram)).collect();
+            captured.iter().filter_map(|datagram| attacker.masks.capture(datagram)).collect();
         let genuine = records.clone();
         let reverse: Vec<_> = world
             .log
             .iter()
             .filter(|(way, datagram)| *way != direction && datagram[0] & 0xe3 == 0x23)
-            .filter_map(|(_, datagram)| attacker.capture(datagram))
+            .filter_map(|(_, datagram)| attacker.masks.capture(datagram))
             .collect();
         if records.len() < 2 {
             // An earlier attack has ended the association, as a control record may.
             break;
         }
         attacker.strike(attack, &mut records, &earlier, &reverse);
-        let datagrams: Vec<_> = records.iter().map(|record| attacker.datagram(record)).collect();
+        let datagrams: Vec<_> =
+            records.iter().map(|record| attacker.masks.datagram(record)).collect();
         for datagram in datagrams {
             world.deliver(direction, &datagram);
             world.drain();

@@ -7,6 +7,7 @@
 //! - [`cuts`]: every message cut and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
+//! - [`injection`]: what junk costs those who share tags;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
@@ -17,8 +18,11 @@ pub mod dangerous;
 pub mod drops;
 pub mod fleet;
 pub mod forgery;
+pub mod injection;
 pub mod junk;
 pub mod mutate;
+mod onpath;
+mod parallel;
 pub mod secrets;
 pub mod targets;
 pub mod updates;

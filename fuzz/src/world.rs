@@ -2,12 +2,13 @@
 //! attacker chooses.
 
 use crate::secrets::Secrets;
+use dtls::RecordId;
 use dtls::codepoints::PskKeyExchangeMode;
 use dtls::crypto::{CipherSuiteId, Provider};
 use dtls::record::PlaintextHeader;
 use dtls::{
-    AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event,
-    Handle, Psk, Scheme, ServerConfig, Settings,
+    AggregationPolicy, ClientConfig, CloseReason, Connection, CookiePolicy, Delivery, Endpoint,
+    Event, Handle, Psk, Resolution, Scheme, ServerConfig, Settings, Stats,
 };
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -42,6 +43,8 @@ pub struct Setup {
     pub mode: PskKeyExchangeMode,
     /// Whether there is a HelloRetryRequest.
     pub cookies: CookiePolicy,
+    /// When data whose tags are shared is delivered.
+    pub delivery: Delivery,
 }
 
 impl core::fmt::Debug for Setup {
@@ -59,6 +62,7 @@ impl Setup {
             scheme,
             mode: PskKeyExchangeMode::PSK_KE,
             cookies: CookiePolicy::Always,
+            delivery: Delivery::Verified,
         }
     }
 
@@ -96,6 +100,7 @@ impl Setup {
         if self.scheme.aggregates() {
             settings.aggregation = AggregationPolicy::both(self.scheme);
         }
+        settings.delivery = self.delivery;
         settings.key_log = Some(secrets.log());
     }
 
@@ -155,8 +160,12 @@ pub type Rule<'a> = Box<dyn FnMut(Direction, usize, &[u8]) -> Vec<Vec<u8>> + 'a>
 /// What one end has told its application.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// Payloads.
+    /// Verified payloads.
     pub data: Vec<Vec<u8>>,
+    /// Payloads given before they were verified, and which record each was.
+    pub early: Vec<(RecordId, Vec<u8>)>,
+    /// What became of them.
+    pub resolved: Vec<(RecordId, Resolution)>,
     /// Whether the handshake was complete at some time.
     pub connected: bool,
     /// How it ended.
@@ -344,6 +353,14 @@ impl<'a> World<'a> {
         };
     }
 
+    /// Counters of the receiver of `direction`.
+    pub fn stats(&self, direction: Direction) -> Option<&Stats> {
+        match direction {
+            Direction::ToServer => self.server.connection(self.handle?).map(Connection::stats),
+            Direction::ToClient => Some(self.client.stats()),
+        }
+    }
+
     /// What the receiver of `direction` told.
     pub fn told(&self, direction: Direction) -> &Told {
         match direction {
@@ -357,7 +374,8 @@ fn tell(told: &mut Told, event: &Event<'_>) {
     match event {
         Event::Connected(_) => told.connected = true,
         Event::Data(data) => told.data.push(data.to_vec()),
-        Event::Provisional { .. } | Event::Resolved(..) => panic!("it is not asked for"),
+        Event::Provisional { record, data, .. } => told.early.push((*record, data.to_vec())),
+        Event::Resolved(record, how) => told.resolved.push((*record, *how)),
         Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
         Event::Closed(reason) => told.closed = Some(*reason),
     }

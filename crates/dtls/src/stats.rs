@@ -50,6 +50,8 @@ counters! {
         forged,
         /// Records that an aggregate had no place for: too many rivals for a number, or expired.
         refused,
+        /// Evaluations of shared tags: each check over r unverified records counts r.
+        evaluations,
         /// Records of an epoch without keys.
         unknown_epoch,
         /// Payloads for which there was no room.

@@ -6,7 +6,7 @@ use dtls::crypto::CipherSuiteId;
 use dtls::{ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, junk, updates};
+use fuzz::{cuts, drops, fleet, injection, junk, updates};
 use serde_json::{Value, json};
 
 /// Attacks on the DTLS engine, repeatable from their seed
@@ -59,6 +59,12 @@ enum Campaign {
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
+    /// What junk at a tenth of the packet rate costs records that share tags
+    Injection {
+        /// Records of each association
+        #[arg(long, default_value_t = 20_000)]
+        count: u64,
+    },
     /// Attacks on records that share tags
     Forgery {
         /// Whose tags
@@ -99,6 +105,7 @@ fn main() {
         Campaign::Cuts { stride } => cuts(seed, stride),
         Campaign::Junk { count } => junk(seed, count),
         Campaign::Updates { count } => updates(seed, count),
+        Campaign::Injection { count } => injection(seed, count),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
     };
     println!("{result}");
@@ -179,6 +186,67 @@ fn updates(seed: u64, count: u64) -> Value {
         "retransmissions": report.retransmissions,
         "seconds": report.seconds,
         "closed": report.closed.map(|reason| reason.to_string()),
+    })
+}
+
+fn injection(seed: u64, count: u64) -> Value {
+    let report = injection::campaign(seed, count);
+    let cells: Vec<_> = report
+        .cells
+        .iter()
+        .map(|cell| {
+            json!({
+                "suite": cell.setup.suite.to_string(),
+                "scheme": cell.setup.scheme.to_string(),
+                "loss_percent": cell.loss as f64 / 1000.0,
+                "clean": cell.clean.goodput(),
+                "junk": cell.junk.goodput(),
+                "fall_percent": cell.fall_percent(),
+                "junk_datagrams": cell.junk.junk,
+                "evaluations_per_junk": cell.evaluations_per_junk(),
+                "refused": cell.junk.refused,
+                "most_held_bytes": cell.clean.most_held.max(cell.junk.most_held),
+                "forged": cell.clean.forged + cell.junk.forged,
+            })
+        })
+        .collect();
+    let early: Vec<_> = report
+        .early
+        .iter()
+        .map(|early| {
+            json!({
+                "suite": early.setup.suite.to_string(),
+                "scheme": early.setup.scheme.to_string(),
+                "bits": early.bits,
+                "junk_datagrams": early.run.junk,
+                "given": early.run.early,
+                "refuted": early.run.refuted,
+                "forged": early.run.forged,
+                "goodput": early.run.goodput(),
+            })
+        })
+        .collect();
+    let floods: Vec<_> = report
+        .floods
+        .iter()
+        .map(|(setup, flood)| {
+            json!({
+                "scheme": setup.scheme.to_string(),
+                "held": flood.held,
+                "evaluated": flood.evaluated,
+                "evaluations": flood.evaluations,
+                "others_verified": flood.others_verified,
+                "opener_bytes": flood.opener_bytes,
+            })
+        })
+        .collect();
+    json!({
+        "worst_fall_percent": report.worst_fall_percent(),
+        "forged": report.forged(),
+        "records": count,
+        "cells": cells,
+        "early": early,
+        "floods": floods,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Networks that lose and peers that lie.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::claims::{number, run_json, run_json_with};
+use crate::claims::{number, run_json};
 use serde_json::Value;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -61,38 +61,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 5,
         measure: updates,
     },
-    Claim {
-        name: "forgery-aggregate-lightmac",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, LightMAC",
-        bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("lightmac", "100000"),
-    },
-    Claim {
-        name: "forgery-aggregate-ccm",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, AES-CCM",
-        bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("ccm", "100000"),
-    },
-    Claim {
-        name: "forgery-aggregate-hmac",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, HMAC-SHA256",
-        bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("hmac", "100000"),
-    },
-    Claim {
-        name: "forgery-gcm",
-        about: "forgeries in 300 attacks on aggregated AES-GCM tags, which is why they are not offered",
-        bar: Bar::AtLeast(300.0),
-        seconds: 1,
-        measure: || forgery("gcm", "300"),
-    },
 ];
-
-/// The paper's broken suite is compiled in for that one figure alone.
-const DANGEROUS: &str = "dangerous-gcm-aggregation";
 
 fn campaign(arguments: &[&str]) -> Result<Value, Unmeasured> {
     run_json("fuzz", "campaign", arguments)
@@ -153,21 +122,6 @@ fn updates() -> Result<Measured, Unmeasured> {
         return Err(Unmeasured::Broken(detail));
     }
     Ok(Measured { figure: count("wrong")?, detail })
-}
-
-fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {
-    let arguments = ["forgery", suite, "--count", attempts];
-    let features: &[&str] = if suite == "gcm" { &[DANGEROUS] } else { &[] };
-    let result = run_json_with(features, "fuzz", "campaign", &arguments)?;
-    let count = |name| number(&result, &format!("/{name}"));
-    let detail = format!(
-        "{} attacks, {} forged; {} of {} genuine records arrived all the same",
-        count("attempts")?,
-        count("forged")?,
-        count("delivered")?,
-        count("sent")?,
-    );
-    Ok(Measured { figure: count("forged")?, detail })
 }
 
 /// Handshakes without two of their datagrams, and with a burst of each.

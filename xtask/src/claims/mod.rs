@@ -3,6 +3,7 @@
 //! A claim runs a program of this workspace, built with optimisation, and
 //! reads the JSON that it prints; no figure stands here.
 
+mod attacks;
 mod bad_starts;
 mod choice;
 mod coap;
@@ -18,9 +19,17 @@ use serde_json::Value;
 
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
-    [choice::CLAIMS, coap::CLAIMS, command::CLAIMS, hostile::CLAIMS, macs::CLAIMS, peers::CLAIMS]
-        .into_iter()
-        .flatten()
+    [
+        attacks::CLAIMS,
+        choice::CLAIMS,
+        coap::CLAIMS,
+        command::CLAIMS,
+        hostile::CLAIMS,
+        macs::CLAIMS,
+        peers::CLAIMS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Builds and runs `program` of `package` and parses the JSON it prints.

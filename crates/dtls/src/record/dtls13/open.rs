@@ -341,6 +341,7 @@ impl Aggregated {
         }
         let evaluations = self.opener.evaluations();
         tally.usage.add_evaluations(evaluations - self.evaluations);
+        stats.evaluations += evaluations - self.evaluations;
         self.evaluations = evaluations;
     }
 }

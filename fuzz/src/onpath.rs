@@ -1,0 +1,98 @@
+//! What an attacker on the path has: datagrams as they travel, and, since it can count, their
+//! records' numbers. With a number it knows the mask that hides it.
+
+use crate::secrets::{Secrets, suite};
+use crate::world::{Direction, Setup};
+use dtls::crypto::{Keying, PrfProtection};
+use dtls::record::UnifiedHeader;
+use dtls::record::epochs::APPLICATION_EPOCH;
+use std::collections::HashSet;
+use vocabulary::{Random, Reader};
+
+/// Bytes of the record body from which the number's mask is made.
+pub(crate) const SAMPLE: usize = 16;
+
+/// A record that was sent and has not arrived: one datagram, its number in clear.
+#[derive(Clone, Debug)]
+pub(crate) struct Captured {
+    pub(crate) header: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The low byte or two of the record number.
+pub(crate) fn number(record: &Captured) -> u64 {
+    let bytes = number_len(record);
+    record.header.iter().skip(1).take(bytes).fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+/// How many bytes of its number a record shows.
+pub(crate) fn number_len(record: &Captured) -> usize {
+    if record.header[0] & 8 != 0 { 2 } else { 1 }
+}
+
+/// The masks of a direction's first epoch of data.
+pub(crate) struct Masks(Box<dyn PrfProtection>);
+
+impl Masks {
+    /// # Panics
+    /// If the handshake is not complete, or the suite cannot aggregate.
+    pub(crate) fn new(setup: &Setup, secrets: &Secrets, direction: Direction) -> Self {
+        let Keying::Prf { aggregated, .. } = suite(setup).keying else {
+            panic!("{setup:?} has no aggregated tags")
+        };
+        let secret =
+            secrets.traffic(direction, APPLICATION_EPOCH).expect("the handshake is complete");
+        Self(aggregated(&secret, setup.scheme.context()))
+    }
+
+    pub(crate) fn capture(&self, datagram: &[u8]) -> Option<Captured> {
+        let header = UnifiedHeader::read(&mut Reader::new(datagram), 0).ok()?;
+        let (header, body) = datagram.split_at_checked(header.header_len())?;
+        let mut captured = Captured { header: header.to_vec(), body: body.to_vec() };
+        self.mask(&mut captured);
+        Some(captured)
+    }
+
+    pub(crate) fn datagram(&self, record: &Captured) -> Vec<u8> {
+        let mut record = record.clone();
+        self.mask(&mut record);
+        [record.header, record.body].concat()
+    }
+
+    /// Removes or puts on the mask of the record number.
+    fn mask(&self, record: &mut Captured) {
+        let mut sample = [0; SAMPLE];
+        match record.body.first_chunk() {
+            Some(chunk) => sample = *chunk,
+            None => {
+                sample[..record.body.len()].copy_from_slice(&record.body);
+                sample[SAMPLE - 1] = record.body.len() as u8;
+            }
+        }
+        let bytes = number_len(record);
+        let number = record.header.iter_mut().skip(1).take(bytes);
+        number.zip(self.0.mask(&sample)).for_each(|(byte, mask)| *byte ^= mask);
+    }
+}
+
+/// Payloads that say who sent them, each only once.
+#[derive(Default)]
+pub(crate) struct Payloads {
+    /// Those that were not delivered yet.
+    pub(crate) sent: HashSet<Vec<u8>>,
+    /// All of them.
+    pub(crate) all: HashSet<Vec<u8>>,
+    next: u64,
+}
+
+impl Payloads {
+    pub(crate) fn fresh(&mut self, rng: &mut Random, len: usize) -> Vec<u8> {
+        let mut payload = self.next.to_be_bytes().to_vec();
+        payload.resize(len, 0);
+        rng.fill(&mut payload[8..]);
+        self.next += 1;
+        self.sent.insert(payload.clone());
+        self.all.insert(payload.clone());
+        payload
+    }
+}

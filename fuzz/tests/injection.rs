@@ -1,0 +1,41 @@
+//! A short run of junk among records that share tags.
+
+use dtls::crypto::CipherSuiteId;
+use fuzz::forgery::SCHEMES;
+use fuzz::injection::{flood, run};
+use fuzz::world::Setup;
+
+fn setups() -> impl Iterator<Item = Setup> {
+    SCHEMES.into_iter().map(|scheme| {
+        let scheme = scheme.parse().expect("a scheme's name");
+        Setup::new(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, scheme)
+    })
+}
+
+#[test]
+fn junk_costs_next_to_nothing() {
+    for setup in setups() {
+        for loss in [0, 500] {
+            let clean = run(&setup, loss, 3, 1000, false);
+            let junk = run(&setup, loss, 3, 1000, true);
+            assert!(junk.junk > 50 && clean.junk == 0, "{setup:?}: {junk:?}");
+            assert_eq!((clean.forged, junk.forged), (0, 0), "{setup:?}");
+            assert!(clean.goodput() > 0.85, "{setup:?}: {clean:?}");
+            let fall = 1.0 - junk.goodput() / clean.goodput();
+            assert!(fall < 0.02, "{setup:?} at {loss}: {fall}");
+        }
+    }
+}
+
+#[test]
+fn a_flooded_number_is_bounded() {
+    for setup in setups() {
+        for before in [true, false] {
+            let flood = flood(&setup, before);
+            assert!(flood.held <= 4 && flood.evaluated <= 64, "{setup:?}: {flood:?}");
+            // An aggregate needs all of its set; under R2D2 a number lost is a number lost.
+            let shared = setup.scheme.largest_aggregate_len() == 16;
+            assert!(flood.others_verified || shared, "{setup:?}: {flood:?}");
+        }
+    }
+}

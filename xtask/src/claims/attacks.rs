@@ -1,0 +1,112 @@
+//! Attackers on the path of records that share tags.
+
+use crate::claim::{Bar, Claim, Measured, Unmeasured};
+use crate::claims::{number, run_json, run_json_with};
+use serde_json::Value;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "injection-goodput",
+        about: "% of goodput that junk at 10 % of the packet rate takes, the worst scheme, suite and loss",
+        bar: Bar::AtMost(2.0),
+        seconds: 20,
+        measure: injection,
+    },
+    Claim {
+        name: "forgery-aggregate-lightmac",
+        about: "forged or repeated records delivered in 100 000 attacks on aggregates, LightMAC",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: || forgery("lightmac", "100000"),
+    },
+    Claim {
+        name: "forgery-aggregate-ccm",
+        about: "forged or repeated records delivered in 100 000 attacks on aggregates, AES-CCM",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: || forgery("ccm", "100000"),
+    },
+    Claim {
+        name: "forgery-aggregate-hmac",
+        about: "forged or repeated records delivered in 100 000 attacks on aggregates, HMAC-SHA256",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: || forgery("hmac", "100000"),
+    },
+    Claim {
+        name: "forgery-gcm",
+        about: "forgeries in 300 attacks on aggregated AES-GCM tags, which is why they are not offered",
+        bar: Bar::AtLeast(300.0),
+        seconds: 1,
+        measure: || forgery("gcm", "300"),
+    },
+];
+
+/// The paper's broken suite is compiled in for that one figure alone.
+const DANGEROUS: &str = "dangerous-gcm-aggregation";
+
+/// What was forged has no goodput, and neither has what a flooded number cost others beyond its
+/// bounds.
+fn injection() -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["injection"])?;
+    let mut detail = String::from("goodput without and with junk, and what it takes\n");
+    for cell in rows(&result, "cells") {
+        let count = |name| number(cell, &format!("/{name}"));
+        detail += &format!(
+            "{} {} at {:.1} % loss: {:.4} {:.4} {:.2} %, {} junk datagrams, {:.2} evaluations each, \
+             {} bytes held\n",
+            text(cell, "suite"),
+            text(cell, "scheme"),
+            count("loss_percent")?,
+            count("clean")?,
+            count("junk")?,
+            count("fall_percent")?,
+            count("junk_datagrams")?,
+            count("evaluations_per_junk")?,
+            count("most_held_bytes")?,
+        );
+    }
+    let (mut given, mut expected) = (0.0, 0.0);
+    for early in rows(&result, "early") {
+        let count = |name| number(early, &format!("/{name}"));
+        given += count("given")?;
+        expected += count("junk_datagrams")? * (-count("bits")?).exp2();
+    }
+    detail += &format!(
+        "early delivery from 16 and 32 bits: {given} junk payloads given, {expected:.3} expected at most\n"
+    );
+    let (mut held, mut evaluated) = (0f64, 0f64);
+    for flood in rows(&result, "floods") {
+        let count = |name| number(flood, &format!("/{name}"));
+        held = held.max(count("held")?);
+        evaluated = evaluated.max(count("evaluated")?);
+    }
+    detail += &format!("a number flooded with 1000: at most {held} held and {evaluated} evaluated");
+    if number(&result, "/forged")? > 0.0 || held > 4.0 || evaluated > 64.0 {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: number(&result, "/worst_fall_percent")?, detail })
+}
+
+fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {
+    let arguments = ["forgery", suite, "--count", attempts];
+    let features: &[&str] = if suite == "gcm" { &[DANGEROUS] } else { &[] };
+    let result = run_json_with(features, "fuzz", "campaign", &arguments)?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} attacks, {} forged; {} of {} genuine records arrived all the same",
+        count("attempts")?,
+        count("forged")?,
+        count("delivered")?,
+        count("sent")?,
+    );
+    Ok(Measured { figure: count("forged")?, detail })
+}
+
+fn rows<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value[name].as_array().into_iter().flatten()
+}
+
+fn text<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or("?")
+}
