@@ -90,5 +90,5 @@ pub use handshake::Negotiated;
 pub use handshake::dtls12::session::Session;
 pub use messages::extensions::MaxFragmentLength;
 pub use record::ConnectionId;
-pub use record::{RecordId, Resolution};
+pub use record::{RecordId, Resolution, SecurityLevel};
 pub use stats::Stats;

@@ -3,6 +3,7 @@
 //! The flags of `proxy` and `impair` can also stand in a configuration file,
 //! under the same names; see [`crate::config`].
 
+use crate::aggregate::Aggregate;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
 use crate::offer::OfferArgs;
@@ -120,9 +121,12 @@ pub(crate) struct ProxyArgs {
     pub(crate) psk_file: Option<PathBuf>,
     /// Schemes of shared tags to accept, best first, such as agg:8 (one tag for eight
     /// messages) or r2d2:100 (a short tag for each, made good by those that follow; 50, 100,
-    /// 150 or 200) [default: a full tag for each message].
-    #[arg(long, value_name = "SCHEME", value_delimiter = ',')]
-    pub(crate) aggregate: Option<Vec<Scheme>>,
+    /// 150 or 200), or `off`. With `auto:agg` or `auto:r2d2` alone, this end has the other change
+    /// how much is shared as losses and lengths demand; `auto` is `auto:agg` where only verified
+    /// messages are delivered, else `auto:r2d2`, and takes either from the other end [default: a
+    /// full tag for each message].
+    #[arg(long, value_name = "SCHEME|auto", value_delimiter = ',')]
+    pub(crate) aggregate: Option<Vec<Aggregate>>,
     /// When to deliver what came under shared tags: `verified`; `progressive:BITS` as soon as so
     /// many bits speak for it, 1 to 127; `unauthenticated` at once. What was delivered early
     /// and turns out to be forged is told in the log and the counters.
@@ -147,6 +151,10 @@ pub(crate) struct ProxyArgs {
     /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    /// Say this often how things stand: schemes, losses, goodput and security level [default:
+    /// never].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) status: Option<Quantity<Duration>>,
     #[command(flatten)]
     pub(crate) offer: OfferArgs,
 }

@@ -7,6 +7,7 @@
 //! - [`mac`]: LightMAC by itself;
 //! - [`lab`]: the papers' figures;
 //! - [`keys`]: the file of pre-shared keys;
+//! - [`aggregate`]: which schemes of shared tags are spoken;
 //! - [`offer`]: what is negotiated with other peers.
 //!
 //! Protocols live in the engines and sockets in `net`; what is here reads
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod aggregate;
 mod cli;
 mod config;
 mod demo;

@@ -82,6 +82,7 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("proxy client --record-numbers odd", "possible values: auto, short, long"),
         ("proxy server --max-flows 0", "0 is not in 1.."),
         ("proxy server --aggregate agg:0", "agg:0"),
+        ("proxy server --aggregate auto:8", "auto:agg"),
         ("proxy server --cipher-suite TLS_NULL", "possible values: TLS_AES_128_GCM_SHA256"),
         ("proxy server --psk-mode psk", "possible values: psk_dhe_ke, psk_ke"),
         ("proxy server --group x448", "possible values: x25519, p256"),

@@ -2,45 +2,15 @@
 
 mod program;
 
-use program::{Running, TempDir, eventually, fails};
+use program::{
+    KEY, Running, TempDir, application, echo, eventually, fails, relay, start, statistics,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
-const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
-
-/// A service that sends everything back, twice as long, until the test ends.
-fn echo() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let mut buf = vec![0; 65_536];
-        while let Ok((len, from)) = socket.recv_from(&mut buf) {
-            buf.copy_within(..len, len);
-            let _ = socket.send_to(&buf[..2 * len], from);
-        }
-    });
-    address
-}
-
-fn application() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    socket
-}
-
-/// Starts a proxy and returns where it listens.
-fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Running, String) {
-    let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect];
-    args.extend(["--psk-file", keys, "-v"]);
-    args.extend(more);
-    let mut proxy = Running::start(&args);
-    let line = proxy.wait_for("carrying");
-    let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
-    (proxy, listen.to_owned())
-}
 
 /// Sends and waits for the echo, again and again if need be.
 fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
@@ -48,10 +18,6 @@ fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
     application.send_to(message, proxy).unwrap();
     let (len, _) = application.recv_from(&mut buf).unwrap();
     assert_eq!(&buf[..len], [message, message].concat());
-}
-
-fn statistics(path: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[test]
@@ -269,15 +235,6 @@ fn a_whole_proxy_from_a_configuration_file() {
     assert_eq!(seen.len(), 3);
     let line = client.wait_for("tags");
     assert!(line.contains("tags agg:8 out, agg:8 in"), "{line}");
-}
-
-/// Starts a relay and returns where it listens.
-fn relay(connect: &str, more: &[&str]) -> (Running, String) {
-    let args = ["impair", "--listen", "127.0.0.1:0", "--connect", connect];
-    let mut relay = Running::start(&[&args[..], more].concat());
-    let line = relay.wait_for("relaying");
-    let listen = line.split_whitespace().skip_while(|word| *word != "relaying").nth(1).unwrap();
-    (relay, listen.to_owned())
 }
 
 /// Sends until something comes back, and then takes all that does.

@@ -71,11 +71,23 @@ impl Adaptation {
 }
 
 impl Connection {
-    /// Of the peer's last records, 256 at most, the share that was lost, in 1/65536; `None` before
-    /// there is one, and without [`Settings::adapt`](crate::Settings::adapt).
-    pub fn observed_loss(&self) -> Option<u32> {
-        let adaptation = self.adaptation.as_deref()?;
-        (u32::from(adaptation.losses) << 16).checked_div(adaptation.seen.into())
+    /// Of the peer's last records the share that was lost, in 1/65535: of 256 at most; without
+    /// [`Settings::adapt`](crate::Settings::adapt) as it was last measured, every 256 records.
+    /// `None` before there is anything to tell.
+    pub fn observed_loss(&self) -> Option<u16> {
+        match self.adaptation.as_deref() {
+            // Below 2^16 by construction: losses are at most seen.
+            Some(Adaptation { losses, seen, .. }) => (u32::from(*losses) * u32::from(u16::MAX))
+                .checked_div(u32::from(*seen))
+                .map(|share| share as u16),
+            None => self.loss.observed(),
+        }
+    }
+
+    /// Of this end's records the share that was lost, in 1/65535, as the peer last reported it:
+    /// it does so under shared tags, every 256 records.
+    pub const fn reported_loss(&self) -> Option<u16> {
+        self.loss.of_ours()
     }
 
     /// Tells the rule what is known of the peer's records.

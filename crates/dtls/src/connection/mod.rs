@@ -42,7 +42,9 @@ use crate::handshake::{
 };
 use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
-use crate::record::{ConnectionId, Held, NumberLength, RecordId, Resolution, SendEpoch};
+use crate::record::{
+    ConnectionId, Held, NumberLength, ReceiveEpoch, RecordId, Resolution, SecurityLevel, SendEpoch,
+};
 use crate::stats::Stats;
 use crate::timer::{Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
@@ -340,6 +342,12 @@ impl Connection {
     /// Counters.
     pub const fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// What speaks for the data that the peer sends now; `None` before the handshake is complete.
+    pub fn security_level(&self) -> Option<SecurityLevel> {
+        let newest = self.channel.receive.newest().filter(|_| self.is_connected());
+        newest.map(ReceiveEpoch::security_level)
     }
 
     /// Received and queued payloads held in memory, in bytes.

@@ -233,11 +233,14 @@ impl Connection {
         }
     }
 
-    /// Notes the loss of aggregated records, when a report is due.
+    /// Measures the loss of the peer's records when it is time; a report is due if they are
+    /// aggregated.
     pub(super) fn report_loss(&mut self) {
-        let aggregated = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
-        if let Some(epoch) = self.channel.receive.newest().filter(|_| aggregated) {
-            self.loss.observe(epoch.arrivals(), epoch.expected());
+        let Some(aggregated) = self.negotiated().map(|agreed| agreed.receive.aggregates()) else {
+            return;
+        };
+        if let Some(epoch) = self.channel.receive.newest() {
+            self.loss.observe(epoch.arrivals(), epoch.expected(), aggregated);
         }
     }
 
@@ -265,13 +268,25 @@ pub(super) struct LossMeter {
     /// When the next report is due, as a record number.
     report_at: u64,
     report: Option<u16>,
+    /// What was last measured.
+    observed: Option<u16>,
+    /// The peer's last report.
+    of_ours: Option<u16>,
     /// The peer's last report allows short numbers up to this record of ours.
     short_until: u64,
 }
 
 impl Default for LossMeter {
     fn default() -> Self {
-        Self { arrivals: 0, next: 0, report_at: FIRST_REPORT, report: None, short_until: 0 }
+        Self {
+            arrivals: 0,
+            next: 0,
+            report_at: FIRST_REPORT,
+            report: None,
+            observed: None,
+            of_ours: None,
+            short_until: 0,
+        }
     }
 }
 
@@ -281,15 +296,17 @@ impl LossMeter {
         (self.arrivals, self.next, self.report_at) = (0, 0, FIRST_REPORT);
     }
 
-    /// Takes how many records of an epoch arrived, and the next number expected.
-    fn observe(&mut self, arrivals: u64, next: u64) {
+    /// Takes how many records of an epoch arrived, the next number expected, and whether the
+    /// peer is to hear of it.
+    fn observe(&mut self, arrivals: u64, next: u64, tell: bool) {
         if next < self.report_at {
             return;
         }
         let sent = next.saturating_sub(self.next).max(1);
         let lost = sent.saturating_sub(arrivals.saturating_sub(self.arrivals));
         // Below 2^16 by construction: lost is at most sent.
-        self.report = Some((lost * u64::from(u16::MAX) / sent) as u16);
+        self.observed = Some((lost * u64::from(u16::MAX) / sent) as u16);
+        self.report = self.observed.filter(|_| tell);
         (self.arrivals, self.next, self.report_at) = (arrivals, next, next + REPORT_INTERVAL);
     }
 
@@ -297,7 +314,16 @@ impl LossMeter {
         self.report.take()
     }
 
+    pub(super) const fn observed(&self) -> Option<u16> {
+        self.observed
+    }
+
+    pub(super) const fn of_ours(&self) -> Option<u16> {
+        self.of_ours
+    }
+
     fn reported(&mut self, loss: u16, next: u64) {
+        self.of_ours = Some(loss);
         self.short_until = if loss < SHORT_NUMBER_LOSS { next + REPORT_LIFETIME } else { 0 };
     }
 
@@ -329,11 +355,11 @@ mod tests {
     #[test]
     fn loss_is_what_did_not_arrive_since_the_last_report() {
         let mut meter = LossMeter::default();
-        meter.observe(60, FIRST_REPORT - 1);
+        meter.observe(60, FIRST_REPORT - 1, true);
         assert_eq!(meter.take_report(), None);
-        meter.observe(32, FIRST_REPORT);
+        meter.observe(32, FIRST_REPORT, true);
         assert_eq!(meter.take_report(), Some(u16::MAX / 2));
-        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL);
+        meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, true);
         assert_eq!(meter.take_report(), Some(0));
         assert_eq!(meter.take_report(), None);
     }
@@ -341,7 +367,7 @@ mod tests {
     #[test]
     fn more_arrivals_than_numbers_are_no_negative_loss() {
         let mut meter = LossMeter::default();
-        meter.observe(1000, FIRST_REPORT);
+        meter.observe(1000, FIRST_REPORT, true);
         assert_eq!(meter.take_report(), Some(0));
     }
 }

@@ -115,6 +115,11 @@ impl Keys12 {
         Self { aead, tag_len: suite.tag_len, explicit: suite.explicit_nonce_len(), cid }
     }
 
+    /// Bytes of a tag.
+    pub(super) const fn tag_len(&self) -> usize {
+        self.tag_len
+    }
+
     /// Bytes a record has beside its content.
     pub(super) fn overhead(&self) -> usize {
         let inner_type = usize::from(!self.cid.is_empty());

@@ -26,5 +26,5 @@ pub use dtls12::Header12;
 pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
 pub use held::{Held, RecordId, Resolution};
-pub use open::ReceiveEpoch;
+pub use open::{ReceiveEpoch, SecurityLevel};
 pub use seal::{NumberLength, SendEpoch};

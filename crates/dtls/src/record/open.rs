@@ -25,6 +25,24 @@ pub struct Inner<'a> {
     pub content: &'a [u8],
 }
 
+/// How well received data is authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecurityLevel {
+    /// Bits that speak for data when it is delivered, at least; 0 to 128.
+    pub delivered: u8,
+    /// Data records that wait for tags.
+    pub waiting: u16,
+    /// Bits that speak for those together.
+    pub waiting_bits: u32,
+}
+
+impl SecurityLevel {
+    /// Each record has a tag of so many bytes.
+    pub(super) fn of_tags(tag_len: usize) -> Self {
+        Self { delivered: (8 * tag_len).min(128) as u8, waiting: 0, waiting_bits: 0 }
+    }
+}
+
 enum Layout {
     Dtls12 { keys: Keys12, window: ReplayWindow },
     Dtls13(Opening),
@@ -253,6 +271,14 @@ impl ReceiveEpoch {
         match &self.layout {
             Layout::Dtls12 { .. } => false,
             Layout::Dtls13(opening) => opening.has_waiting(),
+        }
+    }
+
+    /// What speaks for data: see [`SecurityLevel`].
+    pub fn security_level(&self) -> SecurityLevel {
+        match &self.layout {
+            Layout::Dtls12 { keys, .. } => SecurityLevel::of_tags(keys.tag_len()),
+            Layout::Dtls13(opening) => opening.security_level(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The proxy in front of applications.
 
 use super::counters::{Totals, add_socket};
+use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, os_random};
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
@@ -256,7 +257,18 @@ impl ClientProxy {
     /// Statistics for people and programs.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
-        self.totals.json("client", self.open_flows(), socket, &stats)
+        let mut value = self.totals.json("client", self.open_flows(), socket, &stats);
+        value["status"] = self.standing().json();
+        value
+    }
+
+    /// How the open flows stand.
+    pub(crate) fn standing(&self) -> Standing {
+        let mut standing = Standing::new(self.counters().0);
+        for flow in self.flows().open.values() {
+            flow.call(|connection, _, _| standing.add(connection));
+        }
+        standing
     }
 
     fn carry(&self, from: SocketAddr, payload: &[u8], tasks: &mut JoinSet<()>) {

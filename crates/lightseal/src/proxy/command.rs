@@ -3,24 +3,30 @@
 use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
 use super::server::{self, ServerProxy};
+use super::status::Status;
 use crate::address;
+use crate::aggregate;
 use crate::cli::{ProxyArgs, ProxyClientArgs, ProxyServerArgs, RecordNumberLength};
 use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use dtls::{AggregationPolicy, ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
+use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::MissedTickBehavior;
 
 /// How long the first handshake may take before the proxy goes on without.
 const CHECK: Duration = Duration::from_secs(5);
 
 /// How often the key file is looked at.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
+
+/// The shortest time between two lines of status.
+const LEAST_STATUS: Duration = Duration::from_millis(10);
 
 /// Bytes of a server's connection IDs: enough to draw one that is free at once, however many
 /// flows there are.
@@ -71,10 +77,14 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         Ok(())
     };
     let mut running = pin!(proxy.run());
-    until_stopped(&mut signals, &mut running, reload, || {
-        statistics::write(stats_file, &proxy.statistics())
-    })
-    .await?;
+    let mut status = Status::default();
+    let reports = Reports {
+        reload,
+        statistics: || statistics::write(stats_file, &proxy.statistics()),
+        status: || tracing::info!("{}", status.line(proxy.standing())),
+        status_interval: args.proxy.status.map(|interval| interval.0),
+    };
+    until_stopped(&mut signals, &mut running, reports).await?;
     proxy.close_all();
     let _ = tokio::time::timeout(FAREWELL, async {
         while proxy.open_flows() > 0 {
@@ -116,10 +126,14 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         Ok(())
     };
     let mut running = pin!(proxy.run());
-    until_stopped(&mut signals, &mut running, reload, || {
-        statistics::write(stats_file, &proxy.statistics())
-    })
-    .await?;
+    let mut status = Status::default();
+    let reports = Reports {
+        reload,
+        statistics: || statistics::write(stats_file, &proxy.statistics()),
+        status: || tracing::info!("{}", status.line(proxy.standing())),
+        status_interval: args.proxy.status.map(|interval| interval.0),
+    };
+    until_stopped(&mut signals, &mut running, reports).await?;
     let last = proxy.statistics();
     proxy.close_all();
     let _ = tokio::time::timeout(FAREWELL, async {
@@ -132,26 +146,47 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     statistics::write(stats_file, &last)
 }
 
-/// Runs until a signal says stop; reloads and writes statistics on the way.
+/// What a proxy does beside carrying.
+struct Reports<L, W, S> {
+    /// Reads the keys again, if they changed or in any case.
+    reload: L,
+    /// Writes statistics.
+    statistics: W,
+    /// Says how things stand.
+    status: S,
+    status_interval: Option<Duration>,
+}
+
+/// Runs until a signal says stop; reloads, writes statistics and tells the status on the way.
 async fn until_stopped(
     signals: &mut Signals,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
-    reload: impl Fn(bool) -> Result<(), Failure>,
-    write_statistics: impl Fn() -> Result<(), Failure>,
+    mut reports: Reports<
+        impl Fn(bool) -> Result<(), Failure>,
+        impl Fn() -> Result<(), Failure>,
+        impl FnMut(),
+    >,
 ) -> Result<(), Failure> {
     let mut poll = tokio::time::interval(KEY_FILE_POLL);
+    let mut status = tokio::time::interval(reports.status_interval.unwrap_or(KEY_FILE_POLL));
+    status.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    status.reset();
     let mut gone = false;
     loop {
         let reloaded = tokio::select! {
             ended = &mut running => return ended.context("socket"),
-            _ = poll.tick() => reload(false),
+            _ = poll.tick() => (reports.reload)(false),
+            _ = status.tick(), if reports.status_interval.is_some() => {
+                (reports.status)();
+                Ok(())
+            }
             signal = signals.next() => match signal {
                 Signal::Stop => return Ok(()),
                 Signal::Reload => {
                     gone = false;
-                    reload(true)
+                    (reports.reload)(true)
                 }
-                Signal::Statistics => write_statistics(),
+                Signal::Statistics => (reports.statistics)(),
             },
         };
         // Said once as long as it lasts: a file being replaced is gone for a moment.
@@ -195,13 +230,15 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
 
 fn settings(args: &ProxyArgs, id_bytes: u8) -> Result<Settings, Failure> {
     let mut settings = super::settings().context("settings")?;
-    let schemes = args.aggregate.clone().unwrap_or_default();
-    settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
     settings.delivery = args.deliver;
+    aggregate::apply(args.aggregate.as_deref().unwrap_or_default(), &mut settings)?;
     settings.silence = args.silence.0;
     settings.datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
     if settings.datagram_bytes > ARRIVAL_BYTES {
         return Err(Failure::new(format_args!("--max-datagram is at most {ARRIVAL_BYTES} bytes")));
+    }
+    if args.status.is_some_and(|interval| interval.0 < LEAST_STATUS) {
+        return Err(Failure::new("--status must be 10ms at least"));
     }
     if args.idle_timeout.0.is_zero() {
         return Err(Failure::new("--idle-timeout must be longer than 0"));

@@ -5,7 +5,8 @@
 //! - [`server`]: in front of a service. One socket for all associations, and
 //!   for each of them a socket towards the service;
 //! - [`command`]: the two as commands that run until told to stop;
-//! - [`counters`]: what is counted, and how it is shown.
+//! - [`counters`]: what is counted, and how it is shown;
+//! - [`status`]: how things stand now.
 //!
 //! An empty record is a keepalive: the server proxy answers it with another
 //! one. Empty datagrams of applications are therefore not carried; they are
@@ -15,6 +16,7 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod server;
+pub(crate) mod status;
 
 use vocabulary::Random;
 

@@ -1,6 +1,7 @@
 //! The proxy in front of a service.
 
 use super::counters::Totals;
+use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, os_random};
 use dtls::{
     CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError, ServerConfig, Stats,
@@ -295,6 +296,7 @@ impl ServerProxy {
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
         let mut value = self.totals.json("server", self.open_flows(), socket, &stats);
+        value["status"] = self.standing().json();
         let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
         value["endpoint"] = serde_json::json!({
             "retries": endpoint.retries,
@@ -304,6 +306,15 @@ impl ServerProxy {
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{peer}: {why}")),
         });
         value
+    }
+
+    /// How the open associations stand.
+    pub(crate) fn standing(&self) -> Standing {
+        self.outer.call(|endpoint, _, _| {
+            let mut standing = Standing::new(endpoint.totals());
+            endpoint.connections().for_each(|(_, connection)| standing.add(connection));
+            standing
+        })
     }
 
     fn sweep(&self) {

@@ -1,7 +1,9 @@
 //! Runs the program under test.
 #![allow(dead_code, reason = "not every test binary uses everything")]
 
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +12,9 @@ use std::time::Duration;
 
 /// How long anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A key for tests.
+pub(crate) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
 /// The program with arguments.
 pub(crate) fn lightseal(args: &[&str]) -> Command {
@@ -159,4 +164,50 @@ impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// A service that sends everything back, twice as long, until the test ends.
+pub(crate) fn echo() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buf = vec![0; 65_536];
+        while let Ok((len, from)) = socket.recv_from(&mut buf) {
+            buf.copy_within(..len, len);
+            let _ = socket.send_to(&buf[..2 * len], from);
+        }
+    });
+    address
+}
+
+/// An application's socket.
+pub(crate) fn application() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
+/// Starts a proxy and returns where it listens.
+pub(crate) fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Running, String) {
+    let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect];
+    args.extend(["--psk-file", keys, "-v"]);
+    args.extend(more);
+    let mut proxy = Running::start(&args);
+    let line = proxy.wait_for("carrying");
+    let listen = line.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
+    (proxy, listen.to_owned())
+}
+
+/// Reads a file of statistics.
+pub(crate) fn statistics(path: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Starts a relay and returns where it listens.
+pub(crate) fn relay(connect: &str, more: &[&str]) -> (Running, String) {
+    let args = ["impair", "--listen", "127.0.0.1:0", "--connect", connect];
+    let mut relay = Running::start(&[&args[..], more].concat());
+    let line = relay.wait_for("relaying");
+    let listen = line.split_whitespace().skip_while(|word| *word != "relaying").nth(1).unwrap();
+    (relay, listen.to_owned())
 }

@@ -7,9 +7,10 @@ use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
 use crate::record::held::{Held, RecordId};
 use crate::record::number::nearest;
-use crate::record::open::{Inner, Tally};
+use crate::record::open::{Inner, SecurityLevel, Tally};
 use crate::stats::ReceiveStats;
 use aggregation::scheme::TAG_BYTES;
+use aggregation::tuning::WINDOW;
 use aggregation::{
     ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict,
 };
@@ -148,6 +149,22 @@ impl Opening {
     /// Whether data waits for its tags.
     pub(in crate::record) fn has_waiting(&self) -> bool {
         matches!(self, Self::Aggregated(aggregated) if aggregated.waiting > 0)
+    }
+
+    /// What speaks for data.
+    pub(in crate::record) fn security_level(&self) -> SecurityLevel {
+        match self {
+            Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
+            Self::Aggregated(Aggregated { opener, .. }) => {
+                let first = opener.window_start();
+                let levels = (first..first + WINDOW as u64).filter_map(|n| opener.level(n));
+                let waiting = levels.filter(|level| *level < 128);
+                let (count, bits) =
+                    waiting.fold((0, 0), |(count, sum), bits| (count + 1, sum + u32::from(bits)));
+                let delivered = opener.threshold().unwrap_or(128);
+                SecurityLevel { delivered, waiting: count, waiting_bits: bits }
+            }
+        }
     }
 
     /// Gives up what was never verified.

@@ -1,0 +1,222 @@
+//! How things stand now: schemes, losses, goodput and security level.
+
+use dtls::{Connection, Scheme, Stats};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// All flows of a proxy at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// Flows whose handshake is complete.
+    flows: usize,
+    outward: Direction,
+    inward: Direction,
+    /// Bits that speak for what is delivered, in the flow where they are fewest.
+    delivered_bits: Option<u8>,
+    /// Records that wait for tags, and the bits that speak for them together.
+    waiting: u64,
+    waiting_bits: u64,
+    stats: Stats,
+}
+
+/// What all flows send, or receive.
+#[derive(Clone, Debug, Default)]
+struct Direction {
+    /// How many flows have which scheme, by its name.
+    schemes: BTreeMap<String, usize>,
+    /// Losses of the flows where they are known, in 1/65535, and how many those are.
+    losses: u64,
+    known: u64,
+}
+
+impl Direction {
+    fn add(&mut self, scheme: Scheme, loss: Option<u16>) {
+        *self.schemes.entry(scheme.to_string()).or_default() += 1;
+        if let Some(loss) = loss {
+            self.losses += u64::from(loss);
+            self.known += 1;
+        }
+    }
+
+    /// The mean of all flows where it is known.
+    fn loss(&self) -> Option<f64> {
+        ratio(self.losses, self.known * u64::from(u16::MAX))
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(scheme, _)] = self.schemes.iter().collect::<Vec<_>>()[..] {
+            f.write_str(scheme)?;
+        } else {
+            let schemes = self.schemes.iter().map(|(name, flows)| format!("{name} x{flows}"));
+            f.write_str(&schemes.collect::<Vec<_>>().join(" "))?;
+        }
+        write!(f, ", loss {}", percent(self.loss()))
+    }
+}
+
+impl Standing {
+    /// No flow, and what was counted so far.
+    pub(crate) fn new(stats: Stats) -> Self {
+        Self {
+            flows: 0,
+            outward: Direction::default(),
+            inward: Direction::default(),
+            delivered_bits: None,
+            waiting: 0,
+            waiting_bits: 0,
+            stats,
+        }
+    }
+
+    /// Adds a flow, if its handshake is complete.
+    pub(crate) fn add(&mut self, connection: &Connection) {
+        let (Some(agreed), Some(level)) = (connection.negotiated(), connection.security_level())
+        else {
+            return;
+        };
+        self.flows += 1;
+        self.outward.add(agreed.send, connection.reported_loss());
+        self.inward.add(agreed.receive, connection.observed_loss());
+        let least = self.delivered_bits.unwrap_or(level.delivered);
+        self.delivered_bits = Some(least.min(level.delivered));
+        self.waiting += u64::from(level.waiting);
+        self.waiting_bits += u64::from(level.waiting_bits);
+    }
+
+    /// Of the bytes of datagrams sent since `before`, handshakes apart, the share that was payload.
+    fn payload_share(&self, before: &Stats) -> Option<f64> {
+        let (now, before) = (&self.stats.sent, &before.sent);
+        ratio(
+            now.message_bytes.saturating_sub(before.message_bytes),
+            carrying(now.bytes, now.handshake_bytes)
+                .saturating_sub(carrying(before.bytes, before.handshake_bytes)),
+        )
+    }
+
+    /// Of the bytes of datagrams received since `before`, handshakes apart, the share that was
+    /// payload and verified.
+    fn goodput(&self, before: &Stats) -> Option<f64> {
+        let (now, before) = (&self.stats.received, &before.received);
+        ratio(
+            now.delivered_bytes.saturating_sub(before.delivered_bytes),
+            carrying(now.bytes, now.handshake_bytes)
+                .saturating_sub(carrying(before.bytes, before.handshake_bytes)),
+        )
+    }
+
+    /// Bits that speak for a record that waits, on average.
+    fn mean_waiting_bits(&self) -> Option<f64> {
+        (self.waiting > 0).then(|| self.waiting_bits as f64 / self.waiting as f64)
+    }
+
+    /// For programs; goodput since the beginning.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "outward": {
+                "schemes": self.outward.schemes,
+                "loss": self.outward.loss(),
+                "payload_share": self.payload_share(&Stats::default()),
+            },
+            "inward": {
+                "schemes": self.inward.schemes,
+                "loss": self.inward.loss(),
+                "goodput": self.goodput(&Stats::default()),
+                "delivered_bits": self.delivered_bits,
+                "waiting": self.waiting,
+                "waiting_bits": self.mean_waiting_bits(),
+            },
+        })
+    }
+}
+
+/// Tells how things stand, again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    before: Stats,
+}
+
+impl Status {
+    /// One line for people; goodput since the last one.
+    pub(crate) fn line(&mut self, standing: Standing) -> String {
+        let before = std::mem::replace(&mut self.before, standing.stats);
+        if standing.flows == 0 {
+            return "status: no flows".into();
+        }
+        let payload = percent(standing.payload_share(&before));
+        let goodput = percent(standing.goodput(&before));
+        let Standing { flows, outward, inward, delivered_bits, waiting, .. } = &standing;
+        let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
+        let bits = delivered_bits.unwrap_or_default();
+        let mut line = format!(
+            "status: {flows}; out {outward}, payload {payload}; \
+             in {inward}, goodput {goodput}, delivered at {bits} bits"
+        );
+        if let Some(mean) = standing.mean_waiting_bits() {
+            line += &format!(", {waiting} waiting at {mean:.0}");
+        }
+        line
+    }
+}
+
+/// Bytes beside handshakes.
+const fn carrying(bytes: u64, handshake_bytes: u64) -> u64 {
+    bytes.saturating_sub(handshake_bytes)
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.2} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(sent: u64, received: u64) -> Standing {
+        let mut stats = Stats::default();
+        (stats.sent.bytes, stats.sent.handshake_bytes) = (sent + 300, 300);
+        stats.sent.message_bytes = sent / 2;
+        (stats.received.bytes, stats.received.handshake_bytes) = (received + 400, 400);
+        stats.received.delivered_bytes = received / 4;
+        Standing::new(stats)
+    }
+
+    #[test]
+    fn a_line_is_about_the_time_since_the_last_one() {
+        let mut status = Status::default();
+        assert_eq!(status.line(standing(100, 1000)), "status: no flows");
+        let mut now = standing(300, 3000);
+        now.flows = 3;
+        now.outward.add(Scheme::Plain, None);
+        now.inward.add(Scheme::Plain, None);
+        for loss in [0, u16::MAX / 50] {
+            now.outward.add("agg:8".parse().unwrap(), None);
+            now.inward.add("agg:16".parse().unwrap(), Some(loss));
+        }
+        (now.delivered_bits, now.waiting, now.waiting_bits) = (Some(64), 4, 50);
+        now.stats.received.delivered_bytes += 500;
+        let json = now.json();
+        assert_eq!(
+            status.line(now),
+            "status: 3 flows; out agg:8 x2 off x1, loss -, payload 50.00 %; in agg:16 x2 off x1, \
+             loss 1.00 %, goodput 50.00 %, delivered at 64 bits, 4 waiting at 12"
+        );
+        assert_eq!(json["inward"]["schemes"]["agg:16"], 2);
+        assert_eq!(json["outward"]["loss"], Value::Null);
+        let mut quiet = standing(300, 3000);
+        quiet.stats.received.delivered_bytes += 500;
+        quiet.flows = 1;
+        quiet.inward.add("r2d2:50".parse().unwrap(), None);
+        assert_eq!(
+            status.line(quiet),
+            "status: 1 flow; out , loss -, payload -; in r2d2:50, loss -, goodput -, \
+             delivered at 0 bits"
+        );
+    }
+}
