@@ -62,6 +62,10 @@ pub const LONG_NUMBER_INTERVAL: u64 = 32;
 /// Loss below which a receiver lets its peer use 8-bit record numbers for aggregated
 /// records, in 1/65535: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
 pub const SHORT_NUMBER_LOSS: u16 = 1966;
+/// Records in a row of which none could be authenticated, after which a receiver reports that all
+/// are lost: half of what leads 8-bit numbers astray, and twice what any scheme takes to verify
+/// the first without losses.
+pub const UNSETTLED_RECORDS: u64 = 64;
 /// Records between two loss reports.
 pub const REPORT_INTERVAL: u64 = 256;
 /// The first report of an epoch comes after this many records.

@@ -147,3 +147,29 @@ fn message_numbers_and_epochs_wrap() {
     assert_eq!(pair.client.stats().sent.retransmissions, 0);
     pair.assert_connected();
 }
+
+#[test]
+fn short_numbers_do_not_lead_a_receiver_of_shared_tags_astray_for_long() {
+    for scheme in ["agg:16", "agg:2", "r2d2:50", "r2d2:200"] {
+        for gap in [130, 160, 300] {
+            let mut pair = Configs::aggregated(scheme).pair(7);
+            pair.connect();
+            let send = |pair: &mut pair::Pair<'_>, count| {
+                for _ in 0..count {
+                    pair.client_send(b"17 C");
+                    pair.run_for(Duration::from_millis(1));
+                }
+            };
+            send(&mut pair, 400);
+            let short = pair.log.last().map(|(_, datagram)| datagram[0] & 0x08);
+            assert_eq!(short, Some(0), "the number has 8 bits");
+            pair.rule = Box::new(|_, _, _| vec![]);
+            send(&mut pair, gap);
+            pair.rule = Box::new(|_, _, datagram| pass(datagram));
+            let before = pair.server_received.len();
+            send(&mut pair, 400);
+            let found = pair.server_received.len() - before;
+            assert!(found >= 150, "{scheme}, {gap} lost: {found} of 400");
+        }
+    }
+}

@@ -56,13 +56,15 @@ pub(super) struct Tally {
     pub(super) arrivals: u64,
     /// Authenticated records.
     authentic: u64,
+    /// Records that came since the last of those and could not be authenticated.
+    pub(super) unsettled: u64,
     /// What became of each, where somebody wants to know.
     fates: Option<Box<Fates>>,
 }
 
 impl Tally {
     const fn new(usage: Usage) -> Self {
-        Self { usage, arrivals: 0, authentic: 0, fates: None }
+        Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
     }
 
     /// Notes what is known of a record now, `payload_len` bytes of the application's in it.
@@ -76,6 +78,7 @@ impl Tally {
     /// Counts an authenticated record.
     pub(super) const fn authentic(&mut self, stats: &mut ReceiveStats) {
         self.authentic += 1;
+        self.unsettled = 0;
         stats.records += 1;
     }
 
@@ -174,6 +177,11 @@ impl ReceiveEpoch {
     /// Records that were not recognised as copies.
     pub const fn arrivals(&self) -> u64 {
         self.tally.arrivals
+    }
+
+    /// Records that came since one was last authenticated.
+    pub const fn unsettled(&self) -> u64 {
+        self.tally.unsettled
     }
 
     /// One more than the highest authenticated number.

@@ -251,6 +251,8 @@ impl Aggregated {
     ) -> Option<Inner<'a>> {
         let Self { prf, scheme, opener, .. } = self;
         let number = record.number;
+        // Wrong numbers may well be used ones.
+        tally.unsettled += 1;
         let admitted = opener.admit(number);
         if admitted == Err(Refusal::Used) {
             stats.replayed += 1;
