@@ -29,6 +29,13 @@ pub(crate) struct Candidate {
     open: bool,
 }
 
+impl Candidate {
+    /// The caller's slot; a control record has none.
+    pub(crate) const fn slot(&self) -> Option<u16> {
+        self.slot
+    }
+}
+
 /// A fixed number of candidates.
 #[derive(Clone)]
 pub(crate) struct Pool<const N: usize> {
@@ -85,6 +92,11 @@ impl<const N: usize> Pool<N> {
     /// Places that are free.
     pub(crate) const fn room(&self) -> usize {
         N - self.used
+    }
+
+    /// Candidates held, verified ones whose share is needed included.
+    pub(crate) const fn used(&self) -> usize {
+        self.used
     }
 
     /// Whether the caller has been told everything.

@@ -2,7 +2,7 @@
 
 use crate::agg::opener::AggOpener;
 use crate::prf::{ClosingTag, Prf, PrfState};
-use crate::r2d2::opener::BitOpener;
+use crate::r2d2::receiver::BitReceiver;
 use crate::r2d2::rulers;
 use crate::scheme::{Order, Scheme};
 use crate::tuning;
@@ -41,7 +41,7 @@ pub struct Opener<const CANDIDATES: usize = { tuning::CANDIDATES }> {
 #[expect(clippy::large_enum_variant, reason = "no heap: the caller chooses where it lives")]
 enum Inner<const CANDIDATES: usize> {
     Agg(AggOpener<CANDIDATES>),
-    Bits(BitOpener<CANDIDATES>),
+    Bits(BitReceiver<CANDIDATES>),
 }
 
 impl<const CANDIDATES: usize> Opener<CANDIDATES> {
@@ -50,7 +50,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         let inner = match scheme {
             Scheme::Plain => return None,
             Scheme::Agg(n) => Inner::Agg(AggOpener::new(n)),
-            Scheme::R2d2(o) => Inner::Bits(BitOpener::new(rulers::table(o, order))),
+            Scheme::R2d2(o) => Inner::Bits(BitReceiver::new(rulers::table(o, order))),
         };
         Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }

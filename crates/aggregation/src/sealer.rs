@@ -38,7 +38,7 @@ impl Sealer {
         let inner = match scheme {
             Scheme::Plain => return None,
             Scheme::Agg(n) => Inner::Agg(AggSealer::new(n)),
-            Scheme::R2d2(o) => Inner::Bits(BitSealer::new(rulers::table(o, order))),
+            Scheme::R2d2(o) => Inner::Bits(BitSealer::new(&rulers::table(o, order))),
         };
         Some(Self { inner })
     }

@@ -133,7 +133,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         self.check(number)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn offer_data<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -332,6 +332,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             for number in first..next {
                 self.number_mut(number).verified = true;
             }
+            self.slide_verified(self.window.base);
         } else if next < self.window.end() && self.number(next).verified {
             self.slide_verified(next);
         } else {
@@ -559,6 +560,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         let oldest = self.window.authenticated(number);
         if oldest > self.window.base {
             self.slide(oldest, true);
+            self.slide_verified(oldest);
         }
         self.window.floor = self.window.floor.max(oldest);
     }

@@ -12,6 +12,7 @@ use crate::candidates::Handle;
 use crate::opener::DropReason;
 use crate::prf::Prf;
 use crate::r2d2::board::{Board, EVERYBODY, Evaluation};
+use crate::r2d2::delays::Long;
 use crate::r2d2::opener::BitOpener;
 use crate::r2d2::table::{REACH, SPAN, Words};
 
@@ -284,7 +285,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     fn words<P: Prf + ?Sized>(&self, prf: &P, handle: Handle) -> (Words, u64) {
         let candidate = self.pool.get(handle);
-        (self.table.words(prf, &candidate.state), *candidate.share as u64)
+        let long = Long::of(prf, &candidate.state, self.table.bytes());
+        (self.table.words(&long), *candidate.share as u64)
     }
 
     /// Takes what stands under a number off the board.

@@ -151,6 +151,27 @@ impl Board {
         self.tagged.clear(number);
     }
 
+    /// Places a record whose own tag is right in all bits.
+    pub(crate) fn restore(&mut self, table: &Table, number: u64, level: Option<i16>) {
+        let at = place(number);
+        self.place(number, true);
+        (self.checked[at], self.levels[at]) = (table.all(), level.unwrap_or(SETTLED));
+        // What it and those before it give the tags up to its own is in there.
+        self.sums.0[at] = 0;
+    }
+
+    /// Whether all bits of a record's tag were right at once.
+    pub(crate) fn is_right(&self, table: &Table, number: u64) -> bool {
+        let at = place(number);
+        let tried = self.rejected[at] > 0 || self.retried[at] > 0;
+        self.checked[at] == table.all() && !tried && self.tagged.get(number)
+    }
+
+    /// Whether nothing is set aside.
+    pub(crate) fn is_undisputed(&self) -> bool {
+        self.aside.is_empty() && self.rejected_alone.is_empty()
+    }
+
     /// Whether a record stands.
     pub(crate) fn is_placed(&self, number: u64) -> bool {
         self.placed.get(number)

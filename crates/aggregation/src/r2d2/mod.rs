@@ -7,12 +7,18 @@
 //!
 //! - [`rulers`]: R2D2's sets;
 //! - [`table`]: sets laid out for whole words, and where a record's long tag goes;
+//! - [`delays`]: the tags of records that come in order;
 //! - [`board`]: what has been checked, and each record's security level;
-//! - [`sealer`] and [`opener`]: the two sides; [`blame`]: who is to go when checks fail.
+//! - [`sealer`] and [`receiver`]: the two sides;
+//! - [`run`]: the receiving side while all comes in order; [`opener`]: whatever comes;
+//!   [`blame`]: who is to go when checks fail.
 
 mod blame;
 mod board;
-pub(crate) mod opener;
+mod delays;
+mod opener;
+pub(crate) mod receiver;
 pub(crate) mod rulers;
+mod run;
 pub(crate) mod sealer;
 pub(crate) mod table;

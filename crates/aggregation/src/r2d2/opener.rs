@@ -5,6 +5,7 @@ use crate::candidates::{Handle, Pool};
 use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_full};
+use crate::r2d2::run::{Kept, Run};
 use crate::r2d2::table::{REACH, SPAN, Table};
 use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
 use crate::window::Window;
@@ -42,7 +43,7 @@ impl Number {
 pub(crate) struct BitOpener<const CANDIDATES: usize> {
     pub(super) table: Table,
     pub(super) board: Board,
-    window: Window,
+    pub(super) window: Window,
     /// By number modulo [`NUMBERS`]; free outside the window.
     numbers: [Number; NUMBERS],
     pub(super) pool: Pool<CANDIDATES>,
@@ -53,7 +54,9 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     /// Bits at which data is delivered, if before it is verified.
     threshold: Option<u8>,
     /// One more than the highest number placed.
-    newest: u64,
+    pub(super) newest: u64,
+    /// Records in order with right tags that came last.
+    pub(super) streak: u32,
     /// A verdict whose candidate had to make room at once.
     evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
@@ -65,17 +68,23 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         Self {
             table,
             board: Board::new(),
-            window: Window::new(1, HELD, REACH as u64 + LATENESS),
+            window: Self::first_window(),
             numbers: [Number::default(); NUMBERS],
             pool: Pool::new(),
             pending: Bits::default(),
             provisional: Bits::default(),
             threshold: None,
             newest: 0,
+            streak: 0,
             evicted: None,
             closings: [None; CLOSINGS],
             counters: Counters::default(),
         }
+    }
+
+    /// Before record 0.
+    pub(super) fn first_window() -> Window {
+        Window::new(1, HELD, REACH as u64 + LATENESS)
     }
 
     pub(crate) fn set_threshold(&mut self, bits: Option<u8>) {
@@ -86,11 +95,11 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         self.window.expected()
     }
 
-    pub(crate) fn window_start(&self) -> u64 {
+    pub(crate) const fn window_start(&self) -> u64 {
         self.window.base
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) const fn counters(&self) -> Counters {
         self.counters
     }
 
@@ -148,6 +157,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if self.is_held(&own, &state, tag) {
             return Offer::Duplicate;
         }
+        let before = self.newest;
         let crowded = own.handles().len() == HELD_PER_NUMBER;
         if crowded && standing {
             return Offer::Refused(Refusal::TooManyCandidates);
@@ -174,6 +184,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             self.settle_reached(number);
         }
         self.check_closings(prf, number);
+        self.note_streak(number, before);
         Offer::Held
     }
 
@@ -185,6 +196,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         tag: &[u8],
     ) -> Result<(), Refusal> {
         let tag = self.carried(tag)?;
+        self.streak = 0;
         match self.check(number) {
             Ok(()) => {}
             // Genuine: the window follows it wherever it is.
@@ -223,6 +235,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         prf: &P,
         closing: ClosingTag,
     ) -> Result<(), Refusal> {
+        self.streak = 0;
         let ClosingTag { first, count, .. } = closing;
         if first > MAX_NUMBER || count == 0 || usize::from(count) > REACH {
             return Err(Refusal::Range);
@@ -246,11 +259,63 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     }
 
     pub(crate) fn expire_below(&mut self, number: u64) {
+        self.streak = 0;
         let number = number.min(MAX_NUMBER + 1);
         if number > self.window.base {
             self.slide(number, true);
         }
         self.window.floor = self.window.floor.max(number);
+    }
+
+    /// Takes what a run has taken. Of an opener to which nothing was offered.
+    pub(super) fn take_run(&mut self, run: &Run) {
+        (self.window, self.counters, self.newest) = (run.window.clone(), run.counters, run.next);
+        for Kept { number, state, tag, long, slot } in run.kept() {
+            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot) else {
+                continue;
+            };
+            if number < run.verified {
+                self.pool.verify(handle);
+            } else {
+                self.pending.set(number);
+            }
+            if run.next - number > SPAN as u64 {
+                self.pool.release(handle, DropReason::Expired);
+                continue;
+            }
+            let own = self.number_mut(number);
+            (own.held[0], own.count) = (handle, 1);
+            self.board.flip(&self.table, number, &self.table.words(long), 0);
+        }
+        for number in self.window.base..run.next {
+            let after = (run.next - 1 - number) as usize;
+            let verified = number < run.verified;
+            let own = self.number_mut(number);
+            (own.verified, own.evaluated) = (verified, 1);
+            let level = (!verified).then(|| self.table.level_after(after));
+            self.board.restore(&self.table, number, level);
+        }
+    }
+
+    /// Whether it holds what a run holds: the records from `first` on, each with its tag right,
+    /// those from `pending` on not yet verified, all others that may still come verified.
+    pub(super) fn is_folded(&mut self, first: u64, pending: u64) -> bool {
+        self.streak = 0;
+        self.threshold.is_none()
+            && self.evicted.is_none()
+            && self.closings.iter().all(Option::is_none)
+            && self.pool.is_told()
+            && self.pool.used() == SPAN
+            && self.board.is_undisputed()
+            && self.provisional.is_empty()
+            && (self.window.base..self.newest).all(|number| {
+                let own = self.number(number);
+                own.verified == (number < pending)
+                    && self.pending.get(number) != own.verified
+                    && usize::from(own.count) == usize::from(number >= first)
+            })
+            && (first..self.newest).all(|number| self.board.is_right(&self.table, number))
+            && self.window.base <= first
     }
 
     /// Whether a record of this number could be of use, as things stand.

@@ -1,6 +1,6 @@
 //! Dependency sets, laid out so that a record's long tag is dealt out in whole words.
 
-use crate::prf::{Prf, PrfState};
+use crate::r2d2::delays::Long;
 use zeroize::Zeroizing;
 
 /// Records that each tag bit covers.
@@ -92,15 +92,19 @@ impl Table {
         REACH
     }
 
-    /// A record's long tag.
-    pub(crate) fn words<P: Prf + ?Sized>(&self, prf: &P, state: &PrfState) -> Words {
-        // Each word is read as eight bytes.
-        let mut long = Zeroizing::new([0; 3 * 16 + 8]);
-        for (index, block) in
-            long.chunks_exact_mut(16).take((8 * self.bytes).div_ceil(16)).enumerate()
-        {
-            block.copy_from_slice(&prf.block(state, index as u8));
-        }
+    /// Bits of which the `k`-th member is `behind`.
+    pub(crate) const fn takes(&self, k: usize, behind: usize) -> u64 {
+        self.takes[k][behind]
+    }
+
+    /// A record's level when `after` records came after it and none of its checks is missing.
+    pub(crate) fn level_after(&self, after: usize) -> i16 {
+        self.counts.iter().rev().take(after + 1).sum()
+    }
+
+    /// A record's long tag, word by word.
+    pub(crate) fn words(&self, long: &Long) -> Words {
+        let long = Zeroizing::new(long.to_bytes());
         let mut words = Zeroizing::new([0; MEMBERS]);
         for (k, word) in words.iter_mut().enumerate() {
             let bytes = long[k * self.bytes..].first_chunk().copied().unwrap_or_default();

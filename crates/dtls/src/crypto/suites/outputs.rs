@@ -38,11 +38,7 @@ where
     /// # Panics
     /// If there is no key for `index`.
     pub(crate) fn block(&self, input: &Block, index: u8) -> Block {
-        // Nearly always a block stands at its index.
-        let at = match self.indices.get(usize::from(index)) {
-            Some(i) if *i == index => Some(usize::from(index)),
-            _ => self.indices.iter().position(|i| *i == index),
-        };
+        let at = self.indices.iter().position(|i| *i == index);
         let mut block = (*input).into();
         self.ciphers[at.expect("an output block that aggregation uses")].encrypt_block(&mut block);
         block.into()

@@ -359,9 +359,11 @@ impl Aggregated {
             stats.refuted += u64::from(refuted);
         }
         let evaluations = self.opener.evaluations();
-        tally.usage.add_evaluations(evaluations - self.evaluations);
-        stats.evaluations += evaluations - self.evaluations;
-        self.evaluations = evaluations;
+        if evaluations != self.evaluations {
+            tally.usage.add_evaluations(evaluations - self.evaluations);
+            stats.evaluations += evaluations - self.evaluations;
+            self.evaluations = evaluations;
+        }
     }
 }
 

@@ -1,0 +1,135 @@
+//! Tags of records that come in order, without a step for each member of each bit.
+//!
+//! Bit j of word k of a record's long tag is due D_j[k] records later. A delay is a sum of powers
+//! of two, so the long tag passes six stages; stage b holds a bit back for 2^b records if that
+//! power is part of its delay. What comes out are the bits due now, and their words sum to the tag.
+
+use crate::prf::{Prf, PrfState};
+use crate::r2d2::table::{MEMBERS, MOST_BITS, SPAN, Table};
+use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// Words of 64 bits in the longest long tag.
+const WORDS: usize = MEMBERS * MOST_BITS / 64;
+/// Delays are below 2^6.
+const STAGES: usize = 6;
+/// What the first stage holds, and so the fewest long tags that may be kept.
+pub(crate) const LONGEST_DELAY: usize = 1 << (STAGES - 1);
+/// What the stages after the first hold together: 16, 8, 4, 2 and 1.
+const LATER: usize = LONGEST_DELAY - 1;
+
+/// The 8·t bits of a record as they stand in its output blocks, zeros behind.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Long([u64; WORDS]);
+
+impl DefaultIsZeroes for Long {}
+
+impl Long {
+    /// The long tag for tags of `bytes` bytes.
+    #[inline]
+    pub(crate) fn of<P: Prf + ?Sized>(prf: &P, state: &PrfState, bytes: usize) -> Zeroizing<Self> {
+        let mut long = Zeroizing::new(Self::default());
+        let blocks = (MEMBERS * bytes).div_ceil(16);
+        for (index, pair) in long.0.chunks_exact_mut(2).take(blocks).enumerate() {
+            let block = u128::from_ne_bytes(prf.block(state, index as u8)).to_le();
+            (pair[0], pair[1]) = ((block as u64).to_le(), ((block >> 64) as u64).to_le());
+        }
+        long
+    }
+
+    fn from_bytes(bytes: &[u8; 8 * WORDS]) -> Self {
+        let mut long = Self::default();
+        for (word, bytes) in long.0.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        long
+    }
+
+    /// Its bytes, with what it takes to read eight from any word's first.
+    pub(crate) fn to_bytes(self) -> [u8; 8 * WORDS + 8] {
+        let mut bytes = [0; 8 * WORDS + 8];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+/// The stages, of which the first keeps the last `KEPT` long tags.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Delays<const KEPT: usize> {
+    /// Bytes of a tag.
+    bytes: usize,
+    /// The bits that each stage holds back, the longest delay first.
+    masks: [Long; STAGES],
+    /// By number modulo `KEPT`.
+    kept: [Long; KEPT],
+    later: [Long; LATER],
+}
+
+impl<const KEPT: usize> Delays<KEPT> {
+    /// The stages for a table, before record 0.
+    pub(crate) fn new(table: &Table) -> Self {
+        const { assert!(KEPT.is_power_of_two() && KEPT >= LONGEST_DELAY && SPAN <= 2 * LONGEST_DELAY) };
+        let bytes = table.bytes();
+        let masks = core::array::from_fn(|stage| {
+            let mut mask = [0; 8 * WORDS];
+            for (k, own) in mask.chunks_exact_mut(bytes).take(MEMBERS).enumerate() {
+                let held = (0..SPAN).filter(|behind| behind >> (STAGES - 1 - stage) & 1 == 1);
+                let bits = held.fold(0, |bits, behind| bits | table.takes(k, behind));
+                own.copy_from_slice(&bits.to_be_bytes()[8 - bytes..]);
+            }
+            Long::from_bytes(&mask)
+        });
+        Self { bytes, masks, kept: [Long::default(); KEPT], later: [Long::default(); LATER] }
+    }
+
+    /// Bytes of a tag.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The long tag of one of the last `KEPT` records.
+    pub(crate) const fn kept(&self, number: u64) -> &Long {
+        &self.kept[number as usize % KEPT]
+    }
+
+    /// The tag of the record `number`, the one after the last, as a big-endian number.
+    #[inline]
+    pub(crate) fn step(&mut self, number: u64, long: &Long) -> u64 {
+        let tag = match self.bytes {
+            3 => self.step_of::<3>(number, long),
+            4 => self.step_of::<4>(number, long),
+            5 => self.step_of::<5>(number, long),
+            _ => self.step_of::<6>(number, long),
+        };
+        u64::from_be_bytes(tag) >> (64 - 8 * self.bytes)
+    }
+
+    /// For tags of `T` bytes: then a long tag has `T` words of 64 bits, and 8 of `T` bytes.
+    #[inline]
+    fn step_of<const T: usize>(&mut self, number: u64, long: &Long) -> [u8; 8] {
+        let at = number as usize;
+        let mut due: [u64; T] = core::array::from_fn(|i| long.0[i]);
+        let mut pass = |place: &mut Long, held: Long, mask: &Long| {
+            place.0[..T].copy_from_slice(&due);
+            for (due, (held, mask)) in due.iter_mut().zip(held.0.iter().zip(&mask.0)) {
+                *due ^= (*due ^ held) & mask;
+            }
+        };
+        let held = self.kept[at.wrapping_sub(LONGEST_DELAY) % KEPT];
+        pass(&mut self.kept[at % KEPT], held, &self.masks[0]);
+        for (stage, mask) in self.masks.iter().enumerate().skip(1) {
+            // The stages' places begin at 0, 16, 24, 28 and 30.
+            let delay = LONGEST_DELAY >> stage;
+            let place = &mut self.later[LONGEST_DELAY - 2 * delay + at % delay];
+            let held = *place;
+            pass(place, held, mask);
+        }
+        let mut bytes = [0; 8 * WORDS + 8];
+        for (bytes, due) in bytes.chunks_exact_mut(8).zip(due) {
+            bytes.copy_from_slice(&due.to_ne_bytes());
+        }
+        let words = (0..MEMBERS).filter_map(|k| bytes[k * T..].first_chunk());
+        words.fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word)).to_ne_bytes()
+    }
+}

@@ -1,0 +1,273 @@
+//! The opener while records come in order, one of each number, and every tag is right, as nearly
+//! all do: there is nobody to blame then, and each level follows from a record's distance.
+//!
+//! What a run holds is what [`BitOpener`] would hold of the same records. It is unfolded into
+//! that at the first thing that is not the next record, and such an opener is folded again when
+//! none of the records that can still matter leaves a choice.
+
+use crate::opener::{Counters, Offer, Outcome, Refusal, Verdict};
+use crate::prf::{Prf, PrfState};
+use crate::r2d2::board::FULL;
+use crate::r2d2::delays::{Delays, Long};
+use crate::r2d2::opener::BitOpener;
+use crate::r2d2::table::{REACH, SPAN, Table};
+use crate::tuning::{LATENESS, MAX_NUMBER};
+use crate::window::Window;
+use core::fmt;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroize;
+
+/// Records kept: those that a tag can cover, and verified ones that the caller was not told of.
+pub(crate) const KEPT: usize = 64;
+
+/// Records in order after which an opener may be folded: those before them are too late.
+const STREAK: u32 = REACH as u32 + LATENESS as u32 + 2;
+
+const _: () = assert!(KEPT >= SPAN);
+
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(super) table: Table,
+    pub(super) window: Window,
+    pub(super) counters: Counters,
+    delays: Delays<KEPT>,
+    /// By number modulo [`KEPT`].
+    states: [PrfState; KEPT],
+    tags: [u64; KEPT],
+    slots: [u16; KEPT],
+    /// Records after which one is verified.
+    delay: u64,
+    /// The number of the first record kept, or of one before it.
+    first: u64,
+    /// The next record's number.
+    pub(super) next: u64,
+    /// Numbers below it are verified.
+    pub(super) verified: u64,
+    /// Of those below it the caller was told.
+    told: u64,
+}
+
+impl Run {
+    /// Whether an opener with so many candidates can hold what a run holds.
+    pub(crate) const fn fits(candidates: usize) -> bool {
+        candidates >= KEPT
+    }
+
+    pub(crate) fn new(table: Table) -> Self {
+        Self {
+            delays: Delays::new(&table),
+            delay: table.delay(FULL) as u64,
+            table,
+            window: BitOpener::<KEPT>::first_window(),
+            counters: Counters::default(),
+            states: [const { PrfState::NONE }; KEPT],
+            tags: [0; KEPT],
+            slots: [0; KEPT],
+            first: 0,
+            next: 0,
+            verified: 0,
+            told: 0,
+        }
+    }
+
+    pub(crate) fn level(&self, number: u64) -> Option<u8> {
+        self.window.check(number).ok()?;
+        match number {
+            _ if number < self.verified => Some(128),
+            _ if number < self.next => {
+                let level = self.table.level_after((self.next - 1 - number) as usize);
+                Some(level.clamp(0, 128) as u8)
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn expected(&self) -> u64 {
+        self.window.expected()
+    }
+
+    pub(crate) const fn window_start(&self) -> u64 {
+        self.window.base
+    }
+
+    pub(crate) const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) const fn evaluations(&self) -> u64 {
+        self.counters.evaluations
+    }
+
+    /// `None`: this must be unfolded.
+    #[inline]
+    pub(crate) fn admit(&mut self, number: u64) -> Option<Result<(), Refusal>> {
+        if number != self.next || number > MAX_NUMBER {
+            let first = self.check(number);
+            if number > MAX_NUMBER || first == Err(Refusal::Used) {
+                return Some(first);
+            }
+        }
+        if self.window.is_restless() {
+            return None;
+        }
+        self.window.arrival(number);
+        Some(if number == self.next { Ok(()) } else { self.check(number) })
+    }
+
+    /// `None`: this must be unfolded.
+    #[inline]
+    pub(crate) fn offer_data<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: &PrfState,
+        tag: &[u8],
+        slot: u16,
+    ) -> Option<Offer> {
+        let bytes = self.table.bytes();
+        if tag.len() != bytes || number > MAX_NUMBER {
+            return None;
+        }
+        let tag = tag.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        if number != self.next {
+            return self.is_held(number, state, tag).then_some(Offer::Duplicate);
+        }
+        if number - self.told >= KEPT as u64 - 1 {
+            return None;
+        }
+        self.counters.evaluations += 1;
+        let long = Long::of(prf, state, bytes);
+        if self.delays.step(number, &long) != tag {
+            self.counters.evaluations -= 1;
+            return None;
+        }
+        let place = place(number);
+        self.states[place] = state.clone();
+        self.tags[place] = tag;
+        self.slots[place] = slot;
+        self.next = number + 1;
+        // No tag to come covers it.
+        self.states[self::place(number.wrapping_sub(SPAN as u64))].zeroize();
+        if let Some(reached) = number.checked_sub(self.delay)
+            && reached >= self.verified
+        {
+            self.verify(reached);
+        }
+        Some(Offer::Held)
+    }
+
+    #[inline]
+    fn verify(&mut self, number: u64) {
+        self.verified = number + 1;
+        self.counters.records_verified += 1;
+        let oldest = self.window.authenticated(number);
+        self.window.base = self.window.base.max(oldest);
+        self.window.floor = self.window.floor.max(oldest);
+    }
+
+    #[inline]
+    pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
+        let number = self.told;
+        if number >= self.verified {
+            return None;
+        }
+        self.told += 1;
+        Some(Verdict { slot: self.slots[place(number)], number, outcome: Outcome::Verified })
+    }
+
+    fn check(&self, number: u64) -> Result<(), Refusal> {
+        self.window.check(number)?;
+        if number < self.verified { Err(Refusal::Used) } else { Ok(()) }
+    }
+
+    /// Whether just this record is held and not decided.
+    fn is_held(&self, number: u64, state: &PrfState, tag: u64) -> bool {
+        let place = place(number);
+        (self.verified..self.next).contains(&number)
+            && bool::from(self.states[place].ct_eq(state))
+            && self.tags[place] == tag
+    }
+
+    /// What is still of use, ascending: number, state, tag, long tag, and the slot where the
+    /// caller awaits a verdict.
+    pub(super) fn kept(&self) -> impl Iterator<Item = Kept<'_>> {
+        let first = self.next.saturating_sub(SPAN as u64).max(self.first).min(self.told);
+        (first..self.next).map(|number| Kept {
+            number,
+            state: &self.states[place(number)],
+            tag: self.tags[place(number)],
+            long: self.delays.kept(number),
+            slot: (number >= self.told).then_some(self.slots[place(number)]),
+        })
+    }
+
+    /// Folds an opener, if nothing in it leaves a choice.
+    pub(crate) fn fold<P: Prf + ?Sized, const CANDIDATES: usize>(
+        prf: &P,
+        opener: &mut BitOpener<CANDIDATES>,
+    ) -> Option<Self> {
+        let mut run = Self::new(opener.table.clone());
+        let next = opener.newest;
+        run.first = next.saturating_sub(SPAN as u64);
+        (run.next, run.verified, run.told) = (next, next - run.delay, next - run.delay);
+        if !opener.is_folded(run.first, run.verified) {
+            return None;
+        }
+        (run.window, run.counters) = (opener.window.clone(), opener.counters());
+        for number in run.first..next {
+            let held = opener.pool.get(opener.number(number).held[0]);
+            let place = place(number);
+            let long = Long::of(prf, &held.state, run.table.bytes());
+            run.delays.step(number, &long);
+            run.states[place] = held.state.clone();
+            run.tags[place] = *held.share as u64;
+            run.slots[place] = held.slot().unwrap_or_default();
+        }
+        Some(run)
+    }
+}
+
+/// A record that a run keeps.
+pub(super) struct Kept<'a> {
+    pub(super) number: u64,
+    pub(super) state: &'a PrfState,
+    pub(super) tag: u64,
+    pub(super) long: &'a Long,
+    pub(super) slot: Option<u16>,
+}
+
+const fn place(number: u64) -> usize {
+    number as usize % KEPT
+}
+
+impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+    /// The opener that has taken what a run has taken.
+    #[cold]
+    pub(crate) fn unfolded(run: &Run) -> Self {
+        let mut opener = Self::new(run.table.clone());
+        opener.take_run(run);
+        opener
+    }
+
+    /// Notes a record that came in order with a right tag.
+    pub(super) fn note_streak(&mut self, number: u64, before: u64) {
+        let in_order = number == before && self.newest == number + 1;
+        let right = in_order && self.board.is_right(&self.table, number);
+        self.streak = if right { self.streak + 1 } else { 0 };
+    }
+
+    /// Whether it may be worth the search for what keeps it from being folded.
+    pub(crate) const fn may_fold(&self) -> bool {
+        self.streak >= STREAK
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("bytes", &self.table.bytes())
+            .field("window", &self.window)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
