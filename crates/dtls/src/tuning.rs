@@ -66,8 +66,11 @@ pub const SHORT_NUMBER_LOSS: u16 = 1966;
 /// are lost: half of what leads 8-bit numbers astray, and twice what any scheme takes to verify
 /// the first without losses.
 pub const UNSETTLED_RECORDS: u64 = 64;
-/// Records between two loss reports.
+/// Records between two looks at their loss, each reported if it allows what the last did not, or
+/// the other way round.
 pub const REPORT_INTERVAL: u64 = 256;
+/// Records between two loss reports of the same meaning: one is spent, and a lost one costs little.
+pub const REPORT_RENEWAL: u64 = 768;
 /// The first report of an epoch comes after this many records.
 pub const FIRST_REPORT: u64 = 64;
 /// Records a sender may seal after a report before it expects another one.

@@ -13,7 +13,7 @@ use crate::record::{NumberLength, ReceiveEpoch, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
     FIRST_REPORT, LONG_NUMBER_INTERVAL, OLD_EPOCH_LIFETIME, REPORT_INTERVAL, REPORT_LIFETIME,
-    SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
+    REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
 use vocabulary::{Decode, DecodeError, Instant, Reader};
 
@@ -265,11 +265,14 @@ impl Connection {
 /// The loss both ends know of.
 #[derive(Debug)]
 pub(super) struct LossMeter {
-    /// Arrivals and the next number when the last report was made.
+    /// Arrivals and the next number when loss was last looked at.
     arrivals: u64,
     next: u64,
-    /// When the next report is due, as a record number.
-    report_at: u64,
+    /// When it is looked at next, as a record number.
+    look_at: u64,
+    /// What the last report allowed, and when another one is due though nothing changes.
+    allowed: Option<bool>,
+    renew_at: u64,
     report: Option<u16>,
     /// What was last measured.
     observed: Option<u16>,
@@ -284,7 +287,9 @@ impl Default for LossMeter {
         Self {
             arrivals: 0,
             next: 0,
-            report_at: FIRST_REPORT,
+            look_at: FIRST_REPORT,
+            allowed: None,
+            renew_at: 0,
             report: None,
             observed: None,
             of_ours: None,
@@ -296,21 +301,27 @@ impl Default for LossMeter {
 impl LossMeter {
     /// Begins anew with the peer's next epoch.
     fn restart(&mut self) {
-        (self.arrivals, self.next, self.report_at) = (0, 0, FIRST_REPORT);
+        (self.arrivals, self.next, self.look_at) = (0, 0, FIRST_REPORT);
+        self.allowed = None;
     }
 
     /// Takes how many records of an epoch arrived, the next number expected, and whether the
     /// peer is to hear of it.
     fn observe(&mut self, arrivals: u64, next: u64, tell: bool) {
-        if next < self.report_at {
+        if next < self.look_at {
             return;
         }
         let sent = next.saturating_sub(self.next).max(1);
         let lost = sent.saturating_sub(arrivals.saturating_sub(self.arrivals));
         // Below 2^16 by construction: lost is at most sent.
-        self.observed = Some((lost * u64::from(u16::MAX) / sent) as u16);
-        self.report = self.observed.filter(|_| tell);
-        (self.arrivals, self.next, self.report_at) = (arrivals, next, next + REPORT_INTERVAL);
+        let loss = (lost * u64::from(u16::MAX) / sent) as u16;
+        self.observed = Some(loss);
+        (self.arrivals, self.next, self.look_at) = (arrivals, next, next + REPORT_INTERVAL);
+        let allowed = Some(loss < SHORT_NUMBER_LOSS);
+        if tell && (self.allowed != allowed || next >= self.renew_at) {
+            (self.allowed, self.renew_at) = (allowed, next + REPORT_RENEWAL);
+            self.report = Some(loss);
+        }
     }
 
     /// Takes how many records have come since one was last authenticated. Before this end loses
@@ -318,6 +329,7 @@ impl LossMeter {
     fn search(&mut self, unsettled: u64) {
         if unsettled > 0 && unsettled.is_multiple_of(UNSETTLED_RECORDS) {
             self.report = Some(u16::MAX);
+            self.allowed = Some(false);
         }
     }
 
@@ -373,6 +385,19 @@ mod tests {
         meter.observe(32 + REPORT_INTERVAL, FIRST_REPORT + REPORT_INTERVAL, true);
         assert_eq!(meter.take_report(), Some(0));
         assert_eq!(meter.take_report(), None);
+    }
+
+    #[test]
+    fn what_does_not_change_is_reported_while_the_last_report_lives() {
+        let mut meter = LossMeter::default();
+        let looks = (0..20).map(|i| FIRST_REPORT + i * REPORT_INTERVAL);
+        let reports = looks.filter(|at| {
+            meter.observe(*at, *at, true);
+            meter.take_report().is_some()
+        });
+        let reports: alloc::vec::Vec<u64> = reports.collect();
+        assert!(reports.windows(2).all(|pair| pair[1] - pair[0] == REPORT_RENEWAL), "{reports:?}");
+        assert!(reports.len() > 5 && REPORT_RENEWAL < REPORT_LIFETIME);
     }
 
     #[test]
