@@ -20,6 +20,10 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The engine refuses its configuration.
+    Engine(dtls::error::ConfigError),
+    /// A simulated association did not live as long as it was meant to.
+    Stream(&'static str),
 }
 
 impl fmt::Display for Error {
@@ -27,6 +31,8 @@ impl fmt::Display for Error {
         match self {
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Format { format, reason } => write!(f, "{format}: {reason}"),
+            Self::Engine(error) => write!(f, "the engine: {error}"),
+            Self::Stream(reason) => f.write_str(reason),
         }
     }
 }

@@ -30,14 +30,20 @@ pub struct Source {
 /// What whoever asks for figures may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Points of a curve for each doubling on its horizontal axis.
+    /// Points of a computed curve for each doubling on its horizontal axis.
     pub resolution: u32,
+    /// Messages sent for each cell of a measured table; a fifth of them where there are
+    /// hundreds of cells.
+    pub messages: usize,
+    /// Of all randomness in what is simulated.
+    pub seed: u64,
 }
 
 impl Default for Options {
-    /// Smooth to the eye at the size the plots have.
+    /// Smooth to the eye at the size the plots have, and measured closely enough to tell schemes
+    /// apart.
     fn default() -> Self {
-        Self { resolution: 8 }
+        Self { resolution: 8, messages: 100_000, seed: 1 }
     }
 }
 
@@ -82,12 +88,15 @@ pub enum Cell {
     Missing,
 }
 
-/// How a table is drawn as curves.
+/// How a table is drawn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plot {
     /// A line below the title.
     pub subtitle: String,
-    /// The column whose values name the curves; rows without one are not drawn.
+    /// What is drawn.
+    pub marks: Marks,
+    /// The column whose values name the curves, or the bars of each group; rows without one are
+    /// not drawn so.
     pub series: &'static str,
     /// The series to draw in front of the others.
     pub emphasis: Option<&'static str>,
@@ -95,6 +104,19 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
+}
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Marks {
+    /// A curve for each series.
+    Curves,
+    /// A curve for each series, and a group of dots for each value of this column.
+    CurvesAndDots(&'static str),
+    /// For each value on the horizontal axis a group of bars, one for each series, with an error
+    /// to either side from this column.
+    Bars(&'static str),
 }
 
 /// One axis of a plot.

@@ -4,6 +4,7 @@
 //! - [`figure`]: what a figure is, and what making one gives;
 //! - [`figures`]: the registry, one file a figure;
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
+//! - [`stream`]: the engine itself over lossy links, simulated and real;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`mod@write`]: CSV, JSON and SVG files.
 //!
@@ -23,11 +24,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod aggregation;
 pub mod choice;
 pub mod ciphers;
 mod error;
 pub mod figure;
 pub mod figures;
+mod parallel;
+pub mod stream;
 pub mod write;
 
 pub use error::Error;

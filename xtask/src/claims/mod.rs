@@ -3,6 +3,7 @@
 //! A claim runs a program of this workspace, built with optimisation, and
 //! reads the JSON that it prints; no figure stands here.
 
+mod aggregation;
 mod attacks;
 mod bad_starts;
 mod choice;
@@ -20,6 +21,7 @@ use serde_json::Value;
 /// Every claim, by topic.
 pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     [
+        aggregation::CLAIMS,
         attacks::CLAIMS,
         choice::CLAIMS,
         coap::CLAIMS,

@@ -1,9 +1,10 @@
 //! From samples to boundaries: nearest neighbours fill the plane, least squares draw the lines.
 
+use super::Plan;
 use super::survey::Sample;
-use super::{Plan, parallel};
-use aggregation::choice::boundary::Boundary;
-use aggregation::choice::{Family, MEMBERS};
+use crate::parallel::parallel;
+use ::aggregation::choice::boundary::Boundary;
+use ::aggregation::choice::{Family, MEMBERS};
 
 /// Neighbours that decide a point.
 const NEIGHBOURS: usize = 25;

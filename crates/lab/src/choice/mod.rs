@@ -9,14 +9,12 @@
 
 pub mod channel;
 pub mod fit;
-mod plot;
 pub mod report;
 pub mod session;
 pub mod survey;
 
+use crate::stream::Accounting;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -44,47 +42,4 @@ impl Default for Plan {
             accounting: Accounting::Ours,
         }
     }
-}
-
-/// What a record costs besides payload and tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accounting {
-    /// A header of 2 bytes and the content type.
-    Ours,
-    /// 5 bytes, as Wagner et al. count.
-    Paper,
-}
-
-impl Accounting {
-    /// In bytes.
-    pub const fn overhead_bytes(self) -> u16 {
-        match self {
-            Self::Ours => 3,
-            Self::Paper => 5,
-        }
-    }
-}
-
-/// Calls `make` with 0 to `count` − 1 on all processors; the results in this order.
-fn parallel<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = || {
-        let mut made = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return made;
-            }
-            made.push((index, make(index)));
-        }
-    };
-    let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let made = threads.into_iter().map(ScopedJoinHandle::join);
-        made.flat_map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    all.sort_unstable_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, made)| made).collect()
 }

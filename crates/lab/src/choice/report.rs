@@ -1,13 +1,13 @@
 //! A whole fit, and its files.
 
+use super::Plan;
 use super::channel::{BURSTY, ORDINARY};
 use super::fit::{Fitted, fit};
 use super::survey::{Sample, survey};
-use super::{Plan, plot};
 use crate::figure::{Cell, Column, Table};
 use crate::{Error, write::csv};
-use aggregation::choice::boundary::{Boundary, shipped};
-use aggregation::choice::{Family, MEMBERS};
+use ::aggregation::choice::boundary::{Boundary, shipped};
+use ::aggregation::choice::{Family, MEMBERS};
 use std::path::{Path, PathBuf};
 
 /// A fit, and what it was made from.
@@ -61,8 +61,8 @@ impl Fit {
         worst.max().unwrap_or(0)
     }
 
-    /// Writes the samples (`choice.csv`), the boundaries (`choice-boundaries.csv`) and a plot of
-    /// each family (`choice-agg.svg`, `choice-r2d2.svg`).
+    /// Writes the samples (`choice.csv`) and the boundaries (`choice-boundaries.csv`). Figure 4 of
+    /// the paper draws both.
     ///
     /// # Errors
     ///
@@ -70,13 +70,10 @@ impl Fit {
     pub fn write(&self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         let failed = |path: &Path, error| Error::Io { path: path.into(), error };
         std::fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
-        let mut files = vec![
+        let files = vec![
             ("choice.csv".to_owned(), csv::render(&self.sample_table())?),
             ("choice-boundaries.csv".to_owned(), csv::render(&self.boundary_table())?),
         ];
-        for family in Family::ALL {
-            files.push((format!("choice-{}.svg", family.name()), plot::render(self, family)));
-        }
         let write = |(name, text): (String, String)| {
             let path = directory.join(name);
             std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
@@ -200,6 +197,5 @@ mod tests {
             csv::render(&fit.boundary_table()).unwrap(),
             csv::render(&again.boundary_table()).unwrap()
         );
-        assert!(plot::render(&fit, Family::Agg) == plot::render(&again, Family::Agg));
     }
 }

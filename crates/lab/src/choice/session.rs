@@ -1,11 +1,12 @@
 //! Rules at work on a channel, against the best member in hindsight.
 
+use super::Plan;
 use super::channel::{Kind, uniform};
 use super::survey::record_bytes;
-use super::{Plan, parallel};
-use aggregation::choice::replay::{DELAY, Replay};
-use aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
-use aggregation::{Overprovision, Scheme};
+use crate::parallel::parallel;
+use ::aggregation::choice::replay::{DELAY, Replay};
+use ::aggregation::choice::{Family, Hindsight, LossRate, MEMBERS, Seen};
+use ::aggregation::{Overprovision, Scheme};
 use vocabulary::Random;
 
 /// Bytes that a change costs in the direction it is for: a record with the acknowledgement, a

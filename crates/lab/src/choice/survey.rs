@@ -2,9 +2,9 @@
 
 use super::Plan;
 use super::channel::{Kind, uniform};
-use super::parallel;
-use aggregation::choice::replay::{DELAY, Replay};
-use aggregation::choice::{Family, MEMBERS, tag_sixteenths};
+use crate::parallel::parallel;
+use ::aggregation::choice::replay::{DELAY, Replay};
+use ::aggregation::choice::{Family, MEMBERS, tag_sixteenths};
 use vocabulary::Random;
 
 /// One channel with one payload length.

@@ -2,7 +2,7 @@
 
 use super::LIGHTMAC_PAPER;
 use crate::Error;
-use crate::figure::{Axis, Column, Figure, Options, Output, Plot, Scale, Source, Table};
+use crate::figure::{Axis, Column, Figure, Marks, Options, Output, Plot, Scale, Source, Table};
 use lightmac::bounds::{Certainty, MODES, Mode, Parameters, power_of_two};
 
 pub(super) const FIGURE: Figure = Figure {
@@ -65,6 +65,7 @@ fn make(options: &Options) -> Result<Output, Error> {
             "32-bit blocks, an attack succeeds with at most 2⁻²⁰ ({})",
             marks.join(", ")
         ),
+        marks: Marks::Curves,
         series: "curve",
         emphasis: Some("LightMAC"),
         x: Axis {

@@ -1,5 +1,17 @@
 //! The registry, one file a figure.
 
+mod aggregation;
+mod aggregation_delays;
+mod aggregation_figure_10;
+mod aggregation_figure_11;
+mod aggregation_figure_4;
+mod aggregation_figure_5;
+mod aggregation_figure_6;
+mod aggregation_figure_7;
+mod aggregation_figure_8;
+mod aggregation_figure_9;
+mod aggregation_table_1;
+mod aggregation_table_2;
 mod lightmac_figure_1;
 mod lightmac_table_1;
 mod lightmac_table_2;
@@ -7,8 +19,27 @@ mod lightmac_table_2;
 use crate::Figure;
 
 /// Every figure, paper by paper.
-pub const FIGURES: &[Figure] =
-    &[lightmac_figure_1::FIGURE, lightmac_table_1::FIGURE, lightmac_table_2::FIGURE];
+pub const FIGURES: &[Figure] = &[
+    lightmac_figure_1::FIGURE,
+    lightmac_table_1::FIGURE,
+    lightmac_table_2::FIGURE,
+    aggregation_table_1::FIGURE,
+    aggregation_figure_4::AGG,
+    aggregation_figure_4::R2D2,
+    aggregation_figure_5::FIGURE,
+    aggregation_figure_6::GOOD,
+    aggregation_figure_6::BAD,
+    aggregation_figure_7::GOOD,
+    aggregation_figure_7::BAD,
+    aggregation_table_2::FIGURE,
+    aggregation_figure_8::FIGURE,
+    aggregation_figure_9::FIGURE,
+    aggregation_delays::FIGURE,
+    aggregation_figure_10::OFF,
+    aggregation_figure_10::AGG,
+    aggregation_figure_10::R2D2,
+    aggregation_figure_11::FIGURE,
+];
 
 /// The LightMAC paper, for its figures' sources.
 const LIGHTMAC_PAPER: &str =
@@ -23,6 +54,8 @@ pub fn by_name(name: &str) -> Option<&'static Figure> {
 mod tests {
     use super::*;
     use crate::Options;
+    use crate::figure::Marks;
+    use crate::write::svg;
 
     #[test]
     fn names_are_unique_and_fit_into_file_names() {
@@ -35,17 +68,32 @@ mod tests {
         assert!(by_name("all").is_none());
     }
 
+    /// Enough for every row.
+    fn few() -> Options {
+        Options { messages: 600, ..Options::default() }
+    }
+
     #[test]
     fn every_figure_is_made_and_whole() {
         for figure in FIGURES {
-            let output = (figure.make)(&Options::default()).expect(figure.name);
+            let output = (figure.make)(&few()).expect(figure.name);
             let table = &output.table;
             assert!(!table.rows.is_empty(), "{}", figure.name);
             for row in &table.rows {
                 assert_eq!(row.len(), table.columns.len(), "{}", figure.name);
             }
-            if let Some(plot) = output.plot {
-                for column in [plot.series, plot.x.column, plot.y.column] {
+            if let Some(plot) = &output.plot {
+                let svg = svg::render(figure, &output).expect(figure.name);
+                assert!(
+                    svg.contains(plot.x.label) && svg.contains(plot.y.label),
+                    "{}",
+                    figure.name
+                );
+                let extra = match plot.marks {
+                    Marks::Curves => None,
+                    Marks::CurvesAndDots(column) | Marks::Bars(column) => Some(column),
+                };
+                for column in [plot.series, plot.x.column, plot.y.column].into_iter().chain(extra) {
                     assert!(table.column(column).is_some(), "{}: {column}", figure.name);
                 }
             }

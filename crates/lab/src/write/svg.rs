@@ -1,8 +1,8 @@
 //! Scalable vector graphics, for papers and browsers: text stays text.
 
 use crate::Error;
-use crate::figure::{Axis, Cell, Figure, Output, Plot, Scale, Table};
-use kuva::plot::{LegendEntry, LegendShape};
+use crate::figure::{Axis, Cell, Figure, Marks, Output, Plot, Scale, Table};
+use kuva::plot::{BarPlot, LegendEntry, LegendShape, ScatterPlot};
 use kuva::prelude::{
     Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, Theme, TickFormat,
 };
@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 /// Okabe and Ito's colours for every kind of colour vision, without black (kept for
 /// emphasis) and the yellow that is too light for lines.
-pub(crate) const COLOURS: [&str; 6] =
-    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
+const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"];
 /// So that curves are told apart without colour too: the dashes of a curve, and of its short
 /// sample in the legend. Their number shares no factor with that of the colours, so that
 /// pairs repeat late.
@@ -22,10 +21,15 @@ const DASHES: [(Option<&str>, &str); 5] = [
     (Some("7 2 1.5 2"), "7 2 1.5 2 3 2"),
     (Some("11 2.5"), "10 2.5 3.5 2"),
 ];
+/// Of bars, which have no dashes: grey for the first, then two rows of one hue each.
+const SHADES: [&str; 9] = [
+    "#777777", "#9ecae1", "#6baed6", "#3182bd", "#08519c", "#fdd0a2", "#fdae6b", "#e6550d",
+    "#a63603",
+];
 /// Light enough to stay behind the curves.
-pub(crate) const GRID: &str = "#e4e4e4";
+const GRID: &str = "#e4e4e4";
 /// What browsers and drawing programs have; the first is what widths are reckoned with.
-pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
+const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 
 /// A made figure as SVG.
 ///
@@ -35,30 +39,97 @@ pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-ser
 pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
     let failed = |reason: &str| Error::Format { format: "SVG", reason: reason.into() };
     let plot = output.plot.as_ref().ok_or_else(|| failed("this figure has no plot"))?;
-    let mut curves =
-        curves(&output.table, plot).ok_or_else(|| failed("the plot names no column"))?;
-    curves.sort_by_key(|curve| plot.emphasis == Some(curve.name.as_str()));
-    let drawn =
-        curves.iter().enumerate().map(|(i, curve)| line(plot, curve, i)).collect::<Vec<_>>();
-    let layout = Layout::auto_from_plots(&drawn)
+    let drawing = drawing(&output.table, plot).ok_or_else(|| failed("the plot names no column"))?;
+    let layout = Layout::auto_from_plots(&drawing.drawn)
         .with_title(figure.title)
         .with_subtitle(plot.subtitle.as_str())
         .with_x_label(plot.x.label)
         .with_y_label(plot.y.label)
-        .with_legend_entries(legend(plot, &curves))
+        .with_legend_entries(drawing.legend)
         .with_legend_position(LegendPosition::OutsideRightTop)
         .with_legend_box(false)
         .with_font_family(FONTS)
         .with_theme(Theme { grid_color: GRID.into(), ..Theme::light() })
         .with_width(960.0)
         .with_height(600.0);
-    let layout = horizontal(vertical(layout, &plot.y), &plot.x);
-    Ok(renumbered(&kuva::render_to_svg(drawn, layout)))
+    let layout = vertical(layout, &plot.y);
+    let layout = match plot.marks {
+        Marks::Bars(_) => layout,
+        Marks::Curves | Marks::CurvesAndDots(_) => horizontal(layout, &plot.x),
+    };
+    Ok(renumbered(&kuva::render_to_svg(drawing.drawn, layout)))
+}
+
+/// What is drawn, and what names it.
+struct Drawing {
+    drawn: Vec<Drawn>,
+    legend: Vec<LegendEntry>,
+}
+
+fn drawing(table: &Table, plot: &Plot) -> Option<Drawing> {
+    if let Marks::Bars(error) = plot.marks {
+        return bars(table, plot, error);
+    }
+    let mut curves = curves(table, plot, plot.series)?;
+    curves.sort_by_key(|curve| plot.emphasis == Some(curve.name.as_str()));
+    let mut drawn: Vec<Drawn> = Vec::new();
+    let mut legend = legend(plot, &curves);
+    if let Marks::CurvesAndDots(column) = plot.marks {
+        // Behind the curves.
+        for (dots, colour) in self::curves(table, plot, column)?.into_iter().zip(COLOURS) {
+            legend.push(LegendEntry {
+                label: dots.name,
+                color: colour.into(),
+                shape: LegendShape::Circle,
+                dasharray: None,
+            });
+            let dots = ScatterPlot::new().with_data(dots.points).with_color(colour);
+            drawn.push(dots.with_size(2.0).into());
+        }
+    }
+    drawn.extend(curves.iter().enumerate().map(|(i, curve)| line(plot, curve, i)));
+    Some(Drawing { drawn, legend })
+}
+
+/// Groups in the order of the table, the series' bars in each.
+fn bars(table: &Table, plot: &Plot, error: &str) -> Option<Drawing> {
+    let [series, x, y] = [plot.series, plot.x.column, plot.y.column].map(|c| table.column(c));
+    let (series, x, y, error) = (series?, x?, y?, table.column(error)?);
+    let mut names: Vec<&str> = Vec::new();
+    let mut groups: Vec<(&str, Vec<(f64, &str)>)> = Vec::new();
+    let mut errors = Vec::new();
+    for row in &table.rows {
+        let (Cell::Text(name), Cell::Text(group), Some(value)) =
+            (&row[series], &row[x], row[y].as_f64())
+        else {
+            continue;
+        };
+        let known = names.iter().position(|known| known == name);
+        let place = known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        if groups.last().is_none_or(|(last, _)| last != group) {
+            groups.push((group, Vec::new()));
+        }
+        let (_, bars) = groups.last_mut()?;
+        bars.push((value, SHADES[place % SHADES.len()]));
+        errors.push(row[error].as_f64().unwrap_or(0.0));
+    }
+    let bars =
+        groups.into_iter().fold(BarPlot::new(), |plot, (group, bars)| plot.with_group(group, bars));
+    let legend = names.into_iter().enumerate().map(|(place, name)| LegendEntry {
+        label: name.into(),
+        color: SHADES[place % SHADES.len()].into(),
+        shape: LegendShape::Rect,
+        dasharray: None,
+    });
+    Some(Drawing { drawn: vec![bars.with_error(errors).into()], legend: legend.collect() })
 }
 
 /// The picture with the identifiers of its clipping paths counted from 0: kuva counts
 /// through a whole process, and a figure must not depend on those made before it.
-pub(crate) fn renumbered(svg: &str) -> String {
+fn renumbered(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -81,8 +152,8 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-fn curves(table: &Table, plot: &Plot) -> Option<Vec<Curve>> {
-    let series = table.column(plot.series)?;
+fn curves(table: &Table, plot: &Plot, series: &str) -> Option<Vec<Curve>> {
+    let series = table.column(series)?;
     let (x, y) = (table.column(plot.x.column)?, table.column(plot.y.column)?);
     let mut curves: Vec<Curve> = Vec::new();
     for row in &table.rows {
@@ -188,7 +259,7 @@ mod tests {
         let output = (figure.make)(&Options::default()).unwrap();
         let svg = render(figure, &output).unwrap();
         let plot = output.plot.as_ref().unwrap();
-        for curve in curves(&output.table, plot).unwrap() {
+        for curve in curves(&output.table, plot, plot.series).unwrap() {
             assert!(svg.contains(&format!(">{}<", curve.name)), "{}", curve.name);
         }
         for text in [figure.title, plot.x.label, plot.y.label, "2¹³", "2²⁰"] {

@@ -2,11 +2,12 @@
 //! schemes, and how good the choice is.
 
 use crate::failure::{Context, Failure};
+use ::lab::choice::Plan;
 use ::lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
 use ::lab::choice::fit::Fitted;
 use ::lab::choice::report::Fit;
 use ::lab::choice::session::{Rule, Session, sessions};
-use ::lab::choice::{Accounting, Plan};
+use ::lab::stream::Accounting;
 use aggregation::choice::Family;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};

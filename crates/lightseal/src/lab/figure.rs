@@ -29,6 +29,20 @@ pub(crate) struct FigureArgs {
     #[arg(long, value_name = "N", default_value_t = Options::default().resolution,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     resolution: u32,
+    /// Messages for each cell of a measured table; a fifth where there are hundreds of cells.
+    #[arg(long, value_name = "N", default_value_t = Options::default().messages as u32,
+          value_parser = clap::value_parser!(u32).range(500..=10_000_000))]
+    messages: u32,
+    /// All randomness comes from this number.
+    #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
+    seed: u64,
+}
+
+impl FigureArgs {
+    fn options(&self) -> Options {
+        let Self { resolution, messages, seed, .. } = *self;
+        Options { resolution, messages: messages as usize, seed }
+    }
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -48,8 +62,7 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     // All names first: a mistake in the last costs no work.
     let figures = chosen(&args.names)?;
     for figure in figures {
-        let output =
-            (figure.make)(&Options { resolution: args.resolution }).context(figure.name)?;
+        let output = (figure.make)(&args.options()).context(figure.name)?;
         let written = write(figure, &output, &args.out, &args.format).context(figure.name)?;
         let mut line = format!("{}: {} rows", figure.name, output.table.rows.len());
         for path in &written {

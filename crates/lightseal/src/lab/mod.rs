@@ -1,10 +1,12 @@
 //! `lightseal lab`: the laboratory's door, one file a subcommand.
 //!
 //! - [`figure`]: the papers' figures;
-//! - [`choice`]: which aggregation scheme suits which channel.
+//! - [`choice`]: which aggregation scheme suits which channel;
+//! - [`scenarios`]: MAC aggregation in scenarios, still and moving.
 
 mod choice;
 mod figure;
+mod scenarios;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -18,6 +20,10 @@ pub(crate) enum LabCommand {
     Choice(choice::ChoiceArgs),
     /// Compare the rules that choose an aggregation scheme from the losses they see.
     Rules(choice::RulesArgs),
+    /// Measure every aggregation scheme in three scenarios, over sockets that lose packets.
+    Scenarios(scenarios::ScenariosArgs),
+    /// Let aggregation schemes follow a sender that moves, and compare with plain tags.
+    Drives(scenarios::DrivesArgs),
 }
 
 /// Runs the subcommand.
@@ -26,5 +32,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Figure(args) => figure::run(args),
         LabCommand::Choice(args) => choice::choice(args),
         LabCommand::Rules(args) => choice::rules(args),
+        LabCommand::Scenarios(args) => scenarios::scenarios(args),
+        LabCommand::Drives(args) => scenarios::drives(args),
     }
 }

@@ -1,0 +1,33 @@
+//! The evaluation of MAC aggregation, of the engine itself.
+//!
+//! - [`sweep`]: every payload length over a good and a bad radio channel;
+//! - [`statics`]: three scenarios at a fixed loss rate, over sockets;
+//! - [`delays`]: how soon messages reach a level of security;
+//! - [`robot`]: a sender that moves, and parameters that follow;
+//! - [`energy`]: what packets cost a radio.
+
+pub mod delays;
+pub mod energy;
+pub mod robot;
+pub mod statics;
+pub mod sweep;
+
+use ::aggregation::choice::Family;
+use dtls::Scheme;
+
+/// The nine schemes that Wagner et al. compare, plain tags first.
+pub fn schemes() -> [Scheme; 9] {
+    let [a16, a8, a4, a2, plain] = Family::Agg.members();
+    let [r50, r100, r150, r200, _] = Family::R2d2.members();
+    [plain, a2, a4, a8, a16, r50, r100, r150, r200]
+}
+
+/// As the paper writes it.
+pub fn title(scheme: Scheme) -> String {
+    match scheme {
+        Scheme::Plain => "Trad".into(),
+        Scheme::Agg(n) => format!("Agg({})", n.get()),
+        Scheme::R2d2(o) => format!("R2D2(8, {})", o.percent()),
+        other => other.to_string(),
+    }
+}

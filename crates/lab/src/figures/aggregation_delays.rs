@@ -1,0 +1,56 @@
+//! Delays of the static scenarios in seconds, which the paper on MAC aggregation speaks of in
+//! section IV-C3.
+
+use super::aggregation::{PAPER, columns, name, percent, whole};
+use crate::Error;
+use crate::aggregation::schemes;
+use crate::aggregation::statics::SCENARIOS;
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::parallel::parallel;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-delays",
+    title: "Delays in three scenarios",
+    source: Source { paper: PAPER, item: "section IV-C3" },
+    about: "How long messages wait until they are verified, at one and at ten a second, in virtual \
+            time over a link that takes none.",
+    make,
+};
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let cells: Vec<_> = SCENARIOS
+        .into_iter()
+        .flat_map(|scenario| schemes().map(|scheme| (scenario, scheme)))
+        .collect();
+    let rows = parallel(cells.len(), |cell| {
+        let (scenario, scheme) = cells[cell];
+        let log = scenario.in_virtual_time(scheme, options.messages / 5, options.seed)?;
+        let taken = log.messages.iter().filter_map(|message| message.taken);
+        let mut seconds: Vec<f64> = taken.map(|delay| delay.time.as_secs_f64()).collect();
+        seconds.sort_by(f64::total_cmp);
+        let quantile = |share: f64| {
+            let place = (share * seconds.len() as f64) as usize;
+            Cell::from(seconds.get(place.min(seconds.len().saturating_sub(1))).copied())
+        };
+        Ok(vec![
+            whole(scenario.payload_bytes),
+            whole(scenario.per_second as usize),
+            name(scheme),
+            percent(log.taken()),
+            quantile(0.5),
+            quantile(0.95),
+            quantile(1.0),
+        ])
+    });
+    let columns = columns(&[
+        ("payload_bytes", "payload of each message"),
+        ("frequency_hertz", "messages a second"),
+        ("scheme", "how records are tagged"),
+        ("verified_percent", "messages that are verified, of all"),
+        ("median_seconds", "from sending to verification, of those"),
+        ("p95_seconds", "95 % of them wait no longer"),
+        ("longest_seconds", "none waits longer"),
+    ]);
+    let rows = rows.into_iter().collect::<Result<_, Error>>()?;
+    Ok(Output { table: Table { columns, rows }, plot: None })
+}

@@ -1,0 +1,94 @@
+//! Figure 10 of the paper on MAC aggregation: parameters that follow a moving sender.
+
+use super::aggregation::{PAPER, columns, linear, percent};
+use crate::Error;
+use crate::aggregation::robot::{Course, Drive, Hall, MINUTES, WINDOW, minutes};
+use crate::aggregation::title;
+use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::stream::Accounting;
+use dtls::AdaptRule;
+
+const ABOUT: &str = "Goodput and loss over the last 200 packets of a sender that moves away twice, 30 bytes \
+                     ten times a second. All drives lose the same packets. Drawn over our bytes; \
+                     the paper's accounting is in the data.";
+
+pub(super) const OFF: Figure = Figure {
+    name: "aggregation-figure-10a",
+    title: "A moving sender with plain tags",
+    source: Source { paper: PAPER, item: "Figure 10a" },
+    about: ABOUT,
+    make: |options| make(options, 0),
+};
+
+pub(super) const AGG: Figure = Figure {
+    name: "aggregation-figure-10b",
+    title: "A moving sender under Agg",
+    source: Source { paper: PAPER, item: "Figure 10b" },
+    about: ABOUT,
+    make: |options| make(options, 1),
+};
+
+pub(super) const R2D2: Figure = Figure {
+    name: "aggregation-figure-10c",
+    title: "A moving sender under R2D2",
+    source: Source { paper: PAPER, item: "Figure 10c" },
+    about: ABOUT,
+    make: |options| make(options, 2),
+};
+
+/// The paper's goodput over the whole course, in percent.
+const PAPER_GOODPUT: [f64; 3] = [57.0, 74.4, 73.9];
+
+/// Rows of a curve: one every two seconds.
+const STEP: usize = 20;
+
+fn make(options: &Options, which: usize) -> Result<Output, Error> {
+    let drives = Drive::all(Hall::Usual, AdaptRule::Hindsight, options.seed)?;
+    let (drive, plain) = (&drives[which], &drives[0]);
+    let [ours, theirs] = Accounting::ALL.map(|accounting| drive.running_goodput(accounting));
+    let loss = Course::new(Hall::Usual, options.seed).running_loss();
+    let mut rows = Vec::new();
+    for last in (WINDOW - 1..WINDOW - 1 + ours.len()).step_by(STEP) {
+        let at = last + 1 - WINDOW;
+        let scheme = drive.log.schemes.iter().rfind(|(from, _)| *from <= last);
+        let scheme = scheme.map_or(Cell::Missing, |(_, scheme)| Cell::Text(title(*scheme)));
+        rows.push(vec![
+            "goodput".into(),
+            Cell::Missing,
+            minutes(last).into(),
+            percent(ours[at]),
+            percent(theirs[at]),
+        ]);
+        rows.push(vec![
+            Cell::Missing,
+            scheme,
+            minutes(last).into(),
+            percent(loss[at]),
+            percent(loss[at]),
+        ]);
+    }
+    let columns = columns(&[
+        ("curve", "goodput: verified payload over bytes sent"),
+        ("scheme", "how records are tagged; then the value is the share of packets lost"),
+        ("minutes", "when the last of the 200 packets was sent"),
+        ("percent", "goodput or loss over 200 packets"),
+        ("paper_accounting_percent", "the same with 5 bytes beside payload and tags"),
+    ]);
+    let [ours, theirs] = Accounting::ALL.map(|accounting| drive.log.goodput(accounting));
+    let gain = ours / plain.log.goodput(Accounting::Ours);
+    let plot = Plot {
+        subtitle: format!(
+            "goodput {:.1} % in all, {gain:.3} times that of plain tags; by the paper's accounting \
+             {:.1} %, there {:.1} %; dots: loss",
+            100.0 * ours,
+            100.0 * theirs,
+            PAPER_GOODPUT[which]
+        ),
+        marks: Marks::CurvesAndDots("scheme"),
+        series: "curve",
+        emphasis: Some("goodput"),
+        x: linear("minutes", "minutes", MINUTES),
+        y: linear("percent", "goodput and loss, in %", 100.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}

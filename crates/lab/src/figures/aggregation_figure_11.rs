@@ -1,0 +1,57 @@
+//! Figure 11 of the paper on MAC aggregation: delays of a moving sender.
+
+use super::aggregation::{PAPER, columns, linear, percent};
+use crate::Error;
+use crate::aggregation::robot::{Drive, Hall};
+use crate::figure::{Figure, Marks, Options, Output, Plot, Source, Table};
+use dtls::AdaptRule;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-figure-11",
+    title: "How long a moving sender's messages wait",
+    source: Source { paper: PAPER, item: "Figure 11" },
+    about: "Messages that are verified, by the time since they were sent, of the drives of Figure 10. \
+            The paper's R2D2 mostly takes 2.6 s, the 26 follow-ups of R2D2(8, 50).",
+    make,
+};
+
+/// Seconds on the axis, and from one row to the next.
+const MOST: f64 = 5.0;
+const STEP: f64 = 0.1;
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    let mut medians = Vec::new();
+    for drive in &Drive::all(Hall::Usual, AdaptRule::Hindsight, options.seed)? {
+        let delays = drive.delays();
+        for step in 0..=(MOST / STEP) as u32 {
+            let seconds = f64::from(step) * STEP;
+            // Half a step: times are whole tenths, sums of tenths are not.
+            let within = delays.partition_point(|delay| *delay < seconds + STEP / 2.0);
+            let paper = (drive.name() == "r2d2" && step == 26).then_some(2.6);
+            rows.push(vec![
+                drive.name().into(),
+                seconds.into(),
+                percent(within as f64 / delays.len().max(1) as f64),
+                paper.into(),
+            ]);
+        }
+        let median = delays.get(delays.len() / 2).copied().unwrap_or(f64::NAN);
+        medians.push(format!("{} {median:.1} s", drive.name()));
+    }
+    let columns = columns(&[
+        ("family", "off: plain tags; agg, r2d2: parameters that follow"),
+        ("seconds", "since a message was sent"),
+        ("messages_percent", "messages verified by then, of those that ever are"),
+        ("paper_mostly_seconds", "what most of them take in the paper"),
+    ]);
+    let plot = Plot {
+        subtitle: format!("medians: {}", medians.join(", ")),
+        marks: Marks::Curves,
+        series: "family",
+        emphasis: None,
+        x: linear("seconds", "seconds since it was sent", MOST),
+        y: linear("messages_percent", "messages verified, in %", 100.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}

@@ -1,0 +1,64 @@
+//! Figure 5 of the paper on MAC aggregation: loss by packet length.
+
+use super::aggregation::{PAPER, columns, linear, percent};
+use crate::Error;
+use crate::aggregation::sweep::{PACKET_BYTES, Radio, sweep};
+use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::stream::Accounting;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-figure-5",
+    title: "Long packets are lost more often",
+    source: Source { paper: PAPER, item: "Figure 5" },
+    about: "Packets lost on the good and on the bad channel: the model (curves), whose ends are the \
+            paper's measurements, and what the engine's packets of each scheme and payload met \
+            with (dots).",
+    make,
+};
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    for radio in Radio::ALL {
+        let measured = format!("{}, measured", radio.name());
+        for point in sweep(radio, Accounting::Paper, options.messages / 5, options.seed)? {
+            rows.push(vec![
+                Cell::Missing,
+                measured.as_str().into(),
+                point.packet_bytes.into(),
+                percent(point.loss),
+                Cell::Missing,
+            ]);
+        }
+        let [short, long] = radio.measured();
+        for bytes in 4..=PACKET_BYTES {
+            let paper = match bytes {
+                4 => percent(short),
+                108 => percent(long),
+                _ => Cell::Missing,
+            };
+            rows.push(vec![
+                radio.name().into(),
+                Cell::Missing,
+                (bytes as f64).into(),
+                percent(radio.loss(0).rate(bytes as f64)),
+                paper,
+            ]);
+        }
+    }
+    let columns = columns(&[
+        ("model", "the channel, where the loss rate is the model's"),
+        ("measured", "the channel, where packets were sent"),
+        ("packet_bytes", "DTLS packet, by the paper's accounting; the mean where they differ"),
+        ("loss_percent", "packets lost, of all"),
+        ("paper_percent", "what the paper measured"),
+    ]);
+    let plot = Plot {
+        subtitle: format!("{} packets a dot", options.messages / 5),
+        marks: Marks::CurvesAndDots("measured"),
+        series: "model",
+        emphasis: None,
+        x: linear("packet_bytes", "packet, in bytes", 120.0),
+        y: linear("loss_percent", "packets lost, in %", 16.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}

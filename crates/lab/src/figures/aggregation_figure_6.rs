@@ -1,0 +1,100 @@
+//! Figure 6 of the paper on MAC aggregation: goodput by payload length.
+
+use super::aggregation::{PAPER, columns, linear, name, percent, whole};
+use crate::Error;
+use crate::aggregation::sweep::{Point, Radio, plain, sweep};
+use crate::aggregation::title;
+use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::stream::Accounting;
+
+const ABOUT: &str = "Verified payload over bytes sent: the engine itself over a channel on which longer \
+                     packets are lost more often. Both accountings are in the data, ours is drawn.";
+
+pub(super) const GOOD: Figure = Figure {
+    name: "aggregation-figure-6a",
+    title: "Goodput on the good channel",
+    source: Source { paper: PAPER, item: "Figure 6a" },
+    about: ABOUT,
+    make: |options| make(options, Radio::Good),
+};
+
+pub(super) const BAD: Figure = Figure {
+    name: "aggregation-figure-6b",
+    title: "Goodput on the bad channel",
+    source: Source { paper: PAPER, item: "Figure 6b" },
+    about: ABOUT,
+    make: |options| make(options, Radio::Bad),
+};
+
+/// The paper's gains in percent, by payload length; of the best scheme where none is named.
+fn paper_gain(radio: Radio, payload_bytes: usize) -> Option<(Option<&'static str>, f64)> {
+    match (radio, payload_bytes) {
+        (Radio::Good, 30) => Some((None, 32.0)),
+        (Radio::Bad, 1) => Some((None, 146.0)),
+        (Radio::Bad, 20) => Some((Some("r2d2:200"), 38.0)),
+        _ => None,
+    }
+}
+
+fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
+    let messages = options.messages / 5;
+    let mut rows = Vec::new();
+    for accounting in Accounting::ALL {
+        let points = sweep(radio, accounting, messages, options.seed)?;
+        for point in &points {
+            let gain = plain(&points, point.payload_bytes)
+                .map(|plain| point.goodput.gain_over(plain.goodput));
+            let paper = paper_gain(radio, point.payload_bytes).filter(|(scheme, _)| match scheme {
+                Some(scheme) => point.scheme.to_string() == *scheme,
+                None => is_best(point, &points),
+            });
+            let drawn = accounting == Accounting::Ours;
+            rows.push(vec![
+                if drawn { Cell::Text(title(point.scheme)) } else { Cell::Missing },
+                accounting.name().into(),
+                name(point.scheme),
+                whole(point.payload_bytes),
+                point.packet_bytes.into(),
+                percent(point.loss),
+                percent(point.goodput.mean),
+                percent(point.goodput.half_width),
+                gain.map_or(Cell::Missing, |gain| percent(gain.mean)),
+                gain.map_or(Cell::Missing, |gain| percent(gain.half_width)),
+                paper.map(|(_, gain)| gain).into(),
+            ]);
+        }
+    }
+    let columns = columns(&[
+        ("curve", "the curve it is drawn in"),
+        ("accounting", "ours: bytes really sent; paper: 5 bytes beside payload and tags"),
+        ("scheme", "how records are tagged"),
+        ("payload_bytes", "payload of each message"),
+        ("packet_bytes", "bytes of a packet on average"),
+        ("loss_percent", "packets lost, of all"),
+        ("goodput_percent", "verified payload over bytes sent"),
+        ("goodput_error_percent", "half its interval of 95 %"),
+        ("gain_percent", "goodput beyond that of plain tags"),
+        ("gain_error_percent", "half its interval of 95 %"),
+        ("paper_gain_percent", "what the paper reports"),
+    ]);
+    let [short, long] = radio.measured();
+    let plot = Plot {
+        subtitle: format!(
+            "{:.2} % of packets of 4 bytes and {:.2} % of 108 bytes are lost; {messages} messages a \
+             point",
+            100.0 * short,
+            100.0 * long
+        ),
+        marks: Marks::Curves,
+        series: "curve",
+        emphasis: Some("Trad"),
+        x: linear("payload_bytes", "payload, in bytes", 110.0),
+        y: linear("goodput_percent", "goodput, in %", 100.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}
+
+fn is_best(point: &Point, points: &[Point]) -> bool {
+    let same = points.iter().filter(|other| other.payload_bytes == point.payload_bytes);
+    same.fold(f64::MIN, |most, other| most.max(other.goodput.mean)) == point.goodput.mean
+}

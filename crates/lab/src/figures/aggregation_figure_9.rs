@@ -1,0 +1,64 @@
+//! Figure 9 of the paper on MAC aggregation: how soon messages are authenticated.
+
+use super::aggregation::{PAPER, columns, linear, name, percent, whole};
+use crate::Error;
+use crate::aggregation::delays::{Delays, delays};
+use crate::aggregation::title;
+use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-figure-9",
+    title: "How soon messages are secure",
+    source: Source { paper: PAPER, item: "Figure 9" },
+    about: "Messages that have reached a level of security, by how many others were sent after them: \
+            30 bytes, 0.30 % of packets lost. Under Agg a message has all of it or nothing.",
+    make,
+};
+
+/// Follow-ups on the axis.
+const MOST: u32 = 40;
+
+/// What the paper's text says of it, in percent.
+fn paper(scheme: &str, bits: u8, follow_ups: u32) -> Option<f64> {
+    (scheme == "agg:8" && bits == 128 && follow_ups == 5).then_some(73.9)
+}
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    for Delays { scheme, bits, log } in delays(options.messages / 5, options.seed)? {
+        let short = scheme.to_string();
+        let drawn = match bits {
+            128 => true,
+            1 | 64 => short.starts_with("r2d2"),
+            _ => false,
+        };
+        let curve = format!("{}, {bits} bits", title(scheme));
+        for follow_ups in 0..=MOST {
+            rows.push(vec![
+                if drawn { curve.as_str().into() } else { Cell::Missing },
+                name(scheme),
+                whole(bits.into()),
+                whole(follow_ups as usize),
+                percent(log.taken_within(follow_ups)),
+                paper(&short, bits, follow_ups).into(),
+            ]);
+        }
+    }
+    let columns = columns(&[
+        ("curve", "the curve it is drawn in"),
+        ("scheme", "how records are tagged"),
+        ("level_bits", "the level of security"),
+        ("follow_ups", "messages sent after"),
+        ("messages_percent", "messages that have reached the level by then, of all"),
+        ("paper_percent", "what the paper reports"),
+    ]);
+    let plot = Plot {
+        subtitle: format!("{} messages a curve", options.messages / 5),
+        marks: Marks::Curves,
+        series: "curve",
+        emphasis: None,
+        x: linear("follow_ups", "messages sent after it", f64::from(MOST)),
+        y: linear("messages_percent", "messages at this level or above, in %", 100.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}

@@ -1,0 +1,50 @@
+//! Table I of the paper on MAC aggregation: schemes on the wire.
+
+use super::aggregation::{PAPER, columns, whole};
+use crate::Error;
+use crate::aggregation::{schemes, title};
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use ::aggregation::Scheme;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-table-1",
+    title: "Aggregation schemes",
+    source: Source { paper: PAPER, item: "Table I" },
+    about: "Identifiers and parameters of the schemes as the engine sends them, and what they cost.",
+    make,
+};
+
+fn make(_: &Options) -> Result<Output, Error> {
+    let rows = schemes().map(|scheme| {
+        let [identifier, n, o] = scheme.context();
+        let family = match scheme {
+            Scheme::Plain => "-",
+            Scheme::Agg(_) => "Agg(·)",
+            _ => "R2D2(·)",
+        };
+        vec![
+            Cell::Text(format!("0x{identifier:02x}")),
+            Cell::Text(title(scheme)),
+            family.into(),
+            if scheme.aggregates() { "XOR".into() } else { "-".into() },
+            whole(n.into()),
+            whole(o.into()),
+            (f64::from(::aggregation::choice::tag_sixteenths(scheme)) / 16.0).into(),
+            whole(scheme.largest_aggregate_len().max(match scheme {
+                Scheme::Plain => ::aggregation::scheme::TAG_BYTES,
+                _ => 0,
+            })),
+        ]
+    });
+    let columns = columns(&[
+        ("identifier", "first byte in the extension"),
+        ("scheme", "as the paper writes it"),
+        ("dependency_sets", "which messages share a tag"),
+        ("aggregation_function", "how tags are joined"),
+        ("n", "first parameter; 0 if there is none"),
+        ("o", "second parameter; 0 if there is none"),
+        ("tag_bytes_mean", "bytes of tags a record carries on average"),
+        ("tag_bytes_most", "bytes of tags a record carries at most"),
+    ]);
+    Ok(Output { table: Table { columns, rows: rows.to_vec() }, plot: None })
+}

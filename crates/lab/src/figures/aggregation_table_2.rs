@@ -1,0 +1,36 @@
+//! Table II of the paper on MAC aggregation: the static scenarios.
+
+use super::aggregation::{PAPER, columns, percent, whole};
+use crate::Error;
+use crate::aggregation::statics::SCENARIOS;
+use crate::figure::{Figure, Options, Output, Source, Table};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aggregation-table-2",
+    title: "The static scenarios",
+    source: Source { paper: PAPER, item: "Table II" },
+    about: "What Figure 8 sends, and the median loss over its nine schemes as measured there again.",
+    make,
+};
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    for scenario in SCENARIOS {
+        let cells = scenario.run(options.messages, options.seed)?;
+        let mut losses: Vec<f64> = cells.iter().map(|cell| cell.loss).collect();
+        losses.sort_by(f64::total_cmp);
+        rows.push(vec![
+            whole(scenario.payload_bytes),
+            whole(scenario.per_second as usize),
+            percent(losses[losses.len() / 2]),
+            percent(f64::from(scenario.loss) / 10_000.0),
+        ]);
+    }
+    let columns = columns(&[
+        ("payload_bytes", "payload of each message"),
+        ("frequency_hertz", "messages a second"),
+        ("median_loss_percent", "packets lost, the median of the schemes"),
+        ("paper_loss_percent", "the same in the paper"),
+    ]);
+    Ok(Output { table: Table { columns, rows }, plot: None })
+}

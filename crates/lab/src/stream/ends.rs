@@ -1,0 +1,178 @@
+//! Two ends of an association.
+
+use super::{Link, Stream, Way};
+use crate::Error;
+use core::net::SocketAddr;
+use core::time::Duration;
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::CipherSuiteId;
+use dtls::{
+    AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, RecordNumbers, Scheme,
+    ServerConfig, Settings,
+};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// What an end did.
+pub(super) enum Told<'a> {
+    /// Sent a datagram.
+    Sent(Way, &'a [u8]),
+    /// Gave the application a payload, verified or not.
+    Taken(&'a [u8]),
+    /// The sender's records are tagged in another way.
+    Changed(Scheme),
+}
+
+/// The client sends, the server receives.
+pub(super) struct Ends {
+    sender: Connection,
+    receiver: Endpoint,
+    /// When the first message was sent.
+    start: Instant,
+    now: Instant,
+    connected: bool,
+    buf: Vec<u8>,
+}
+
+/// Longer than any experiment: open sets are closed by the next record, never by silence.
+const NEVER: Duration = Duration::from_secs(100 * 86_400);
+
+fn address(way: Way) -> SocketAddr {
+    match way {
+        Way::There => ([192, 0, 2, 1], 40_000).into(),
+        Way::Back => ([192, 0, 2, 2], 5684).into(),
+    }
+}
+
+impl Ends {
+    /// Connects over the link, on which nothing is lost yet.
+    pub(super) fn connect(stream: &Stream, link: &mut dyn Link) -> Result<Self, Error> {
+        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("of legal lengths");
+        let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
+        let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
+        configure(&mut client.settings, stream);
+        configure(&mut server.settings, stream);
+        let mut random = Random::insecure(stream.seed);
+        let start = Instant::from_micros(1_000_000);
+        let sender = Connection::client(Arc::new(client), address(Way::Back), start, random.fork())
+            .map_err(Error::Engine)?;
+        let receiver = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
+        let mut ends =
+            Self { sender, receiver, start, now: start, connected: false, buf: vec![0; 2048] };
+        ends.settle(link, true, |_, _| {})?;
+        if !ends.connected {
+            return Err(Error::Stream("the ends did not connect"));
+        }
+        link.begin();
+        Ok(ends)
+    }
+
+    /// How the sender's records are tagged.
+    pub(super) fn scheme(&self) -> Scheme {
+        self.sender.negotiated().map_or(Scheme::Plain, |negotiated| negotiated.send)
+    }
+
+    /// Queues a payload.
+    pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let sent = self.sender.send(self.now, payload);
+        sent.map_err(|_| Error::Stream("the association ended"))
+    }
+
+    /// Lets timers fire that are due by `until` after the first message.
+    pub(super) fn pass_time(
+        &mut self,
+        link: &mut dyn Link,
+        until: Duration,
+        mut tell: impl FnMut(Told<'_>, Duration),
+    ) -> Result<(), Error> {
+        let until = self.start + until;
+        // Engines say when they want to be woken; a message a time slot asks rarely.
+        while let Some(wake) = self.settle(link, true, &mut tell)?.filter(|wake| *wake <= until) {
+            self.now = self.now.max(wake);
+            self.sender.handle_timeout(self.now);
+            self.receiver.handle_timeout(self.now);
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    /// Lets both say what they have to say, and hear it if `receive`; when either wants to be
+    /// woken.
+    pub(super) fn settle(
+        &mut self,
+        link: &mut dyn Link,
+        receive: bool,
+        mut tell: impl FnMut(Told<'_>, Duration),
+    ) -> Result<Option<Instant>, Error> {
+        loop {
+            let at = self.now.saturating_since(self.start);
+            let there = loop {
+                match self.sender.poll_output(&mut self.buf) {
+                    Output::Datagram { payload, .. } => {
+                        tell(Told::Sent(Way::There, payload), at);
+                        link.send(at, Way::There, payload)?;
+                    }
+                    Output::Event(Event::AggregationChanged { send, .. }) => {
+                        tell(Told::Changed(send), at);
+                    }
+                    Output::Event(_) => {}
+                    Output::WakeAt(wake) => break Some(wake),
+                    Output::Idle => break None,
+                }
+            };
+            let back = loop {
+                match self.receiver.poll_output(&mut self.buf) {
+                    Output::Datagram { payload, .. } => {
+                        tell(Told::Sent(Way::Back, payload), at);
+                        link.send(at, Way::Back, payload)?;
+                    }
+                    Output::Event(told) => match told.event {
+                        Event::Connected(_) => self.connected = true,
+                        Event::Data(data) | Event::Provisional { data, .. } => {
+                            tell(Told::Taken(data), at);
+                        }
+                        _ => {}
+                    },
+                    Output::WakeAt(wake) => break Some(wake),
+                    Output::Idle => break None,
+                }
+            };
+            if !receive {
+                return Ok(None);
+            }
+            // One at a time: payloads are taken as they come, so that no buffer fills.
+            let Some((way, len)) = link.receive(&mut self.buf)? else {
+                return Ok(there.into_iter().chain(back).min());
+            };
+            let datagram = &mut self.buf[..len];
+            match way {
+                Way::There => self.receiver.handle_datagram(self.now, address(way), datagram),
+                Way::Back => self.sender.handle_datagram(self.now, address(way), datagram),
+            }
+        }
+    }
+
+    /// Ends the association: what is still open gets its closing tag.
+    pub(super) fn close(
+        &mut self,
+        link: &mut dyn Link,
+        tell: impl FnMut(Told<'_>, Duration),
+    ) -> Result<(), Error> {
+        self.sender.close(self.now);
+        self.settle(link, true, tell).map(drop)
+    }
+}
+
+fn configure(settings: &mut Settings, stream: &Stream) {
+    settings.suites = vec![CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256];
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+    if let Some(adapt) = stream.adapt {
+        settings.aggregation = AggregationPolicy::family(adapt.family);
+        settings.adapt = stream.adapt;
+    } else if stream.scheme.aggregates() {
+        settings.aggregation = AggregationPolicy::both(stream.scheme);
+    }
+    settings.delivery = stream.delivery;
+    settings.record_numbers = RecordNumbers::Short;
+    settings.silence = NEVER;
+}

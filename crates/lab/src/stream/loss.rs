@@ -1,0 +1,127 @@
+//! Channels in virtual time.
+
+use super::{Accounting, Link, Way};
+use crate::Error;
+use core::time::Duration;
+use std::collections::VecDeque;
+use vocabulary::Random;
+
+/// Which datagrams are lost.
+pub trait Loss {
+    /// Whether this one is: sent so long after the first message, so many bytes long.
+    fn strikes(&mut self, at: Duration, way: Way, bytes: usize) -> bool;
+}
+
+/// A link without delay on which some datagrams are lost.
+#[derive(Debug)]
+pub struct Air<L> {
+    loss: L,
+    accounting: Accounting,
+    begun: bool,
+    under_way: VecDeque<(Way, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    /// Datagrams carried or lost since the handshake, from the sender of messages.
+    pub offered: u64,
+    /// Those of them that were lost.
+    pub lost: u64,
+}
+
+impl<L: Loss> Air<L> {
+    /// A link on which `loss` strikes datagrams, whose lengths are those of `accounting`.
+    pub const fn new(loss: L, accounting: Accounting) -> Self {
+        Self {
+            loss,
+            accounting,
+            begun: false,
+            under_way: VecDeque::new(),
+            spare: Vec::new(),
+            offered: 0,
+            lost: 0,
+        }
+    }
+}
+
+impl<L: Loss> Link for Air<L> {
+    fn send(&mut self, at: Duration, way: Way, datagram: &[u8]) -> Result<(), Error> {
+        if self.begun {
+            let lost = self.loss.strikes(at, way, self.accounting.bytes(datagram));
+            self.offered += u64::from(way == Way::There);
+            self.lost += u64::from(way == Way::There && lost);
+            if lost {
+                return Ok(());
+            }
+        }
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(datagram);
+        self.under_way.push_back((way, copy));
+        Ok(())
+    }
+
+    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error> {
+        let Some((way, datagram)) = self.under_way.pop_front() else { return Ok(None) };
+        let len = datagram.len();
+        buf[..len].copy_from_slice(&datagram);
+        self.spare.push(datagram);
+        Ok(Some((way, len)))
+    }
+
+    fn begin(&mut self) {
+        self.begun = true;
+    }
+}
+
+/// A number from 0 to 1.
+pub(crate) fn unit(random: &mut Random) -> f64 {
+    random.below(1 << 53) as f64 / (1u64 << 53) as f64
+}
+
+/// Independent loss.
+#[derive(Debug)]
+pub struct Bernoulli {
+    rate: f64,
+    random: Random,
+}
+
+impl Bernoulli {
+    /// Of this rate, from 0 to 1.
+    pub fn new(rate: f64, seed: u64) -> Self {
+        Self { rate, random: Random::insecure(seed) }
+    }
+}
+
+impl Loss for Bernoulli {
+    fn strikes(&mut self, _: Duration, _: Way, _: usize) -> bool {
+        unit(&mut self.random) < self.rate
+    }
+}
+
+/// Independent loss that grows with a packet's length, as uncorrectable bit errors make it: a packet
+/// of x bytes arrives with probability e^-(fixed + x · per_byte).
+#[derive(Debug)]
+pub struct BitErrors {
+    fixed: f64,
+    per_byte: f64,
+    random: Random,
+}
+
+impl BitErrors {
+    /// With loss rates of `shortest` and `longest` at these lengths in bytes.
+    pub fn between(shortest: (f64, f64), longest: (f64, f64), seed: u64) -> Self {
+        let [short, long] = [shortest.1, longest.1].map(|rate| -(1.0 - rate).ln());
+        let per_byte = (long - short) / (longest.0 - shortest.0);
+        Self { fixed: short - shortest.0 * per_byte, per_byte, random: Random::insecure(seed) }
+    }
+
+    /// The loss rate of packets of so many bytes.
+    pub fn rate(&self, bytes: f64) -> f64 {
+        1.0 - (-(self.fixed + self.per_byte * bytes)).exp()
+    }
+}
+
+impl Loss for BitErrors {
+    fn strikes(&mut self, _: Duration, _: Way, bytes: usize) -> bool {
+        let rate = self.rate(bytes as f64);
+        unit(&mut self.random) < rate
+    }
+}

@@ -1,0 +1,185 @@
+//! Real sockets on the loopback interface, with the impairment relay between them.
+
+use super::{Link, Way};
+use crate::Error;
+use core::time::Duration;
+use net::Clock;
+use net::impairment::{Impairments, Probability};
+use net::relay::{Relay, RelayCounters, Settings};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+use vocabulary::Instant;
+
+/// After this long without an arrival, what was let through is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Two sockets and a relay, which runs until this is dropped.
+#[derive(Debug)]
+pub struct Sockets {
+    sender: UdpSocket,
+    receiver: UdpSocket,
+    /// Where the receiver sees the sender.
+    seen: Option<SocketAddr>,
+    relay: Arc<Relay>,
+    clock: Clock,
+    impairments: Impairments,
+    /// Datagrams sent and received each way.
+    sent: [u64; 2],
+    received: [u64; 2],
+    /// What the relay had let through when loss began.
+    before: u64,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Sockets {
+    /// A path on which so many datagrams of each direction are lost, of all.
+    ///
+    /// # Errors
+    /// Those of sockets and threads.
+    pub fn new(loss: Probability, seed: u64) -> Result<Self, Error> {
+        Self::open(loss, seed).map_err(|error| Error::Io { path: "sockets".into(), error })
+    }
+
+    fn open(loss: Probability, seed: u64) -> io::Result<Self> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let receiver = UdpSocket::bind(any)?;
+        let settings = Settings { seed, ..Settings::new(receiver.local_addr()?) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let relay = {
+            let _context = runtime.enter();
+            Arc::new(Relay::new(net::socket::bind(any)?, settings))
+        };
+        let (end, ended) = oneshot::channel();
+        let running = Arc::clone(&relay);
+        let thread = std::thread::Builder::new().name("relay".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    result = running.run() => result,
+                    _ = ended => Ok(()),
+                }
+            })
+        })?;
+        let sender = UdpSocket::bind(any)?;
+        sender.connect(relay.local_addr()?)?;
+        sender.set_nonblocking(true)?;
+        receiver.set_nonblocking(true)?;
+        Ok(Self {
+            sender,
+            receiver,
+            seen: None,
+            relay,
+            clock: Clock::start(),
+            impairments: Impairments { loss, ..Impairments::NONE },
+            sent: [0; 2],
+            received: [0; 2],
+            before: 0,
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+
+    /// Of the sender's datagrams since the handshake, those that the relay lost, and all.
+    pub fn lost(&self) -> (u64, u64) {
+        let up = self.relay.counters().up;
+        (up.lost, up.offered.saturating_sub(self.before))
+    }
+
+    /// Whether all that was sent was lost or has been received.
+    fn is_settled(&self, counters: &RelayCounters) -> bool {
+        [counters.up, counters.down].iter().enumerate().all(|(way, counted)| {
+            counted.offered == self.sent[way] && counted.delivered == self.received[way]
+        })
+    }
+
+    fn arrived(&mut self, buf: &mut [u8]) -> io::Result<Option<(Way, usize)>> {
+        match self.receiver.recv_from(buf) {
+            Ok((len, from)) => {
+                self.seen = Some(from);
+                self.received[0] += 1;
+                return Ok(Some((Way::There, len)));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        match self.sender.recv(buf) {
+            Ok(len) => {
+                self.received[1] += 1;
+                Ok(Some((Way::Back, len)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn wait(&mut self, buf: &mut [u8]) -> io::Result<Option<(Way, usize)>> {
+        let mut since: Option<Instant> = None;
+        loop {
+            let counters = self.relay.counters();
+            if let Some(arrived) = self.arrived(buf)? {
+                return Ok(Some(arrived));
+            }
+            if self.is_settled(&counters) {
+                return Ok(None);
+            }
+            let now = self.clock.now();
+            if now.saturating_since(*since.get_or_insert(now)) > PATIENCE {
+                return Err(io::Error::other("the kernel dropped datagrams"));
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Link for Sockets {
+    fn send(&mut self, _: Duration, way: Way, datagram: &[u8]) -> Result<(), Error> {
+        let sent = match (way, self.seen) {
+            (Way::There, _) => self.sender.send(datagram),
+            (Way::Back, Some(to)) => self.receiver.send_to(datagram, to),
+            (Way::Back, None) => return Ok(()),
+        };
+        sent.map_err(|error| Error::Io { path: "sockets".into(), error })?;
+        self.sent[way as usize] += 1;
+        Ok(())
+    }
+
+    fn receive(&mut self, buf: &mut [u8]) -> Result<Option<(Way, usize)>, Error> {
+        self.wait(buf).map_err(|error| Error::Io { path: "sockets".into(), error })
+    }
+
+    fn begin(&mut self) {
+        self.before = self.relay.counters().up.offered;
+        self.relay.set(&self.impairments, &self.impairments);
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        // Fails when the relay has ended by itself.
+        let _ = self.end.take().map(|end| end.send(()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Stream, run};
+
+    #[test]
+    fn a_stream_over_sockets_loses_what_the_relay_loses() {
+        let stream = Stream { batch: 16, ..Stream::new("off".parse().unwrap(), 10, 3000) };
+        let mut link = Sockets::new(Probability::ratio(5, 100), 7).unwrap();
+        let log = run(&stream, &mut link).unwrap();
+        let (lost, offered) = link.lost();
+        let taken = log.messages.iter().filter(|message| message.taken.is_some()).count() as u64;
+        // The alert at the end may be among the lost.
+        assert!((3000..=3002).contains(&offered), "{offered}");
+        assert!(lost > 90 && (3000 - lost..=3001 - lost).contains(&taken), "{lost} {taken}");
+    }
+}
