@@ -1,6 +1,6 @@
 //! Tags of records that come in order, without a step for each member of each bit.
 //!
-//! Bit j of word k of a record's long tag is due D_j[k] records later. A delay is a sum of powers
+//! Bit j of word k of a record's long tag is due D_j\[k\] records later. A delay is a sum of powers
 //! of two, so the long tag passes six stages; stage b holds a bit back for 2^b records if that
 //! power is part of its delay. What comes out are the bits due now, and their words sum to the tag.
 
