@@ -8,6 +8,7 @@
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
 //! - [`injection`]: what junk costs those who share tags;
+//! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod fleet;
 pub mod forgery;
 pub mod injection;
 pub mod junk;
+pub mod masks;
 pub mod mutate;
 mod onpath;
 mod parallel;

@@ -80,8 +80,8 @@ pub mod tuning;
 pub use aggregation::Scheme;
 pub use aggregation::choice::Family;
 pub use config::{
-    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, OnForgery,
-    Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
+    Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, NumberMasks,
+    OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};

@@ -3,8 +3,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use dtls::crypto::CipherSuiteId;
-use dtls::{ProtocolVersion, Scheme};
+use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
+use fuzz::masks::Case;
 use fuzz::world::Setup;
 use fuzz::{cuts, drops, fleet, injection, junk, updates};
 use serde_json::{Value, json};
@@ -65,6 +66,13 @@ enum Campaign {
         #[arg(long, default_value_t = 20_000)]
         count: u64,
     },
+    /// How soon an observer sees that two records have the same number mask: 1-byte payloads
+    /// under Agg(16)
+    Masks {
+        /// Epochs of each form
+        #[arg(long, default_value_t = 2000)]
+        epochs: usize,
+    },
     /// Attacks on records that share tags
     Forgery {
         /// Whose tags
@@ -106,6 +114,7 @@ fn main() {
         Campaign::Junk { count } => junk(seed, count),
         Campaign::Updates { count } => updates(seed, count),
         Campaign::Injection { count } => injection(seed, count),
+        Campaign::Masks { epochs } => masks(seed, epochs),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
     };
     println!("{result}");
@@ -248,6 +257,36 @@ fn injection(seed: u64, count: u64) -> Value {
         "early": early,
         "floods": floods,
     })
+}
+
+fn masks(seed: u64, epochs: usize) -> Value {
+    // Messages enough for nearly every epoch to repeat a mask; with two bytes in the strong form,
+    // for every number that they tell apart.
+    let cases = [
+        ("paper", NumberMasks::Paper, 2, 2048),
+        ("standard", NumberMasks::Standard, 2, 2048),
+        ("strong", NumberMasks::Strong, 1, 16_384),
+        ("strong", NumberMasks::Strong, 2, 65_536),
+    ];
+    let rows = cases.map(|(name, masks, number_bytes, messages)| {
+        let epochs = if messages == 65_536 { epochs.div_ceil(20) } else { epochs };
+        let seen = fuzz::masks::watch(seed, Case { masks, number_bytes, epochs, messages });
+        json!({
+            "masks": name,
+            "number_bytes": number_bytes,
+            "epochs": epochs,
+            "messages": messages,
+            "repeated": seen.first.len(),
+            "half": seen.half(),
+            "interval": seen.interval(),
+            "mistaken": seen.mistaken,
+            "alike": seen.alike,
+            "alike_same": seen.alike_same,
+            "pairs": seen.pairs,
+            "pairs_same": seen.pairs_same,
+        })
+    });
+    json!({ "rows": rows })
 }
 
 fn forgery(seed: u64, suite: Suite, count: usize) -> Value {

@@ -11,6 +11,7 @@ mod coap;
 mod command;
 mod hostile;
 mod macs;
+mod masks;
 mod peers;
 
 use crate::claim::{Claim, Unmeasured};
@@ -28,6 +29,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         command::CLAIMS,
         hostile::CLAIMS,
         macs::CLAIMS,
+        masks::CLAIMS,
         peers::CLAIMS,
     ]
     .into_iter()

@@ -84,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Of this end's records the share that was lost, in 1/65535, as the peer last reported it:
-    /// it does so under shared tags, every 256 records.
+    /// Of this end's records the share that was lost, in 1/65535, as the peer last reported it,
+    /// which it does under shared tags.
     pub const fn reported_loss(&self) -> Option<u16> {
         self.loss.of_ours()
     }

@@ -154,7 +154,7 @@ impl Connection {
             Err(fault) => return self.fail(fault),
         };
         *receive = receive.next();
-        let next = ReceiveEpoch::new(begun, suite, scheme, receive);
+        let next = ReceiveEpoch::with_masks(begun, suite, scheme, receive, self.channel.masks);
         updates.wanted = None;
         updates.asked = Some(scheme);
         updates.begun = Some(begun);

@@ -141,7 +141,13 @@ impl Connection {
             return None;
         };
         *send = send.next();
-        let next = SendEpoch::new(epoch, suite, established.negotiated.send, send);
+        let next = SendEpoch::with_masks(
+            epoch,
+            suite,
+            established.negotiated.send,
+            send,
+            self.channel.masks,
+        );
         self.channel.install_send(next);
         self.channel.flight.move_to(epoch);
         self.channel.send.forget_before(epoch);
@@ -189,7 +195,8 @@ impl Connection {
             return Ok(());
         };
         *receive = receive.next();
-        let next = ReceiveEpoch::new(message.epoch + 1, suite, scheme, receive);
+        let next =
+            ReceiveEpoch::with_masks(message.epoch + 1, suite, scheme, receive, self.channel.masks);
         self.begin_receiving(next);
         if update.request_update {
             self.want_key_update();

@@ -31,7 +31,11 @@ pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
     encrypts: true,
     tag_len: 16,
     limits: Limits::GCM,
-    keying: Keying::Prf { plain: Gcm::<Aes128Enc>::protection, aggregated: AggregatedGcm::keys },
+    keying: Keying::Prf {
+        plain: Gcm::<Aes128Enc>::protection,
+        aggregated: AggregatedGcm::keys,
+        pad: None,
+    },
     known_answer: KnownAnswer {
         aggregated: Some(AggregatedAnswer {
             content: [0xdf, 0xf9, 0xae, 0x8c, 0xd5, 0x0c, 0xa6, 0xca, 0xfd, 0x5b, 0x05],

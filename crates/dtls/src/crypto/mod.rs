@@ -30,9 +30,11 @@ pub use crate::codepoints::{CipherSuiteId, NamedGroup};
 pub use group::{Group, GroupAnswer, InvalidKeyShare, KeyExchange, SharedSecret};
 pub use limits::{KeyState, Limits, Usage};
 pub use protection::{
-    Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
+    Aead, Block, Opened, Pad, Prf, PrfProtection, PrfState, Protection, Record, Unauthentic,
 };
-pub use provider::{CipherSuite, CipherSuite12, Exchange12, Keying, Provider, SelfTestFailed};
+pub use provider::{
+    CipherSuite, CipherSuite12, Exchange12, Keying, PadKeying, Provider, SelfTestFailed,
+};
 pub use schedule::{
     BinderKey, EarlySecret, ExportError, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,

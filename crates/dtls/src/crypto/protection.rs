@@ -53,6 +53,13 @@ pub trait Protection: Aead {
     fn mask(&self, sample: &Block) -> [u8; 2];
 }
 
+/// What hides short records under [`NumberMasks::Strong`](crate::NumberMasks::Strong): a
+/// pseudorandom function under a key of its own.
+pub trait Pad: Send + Sync {
+    /// The pad for `input`.
+    fn pad(&self, input: &Block) -> Block;
+}
+
 /// What [`PrfProtection::open`] found.
 #[derive(Clone, Debug)]
 pub struct Opened {

@@ -1,7 +1,7 @@
 //! What a host chooses: which suites and groups there are, and who computes them.
 
 use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
-use super::{Aead, CipherSuiteId, Group, Limits, PrfProtection, Protection, TrafficSecret};
+use super::{Aead, CipherSuiteId, Group, Limits, Pad, PrfProtection, Protection, TrafficSecret};
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -24,6 +24,9 @@ pub struct CipherSuite {
     pub known_answer: KnownAnswer,
 }
 
+/// What makes a traffic secret into a [`Pad`], under an aggregation context.
+pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
+
 /// What a suite can do with a traffic secret.
 ///
 /// Aggregation needs tags that are a pseudorandom function's output. GCM,
@@ -39,6 +42,8 @@ pub enum Keying {
         /// Content type first and tags aggregated. The context is scheme ‖ n ‖ o,
         /// so that two ends with different parameters fail closed.
         aggregated: fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection>,
+        /// What hides short records beside their numbers; `None` where numbers are not hidden.
+        pad: Option<PadKeying>,
     },
 }
 

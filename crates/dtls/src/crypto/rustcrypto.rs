@@ -9,6 +9,7 @@ use super::suites::gcm::Gcm;
 use super::suites::integrity::{AggregatedIntegrityOnly, IntegrityOnly};
 use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::suites::lightmac::CtrLightMac;
+use super::suites::mask::BlockMask;
 use super::{CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider};
 use aes::Aes128Enc;
 
@@ -70,6 +71,7 @@ pub static AES_128_CCM: CipherSuite = CipherSuite {
     keying: Keying::Prf {
         plain: Ccm::<Aes128Enc, 16>::protection,
         aggregated: AggregatedCcm::<Aes128Enc>::protection,
+        pad: Some(BlockMask::<Aes128Enc>::short_records),
     },
     known_answer: KnownAnswer::AES_128_CCM,
 };
@@ -95,6 +97,7 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     keying: Keying::Prf {
         plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection,
         aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
+        pad: Some(BlockMask::<Aes128Enc>::short_records),
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
 };
@@ -109,6 +112,7 @@ pub static SHA256_SHA256: CipherSuite = CipherSuite {
     keying: Keying::Prf {
         plain: IntegrityOnly::protection,
         aggregated: AggregatedIntegrityOnly::protection,
+        pad: None,
     },
     known_answer: KnownAnswer::SHA256_SHA256,
 };

@@ -22,7 +22,7 @@ pub(crate) mod reassembly;
 pub(crate) mod server;
 
 use crate::codepoints::{HandshakeType, MAX_CONTENT, PskKeyExchangeMode};
-use crate::config::{ProtocolVersion, Settings};
+use crate::config::{NumberMasks, ProtocolVersion, Settings};
 use crate::connection::OwnIds;
 use crate::crypto::{
     CipherSuite, CipherSuiteId, ExportError, ExporterSecret, NamedGroup, TrafficSecret, Transcript,
@@ -62,6 +62,8 @@ pub(crate) struct Channel {
     delivered_from: Option<u8>,
     /// Whether somebody wants to know what becomes of each of the peer's records.
     watches: bool,
+    /// How the numbers of aggregated records are hidden.
+    pub(crate) masks: NumberMasks,
 }
 
 impl Channel {
@@ -82,6 +84,7 @@ impl Channel {
             own_ids: OwnIds::default(),
             delivered_from: settings.delivery.threshold(),
             watches: settings.adapt.is_some(),
+            masks: settings.number_masks,
         }
     }
 
@@ -117,8 +120,9 @@ impl Channel {
         send: (&TrafficSecret, Scheme),
         receive: (&TrafficSecret, Scheme),
     ) {
-        self.install_send(SendEpoch::new(epoch, suite, send.1, send.0));
-        self.install_receive(ReceiveEpoch::new(epoch, suite, receive.1, receive.0));
+        let masks = self.masks;
+        self.install_send(SendEpoch::with_masks(epoch, suite, send.1, send.0, masks));
+        self.install_receive(ReceiveEpoch::with_masks(epoch, suite, receive.1, receive.0, masks));
     }
 }
 

@@ -7,6 +7,7 @@ use super::fates::{Fate, Fates};
 use super::header::UnifiedHeader;
 use super::held::Held;
 use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use crate::stats::ReceiveStats;
 use aggregation::choice::Seen;
@@ -106,7 +107,18 @@ impl ReceiveEpoch {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        let layout = Layout::Dtls13(Opening::new(epoch, suite, scheme, secret));
+        Self::with_masks(epoch, suite, scheme, secret, NumberMasks::Standard)
+    }
+
+    /// As [`SendEpoch::with_masks`](super::SendEpoch::with_masks).
+    pub fn with_masks(
+        epoch: u64,
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+        masks: NumberMasks,
+    ) -> Self {
+        let layout = Layout::Dtls13(Opening::new(epoch, suite, scheme, secret, masks));
         Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
     }
 

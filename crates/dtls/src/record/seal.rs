@@ -4,6 +4,7 @@ use super::cid::ConnectionId;
 use super::dtls12::Keys12;
 use super::dtls13::Sealing;
 use crate::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use crate::config::NumberMasks;
 use crate::crypto::{Aead, CipherSuite, CipherSuite12, KeyState, TrafficSecret, Usage};
 use aggregation::{ClosingTag, Scheme};
 use alloc::boxed::Box;
@@ -103,7 +104,18 @@ impl SendEpoch {
         scheme: Scheme,
         secret: &TrafficSecret,
     ) -> Self {
-        let layout = Layout::Dtls13(Sealing::new(suite, scheme, secret));
+        Self::with_masks(epoch, suite, scheme, secret, NumberMasks::Standard)
+    }
+
+    /// As [`Self::new`], with record numbers hidden in this way.
+    pub fn with_masks(
+        epoch: u64,
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+        masks: NumberMasks,
+    ) -> Self {
+        let layout = Layout::Dtls13(Sealing::new(epoch, suite, scheme, secret, masks));
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 

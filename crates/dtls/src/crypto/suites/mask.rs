@@ -1,6 +1,7 @@
 //! The record number mask (RFC 9147, section 4.2.3).
 
-use crate::crypto::{Aead, Block, Protection, Record, TrafficSecret, Unauthentic};
+use crate::crypto::{Aead, Block, Pad, Protection, Record, TrafficSecret, Unauthentic};
+use alloc::boxed::Box;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, Key, KeyInit, consts::U16};
 use zeroize::Zeroize;
 
@@ -60,8 +61,27 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask
         Self::labelled(secret, "sn", context)
     }
 
+    /// Derives "sn pad" under an aggregation context: for [`Pad`], not for a mask.
+    pub fn short_records(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>
+    where
+        C: Send + Sync + 'static,
+    {
+        Box::new(Self::labelled(secret, "sn pad", &context))
+    }
+
     pub(crate) fn labelled(secret: &TrafficSecret, label: &str, context: &[u8]) -> Self {
         Self(keyed(secret, label, context))
+    }
+}
+
+impl<C> Pad for BlockMask<C>
+where
+    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + Send + Sync,
+{
+    fn pad(&self, input: &Block) -> Block {
+        let mut block = (*input).into();
+        self.0.encrypt_block(&mut block);
+        block.into()
     }
 }
 

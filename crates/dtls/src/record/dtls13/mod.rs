@@ -5,6 +5,7 @@
 //! aggregated  | unified header | encrypted: type | content | own tag, aggregate |
 //! ```
 
+mod mask;
 mod open;
 mod seal;
 

@@ -1,7 +1,9 @@
 //! Opening records of DTLS 1.3.
 
+use super::mask::NumberMask;
 use super::{mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
@@ -31,11 +33,13 @@ impl Opening {
         suite: &'static CipherSuite,
         scheme: Scheme,
         secret: &TrafficSecret,
+        masks: NumberMasks,
     ) -> Self {
         match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
                 prf: aggregated(secret, scheme.context()),
+                mask: NumberMask::new(masks, epoch, suite, scheme, secret),
                 scheme,
                 opener: Box::new(opener),
                 last_closing: None,
@@ -107,17 +111,19 @@ impl Opening {
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
         let (head, body) = record.split_at_mut_checked(header.header_len())?;
-        let sample = mask_sample(body);
-        let mask = match self {
+        match self {
             // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
-            Self::Standard(standard) if body.len() >= 16 => standard.protection.mask(&sample),
-            Self::Aggregated(aggregated) if !body.is_empty() => aggregated.prf.mask(&sample),
+            Self::Standard(standard) if body.len() >= 16 => {
+                header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
+            }
+            Self::Aggregated(Aggregated { prf, mask, .. }) if !body.is_empty() => {
+                mask.reveal(&**prf, &header, head, body);
+            }
             _ => {
                 stats.malformed += 1;
                 return None;
             }
-        };
-        header.apply_mask(head, mask);
+        }
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
@@ -229,6 +235,7 @@ impl Standard {
 pub(in crate::record) struct Aggregated {
     epoch: u64,
     prf: Box<dyn PrfProtection>,
+    mask: NumberMask,
     scheme: Scheme,
     /// Keeps the window too: it depends on which aggregates verified.
     opener: Box<Opener>,

@@ -1,7 +1,9 @@
 //! Sealing records of DTLS 1.3.
 
+use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, order};
 use crate::codepoints::{ContentType, MAX_CONTENT};
+use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
@@ -22,21 +24,29 @@ enum Tags {
     /// Content, type, padding, tag.
     Standard { protection: Box<dyn Protection>, tag_len: usize },
     /// Content type first, tags aggregated.
-    Aggregated { prf: Box<dyn PrfProtection>, scheme: Scheme, sealer: Box<Sealer> },
+    Aggregated {
+        prf: Box<dyn PrfProtection>,
+        scheme: Scheme,
+        sealer: Box<Sealer>,
+        mask: NumberMask,
+    },
 }
 
 impl Sealing {
     /// See [`SendEpoch::new`](crate::record::SendEpoch::new).
     pub(in crate::record) fn new(
+        epoch: u64,
         suite: &'static CipherSuite,
         scheme: Scheme,
         secret: &TrafficSecret,
+        masks: NumberMasks,
     ) -> Self {
         let tags = match (&suite.keying, Sealer::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(sealer)) => Tags::Aggregated {
                 prf: aggregated(secret, scheme.context()),
                 scheme,
                 sealer: Box::new(sealer),
+                mask: NumberMask::new(masks, epoch, suite, scheme, secret),
             },
             _ => Tags::Standard { protection: suite.keying.plain(secret), tag_len: suite.tag_len },
         };
@@ -121,12 +131,12 @@ impl Sealing {
 
         let (content, tags) = body.split_at_mut(content_len);
         let record = Record { number, header: head };
-        let mask = match &mut self.tags {
+        match &mut self.tags {
             Tags::Standard { protection, .. } => {
                 protection.seal(record, content, tags);
-                protection.mask(&mask_sample(body))
+                header.apply_mask(head, protection.mask(&mask_sample(body)));
             }
-            Tags::Aggregated { prf, sealer, .. } => {
+            Tags::Aggregated { prf, sealer, mask, .. } => {
                 let state = prf.seal(record, content);
                 let (own, aggregate) = tags.split_at_mut(own_tag_len(kind));
                 let kind = if own.is_empty() { Kind::Data } else { Kind::Control };
@@ -136,11 +146,10 @@ impl Sealing {
                 sealer
                     .seal(&**prf, number, kind, state, aggregate)
                     .expect("numbers are consecutive and the aggregate's length is the scheme's");
-                prf.mask(&mask_sample(body))
+                mask.hide(&**prf, &header, head, body);
             }
-        };
+        }
         let len = header_len + body.len();
-        header.apply_mask(head, mask);
         Ok(Written { len, additional_len: header_len, content_len })
     }
 

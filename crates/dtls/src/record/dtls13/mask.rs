@@ -1,0 +1,108 @@
+//! Record number masks of aggregated records, which may be shorter than a sample (MAC aggregation
+//! specification, record number encryption).
+
+use super::mask_sample;
+use crate::config::NumberMasks;
+use crate::crypto::{Block, CipherSuite, Keying, Pad, PrfProtection, TrafficSecret};
+use crate::record::header::UnifiedHeader;
+use aggregation::Scheme;
+use alloc::boxed::Box;
+
+/// A sample's bytes.
+const SAMPLE: usize = 16;
+
+/// How the numbers of one direction of an epoch are hidden.
+pub(super) enum NumberMask {
+    /// By the record's first bytes, its length where it is short.
+    Standard,
+    /// By the record's first bytes, the epoch where it is short.
+    Paper { epoch: u64 },
+    /// As `Standard`, and short records are hidden by the masked number.
+    Strong(Box<dyn Pad>),
+}
+
+impl NumberMask {
+    pub(super) fn new(
+        masks: NumberMasks,
+        epoch: u64,
+        suite: &CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+    ) -> Self {
+        match (masks, &suite.keying) {
+            (NumberMasks::Paper, _) => Self::Paper { epoch },
+            (NumberMasks::Strong, Keying::Prf { pad: Some(pad), .. }) => {
+                Self::Strong(pad(secret, scheme.context()))
+            }
+            _ => Self::Standard,
+        }
+    }
+
+    /// Hides the number in `head`, which is in clear, and a short record's `body` with it.
+    pub(super) fn hide(
+        &self,
+        prf: &dyn PrfProtection,
+        header: &UnifiedHeader,
+        head: &mut [u8],
+        body: &mut [u8],
+    ) {
+        header.apply_mask(head, prf.mask(&self.sample(body)));
+        self.cover(header, head, body);
+    }
+
+    /// What [`Self::hide`] did, undone.
+    pub(super) fn reveal(
+        &self,
+        prf: &dyn PrfProtection,
+        header: &UnifiedHeader,
+        head: &mut [u8],
+        body: &mut [u8],
+    ) {
+        self.cover(header, head, body);
+        header.apply_mask(head, prf.mask(&self.sample(body)));
+    }
+
+    fn sample(&self, body: &[u8]) -> Block {
+        match self {
+            Self::Paper { epoch } => padded_with_epoch(body, *epoch),
+            Self::Standard | Self::Strong(_) => mask_sample(body),
+        }
+    }
+
+    /// XORs what the masked number in `head` gives onto a short record.
+    fn cover(&self, header: &UnifiedHeader, head: &[u8], body: &mut [u8]) {
+        let Self::Strong(pad) = self else { return };
+        if body.len() < SAMPLE {
+            // Masked number, zeros, its length, the record's length.
+            let mut input = [0; SAMPLE];
+            input[..2].copy_from_slice(&(header.number_bits(head) as u16).to_be_bytes());
+            (input[14], input[15]) = (header.number_len as u8, body.len() as u8);
+            body.iter_mut().zip(pad.pad(&input)).for_each(|(byte, pad)| *byte ^= pad);
+        }
+    }
+}
+
+/// A short record, 8 bytes of the epoch, zeros; cut after 16 bytes (MAC aggregation paper, section
+/// III-B2).
+fn padded_with_epoch(body: &[u8], epoch: u64) -> Block {
+    let mut sample = [0; SAMPLE];
+    let bytes = body.iter().copied().chain(epoch.to_be_bytes());
+    sample.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    sample
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_s_padding_is_cut_where_the_sample_ends() {
+        let full: Block = core::array::from_fn(|i| i as u8 + 1);
+        assert_eq!(padded_with_epoch(&full, 3), full);
+        assert_eq!(padded_with_epoch(&[9; 17], 3), [9; 16]);
+        let mut expected = [0; 16];
+        (expected[0], expected[1], expected[9]) = (7, 8, 3);
+        assert_eq!(padded_with_epoch(&[7, 8], 3), expected);
+        assert_eq!(padded_with_epoch(&[9; 10], 3)[10..], [0; 6]);
+    }
+}

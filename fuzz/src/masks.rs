@@ -1,0 +1,202 @@
+//! How soon an observer sees that two records have the same record number mask.
+//!
+//! The worst case for masks: payloads of one byte under Agg(16), so that 15 of 16 records show two
+//! bytes behind their header. Of each record the observer sees the number field, masked, and what
+//! is behind it. Two records shorter than a sample that look the same behind the header have the
+//! same mask for sure under the forms that make it from there. Under the strong form they have it
+//! as often as any other two, but for those whose number fields are the same as well: there the
+//! whole record is the same, and mask and number are. So a repetition is seen
+//!
+//! - under the other forms when two short records are the same behind the header,
+//! - under the strong form when they are the same as a whole.
+
+use crate::parallel::shared;
+use dtls::codepoints::ContentType;
+use dtls::crypto::{CipherSuite, CipherSuiteId, TrafficSecret, rustcrypto};
+use dtls::record::epochs::APPLICATION_EPOCH;
+use dtls::record::seal::Shape;
+use dtls::record::{NumberLength, SendEpoch, UnifiedHeader};
+use dtls::{NumberMasks, Scheme};
+use std::collections::HashMap;
+use vocabulary::{Random, Reader};
+
+/// A record's bytes from which a mask is made.
+const SAMPLE: usize = 16;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The form.
+    pub masks: NumberMasks,
+    /// Bytes of the record number on the wire: 1 or 2.
+    pub number_bytes: u8,
+    /// Independent epochs.
+    pub epochs: usize,
+    /// Messages of each, at most 2^16: then numbers on the wire repeat.
+    pub messages: u32,
+}
+
+/// What an observer saw.
+#[derive(Clone, Debug, Default)]
+pub struct Sightings {
+    /// For each epoch in which a repetition was seen, after how many messages; ascending.
+    pub first: Vec<u32>,
+    /// Epochs in all.
+    pub epochs: usize,
+    /// Seen repetitions that were none: the masks were different. Of the first in each epoch.
+    pub mistaken: u64,
+    /// Pairs of short records of which what is behind the header is the same, the number field
+    /// is not; and those of them with the same mask.
+    pub alike: u64,
+    /// See `alike`.
+    pub alike_same: u64,
+    /// All pairs of short records, and those of them with the same mask.
+    pub pairs: u64,
+    /// See `pairs`.
+    pub pairs_same: u64,
+}
+
+impl Sightings {
+    /// After so many messages a repetition was seen in half of the epochs; `None` if there was none
+    /// in more.
+    pub fn half(&self) -> Option<u32> {
+        self.quantile(self.epochs.div_ceil(2))
+    }
+
+    /// An interval that contains the true figure with 95 %, by the ranks of a binomial
+    /// distribution.
+    pub fn interval(&self) -> [Option<u32>; 2] {
+        let spread = 0.98 * (self.epochs as f64).sqrt();
+        let middle = self.epochs as f64 / 2.0;
+        [middle - spread, middle + spread + 1.0].map(|rank| self.quantile(rank as usize))
+    }
+
+    fn quantile(&self, rank: usize) -> Option<u32> {
+        self.first.get(rank.checked_sub(1)?).copied()
+    }
+}
+
+/// Watches the epochs of a case.
+pub fn watch(seed: u64, case: Case) -> Sightings {
+    let seeds: Vec<u64> = (0..case.epochs as u64).collect();
+    let mut sum = Sightings { epochs: case.epochs, ..Sightings::default() };
+    for seen in shared(&seeds, |epoch| watch_epoch(&mut rng(seed, *epoch), case)) {
+        sum.first.extend(seen.first);
+        sum.mistaken += seen.mistaken;
+        sum.alike += seen.alike;
+        sum.alike_same += seen.alike_same;
+        sum.pairs += seen.pairs;
+        sum.pairs_same += seen.pairs_same;
+    }
+    sum.first.sort_unstable();
+    sum
+}
+
+fn rng(seed: u64, epoch: u64) -> Random {
+    Random::insecure(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(epoch))
+}
+
+fn suite() -> &'static CipherSuite {
+    let suite = rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256);
+    suite.expect("the provider has it")
+}
+
+/// A short record: what is behind its header, its number field, and its mask.
+#[derive(Clone, Copy)]
+struct Short {
+    behind: [u8; 2],
+    field: u16,
+    mask: u16,
+}
+
+fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
+    let secret = TrafficSecret::new(rng.array());
+    let scheme = Scheme::agg(16).expect("2 to 16");
+    let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite(), scheme, &secret, case.masks);
+    let number = if case.number_bytes == 1 { NumberLength::One } else { NumberLength::Two };
+    let shape = Shape { number, last: true };
+    let mut buf = [0; 64];
+    let mut shorts = Vec::new();
+    for _ in 0..case.messages {
+        let payload: [u8; 1] = rng.array();
+        let sealed = epoch
+            .seal(&mut buf, ContentType::APPLICATION_DATA, shape, |w| w.bytes(&payload))
+            .expect("room and numbers are enough");
+        let record = &buf[..sealed.len];
+        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
+        let (head, behind) = record.split_at(header.header_len());
+        let field = header.number_bits(head) as u16;
+        let bits = u16::MAX >> (16 - 8 * u16::from(case.number_bytes));
+        if behind.len() < SAMPLE {
+            let behind = behind.try_into().expect("type and payload");
+            let mask = (field ^ sealed.number as u16) & bits;
+            shorts.push((sealed.number as u32 + 1, Short { behind, field, mask }));
+        }
+    }
+    let mut seen = Sightings { epochs: 1, ..Sightings::default() };
+    find_first(&shorts, case.masks, &mut seen);
+    count_pairs(&shorts, &mut seen);
+    seen
+}
+
+/// The first repetition that the observer takes for one.
+fn find_first(shorts: &[(u32, Short)], masks: NumberMasks, seen: &mut Sightings) {
+    let mut known = HashMap::new();
+    for (messages, short) in shorts {
+        let field = (masks == NumberMasks::Strong).then_some(short.field);
+        if let Some(mask) = known.insert((short.behind, field), short.mask) {
+            seen.first.push(*messages);
+            seen.mistaken += u64::from(mask != short.mask);
+            return;
+        }
+    }
+}
+
+/// How much a pair of records that look alike tells.
+fn count_pairs(shorts: &[(u32, Short)], seen: &mut Sightings) {
+    let mut by_behind: HashMap<_, Vec<Short>> = HashMap::new();
+    let mut by_mask: HashMap<u16, u64> = HashMap::new();
+    for (_, short) in shorts {
+        by_behind.entry(short.behind).or_default().push(*short);
+        *by_mask.entry(short.mask).or_default() += 1;
+    }
+    for group in by_behind.values() {
+        for (i, one) in group.iter().enumerate() {
+            let alike = group[i + 1..].iter().filter(|other| other.field != one.field);
+            let (count, same) = alike.fold((0, 0), |(count, same), other| {
+                (count + 1, same + u64::from(other.mask == one.mask))
+            });
+            seen.alike += count;
+            seen.alike_same += same;
+        }
+    }
+    let of = |n: u64| n * n.saturating_sub(1) / 2;
+    seen.pairs = of(shorts.len() as u64);
+    seen.pairs_same = by_mask.values().map(|n| of(*n)).sum();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(masks: NumberMasks, number_bytes: u8) -> Sightings {
+        watch(7, Case { masks, number_bytes, epochs: 200, messages: 1500 })
+    }
+
+    #[test]
+    fn short_records_that_look_the_same_give_masks_away_but_not_in_the_strong_form() {
+        for masks in [NumberMasks::Standard, NumberMasks::Paper] {
+            let seen = case(masks, 2);
+            assert!((250..400).contains(&seen.half().unwrap()), "{:?}", seen.half());
+            assert_eq!((seen.mistaken, seen.alike_same), (0, seen.alike), "all are true");
+        }
+        let seen = case(NumberMasks::Strong, 2);
+        assert_eq!((seen.first.len(), seen.alike_same), (0, 0));
+        assert!(seen.alike > 1000, "{}", seen.alike);
+        let seen = case(NumberMasks::Strong, 1);
+        assert_eq!((seen.half(), seen.mistaken), (None, 0));
+        let [alike, pairs] = [(seen.alike_same, seen.alike), (seen.pairs_same, seen.pairs)]
+            .map(|(same, all)| same as f64 / all as f64);
+        assert!((alike - pairs).abs() < 0.01, "{alike} {pairs}");
+    }
+}
