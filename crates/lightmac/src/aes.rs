@@ -34,8 +34,12 @@ impl Kernel {
         Self::ALL.into_iter().filter(|kernel| kernel.is_available())
     }
 
-    /// The kernel that new keys get: the fastest that this processor has instructions for.
+    /// The kernel that new keys get: the fastest that this processor has instructions for, or the
+    /// portable one where the crate `aes` is told to do without (`--cfg aes_backend="soft"`).
     pub fn best() -> Self {
+        if cfg!(aes_backend = "soft") {
+            return Self::Portable;
+        }
         Self::available().next_back().unwrap_or(Self::Portable)
     }
 

@@ -10,6 +10,7 @@ mod choice;
 mod coap;
 mod command;
 mod hostile;
+mod instructions;
 mod macs;
 mod masks;
 mod peers;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         coap::CLAIMS,
         command::CLAIMS,
         hostile::CLAIMS,
+        instructions::CLAIMS,
         macs::CLAIMS,
         masks::CLAIMS,
         peers::CLAIMS,

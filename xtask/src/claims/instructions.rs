@@ -1,0 +1,119 @@
+//! What a record costs under shared tags, in instructions: sealed, opened and taken.
+//!
+//! callgrind counts them in a program that does nothing else, for two numbers of records; what
+//! the difference costs is divided by it. Counts do not depend on the machine's load.
+
+use crate::claim::{Bar, Claim, Measured, Unmeasured};
+use crate::process::{cargo, command, succeeds, workspace};
+use std::path::PathBuf;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "instructions-agg-8",
+        about: "instructions of a record of 30 B under agg:8 over a plain one, LightMAC suite",
+        bar: Bar::AtMost(1.05),
+        seconds: 10,
+        measure: || over_plain("agg:8", Aes::Native),
+    },
+    Claim {
+        name: "instructions-r2d2-50",
+        about: "instructions of a record of 30 B under r2d2:50 over a plain one, LightMAC suite",
+        bar: Bar::AtMost(1.3),
+        seconds: 10,
+        measure: || over_plain("r2d2:50", Aes::Native),
+    },
+    Claim {
+        name: "instructions-r2d2-200",
+        about: "instructions of a record of 30 B under r2d2:200 over a plain one, LightMAC suite",
+        bar: Bar::AtMost(1.6),
+        seconds: 10,
+        measure: || over_plain("r2d2:200", Aes::Native),
+    },
+    Claim {
+        name: "instructions-agg-8-portable",
+        about: "as instructions-agg-8, with AES in software, as a small device has it",
+        bar: Bar::AtMost(1.05),
+        seconds: 10,
+        measure: || over_plain("agg:8", Aes::Portable),
+    },
+    Claim {
+        name: "instructions-r2d2-50-portable",
+        about: "as instructions-r2d2-50, with AES in software, as a small device has it",
+        bar: Bar::AtMost(1.3),
+        seconds: 10,
+        measure: || over_plain("r2d2:50", Aes::Portable),
+    },
+    Claim {
+        name: "instructions-r2d2-200-portable",
+        about: "as instructions-r2d2-200, with AES in software, as a small device has it",
+        bar: Bar::AtMost(1.6),
+        seconds: 10,
+        measure: || over_plain("r2d2:200", Aes::Portable),
+    },
+];
+
+/// How AES is computed.
+#[derive(Clone, Copy)]
+enum Aes {
+    /// By the processor's instructions, if it has them.
+    Native,
+    /// In software, bit-sliced.
+    Portable,
+}
+
+/// Payload of a record.
+const PAYLOAD_BYTES: &str = "30";
+/// Keys and the first records are in both.
+const FEW: u64 = 2_000;
+const MANY: u64 = 12_000;
+
+fn over_plain(scheme: &str, aes: Aes) -> Result<Measured, Unmeasured> {
+    if !succeeds(command("valgrind", &["--version"])) {
+        return Err(Unmeasured::NotHere("valgrind is not installed".into()));
+    }
+    let (plain, shared) = (a_record("off", aes)?, a_record(scheme, aes)?);
+    let detail =
+        format!("{plain:.0} instructions a record with plain tags, {shared:.0} with {scheme}");
+    Ok(Measured { figure: shared / plain, detail })
+}
+
+/// Instructions of one record.
+fn a_record(scheme: &str, aes: Aes) -> Result<f64, Unmeasured> {
+    let (few, many) = (count(scheme, FEW, aes)?, count(scheme, MANY, aes)?);
+    if many <= few {
+        return Err(Unmeasured::Broken(format!("{MANY} records cost no more than {FEW}")));
+    }
+    Ok((many - few) as f64 / (MANY - FEW) as f64)
+}
+
+/// Instructions of a program that seals, opens and takes so many records.
+fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
+    const RUNNER: &str = "target.'cfg(all())'.runner = \
+                          ['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null']";
+    let records = records.to_string();
+    let mut run =
+        cargo(&["run", "--quiet", "--release", "--package", "dtls", "--example", "records"]);
+    run.args(["--config", RUNNER]);
+    if let Aes::Portable = aes {
+        run.env("RUSTFLAGS", "--cfg aes_backend=\"soft\"").arg("--target-dir").arg(portable_dir());
+    }
+    let broken = |what: &str| Unmeasured::Broken(format!("records under callgrind: {what}"));
+    let output = run
+        .args(["--", scheme, &records, PAYLOAD_BYTES])
+        .output()
+        .map_err(|error| broken(&error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(broken(said.lines().last().unwrap_or("failed")));
+    }
+    let count =
+        said.lines().find_map(|line| line.split("Collected : ").nth(1)?.trim().parse().ok());
+    count.ok_or_else(|| broken("it printed no count"))
+}
+
+/// Where the program is built whose AES is in software: other flags would have everything built
+/// again, back and forth.
+fn portable_dir() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    target.map_or_else(|| workspace().join("target"), PathBuf::from).join("portable-aes")
+}
