@@ -1,9 +1,9 @@
 //! The receiving side.
 
 use crate::agg::opener::AggOpener;
+use crate::definition::Layout;
 use crate::prf::{ClosingTag, Prf, PrfState};
 use crate::r2d2::receiver::BitReceiver;
-use crate::r2d2::rulers;
 use crate::scheme::{Order, Scheme};
 use crate::tuning;
 use core::fmt;
@@ -47,10 +47,9 @@ enum Inner<const CANDIDATES: usize> {
 impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// An opener at record 0; `None` for [`Scheme::Plain`], which shares no tags.
     pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
-        let inner = match scheme {
-            Scheme::Plain => return None,
-            Scheme::Agg(n) => Inner::Agg(AggOpener::new(n)),
-            Scheme::R2d2(o) => Inner::Bits(BitReceiver::new(rulers::table(o, order))),
+        let inner = match scheme.layout(order)? {
+            Layout::Sets(n) => Inner::Agg(AggOpener::new(n)),
+            Layout::Bits(table) => Inner::Bits(BitReceiver::new(table)),
         };
         Some(Self { inner, threshold: None, refuted: 0, refused: 0 })
     }

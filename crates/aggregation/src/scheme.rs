@@ -1,5 +1,9 @@
 //! Aggregation schemes, their parameters and names.
 
+pub use crate::agg::scheme::SetSize;
+use crate::definition::{Definition, Layout};
+pub use crate::r2d2::scheme::{Overprovision, SHARED_BY};
+pub use crate::sliding::SlidingWindow;
 use core::fmt;
 use core::str::FromStr;
 use zeroize::Zeroize;
@@ -7,64 +11,141 @@ use zeroize::Zeroize;
 /// Bytes of a full tag.
 pub const TAG_BYTES: usize = 16;
 
-/// How the records of one direction of an epoch share tags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Scheme {
-    /// No aggregation: every record carries its own full tag.
-    #[default]
-    Plain,
+/// Makes the enumeration of schemes from the list of what they are.
+macro_rules! schemes {
+    ($($(#[$about:meta])* $name:ident($parameters:ty),)*) => {
+        /// How the records of one direction of an epoch share tags.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Scheme {
+            /// No aggregation: every record carries its own full tag.
+            #[default]
+            Plain,
+            $($(#[$about])* $name($parameters),)*
+        }
+
+        /// How schemes are written, beside `off`.
+        const FORMS: &[&str] = &[$(<$parameters>::FORM),*];
+
+        impl Scheme {
+            /// Scheme identifier, n and overprovisioning o: what the epoch's keys bind.
+            /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o),
+            /// `80 08 o` for a sliding window.
+            pub fn context(self) -> [u8; 3] {
+                match self {
+                    Self::Plain => [0; 3],
+                    $(Self::$name(scheme) => {
+                        let [n, o] = scheme.parameters();
+                        [<$parameters>::IDENTIFIER, n, o]
+                    })*
+                }
+            }
+
+            /// How many bytes of the [`context`](Self::context) behind the identifier stand in
+            /// messages, if there is a scheme of this identifier.
+            pub const fn parameters_len(identifier: u8) -> Option<usize> {
+                match identifier {
+                    $(<$parameters>::IDENTIFIER => Some(<$parameters>::PARAMETERS),)*
+                    _ => None,
+                }
+            }
+
+            /// The scheme with this identifier and so many parameters.
+            pub fn from_parameters(identifier: u8, parameters: &[u8]) -> Option<Self> {
+                if Self::parameters_len(identifier) != Some(parameters.len()) {
+                    return None;
+                }
+                match identifier {
+                    $(<$parameters>::IDENTIFIER => {
+                        <$parameters>::from_parameters(parameters).map(Self::$name)
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// Bytes of aggregate that the record with this number carries besides any tag of
+            /// its own: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under R2D2 and the
+            /// sliding window 3 to 6; 0 without aggregation.
+            #[inline]
+            pub fn aggregate_len(self, number: u64) -> usize {
+                match self {
+                    Self::Plain => 0,
+                    $(Self::$name(scheme) => scheme.aggregate_len(number),)*
+                }
+            }
+
+            /// The most that [`Self::aggregate_len`] gives for any record.
+            pub fn largest_aggregate_len(self) -> usize {
+                match self {
+                    Self::Plain => 0,
+                    $(Self::$name(scheme) => scheme.largest_aggregate_len(),)*
+                }
+            }
+
+            /// Whether dependency sets are drawn by a secret: [`Order::Keyed`].
+            pub const fn is_drawn(self) -> bool {
+                match self {
+                    Self::Plain => false,
+                    $(Self::$name(_) => <$parameters>::DRAWN,)*
+                }
+            }
+
+            /// Which records each tag covers; `None` for plain tags.
+            pub(crate) fn layout(self, order: &Order) -> Option<Layout> {
+                match self {
+                    Self::Plain => None,
+                    $(Self::$name(scheme) => Some(scheme.layout(order)),)*
+                }
+            }
+        }
+
+        /// `off`, `agg:8`, `r2d2:100`, `sliding:100`.
+        impl fmt::Display for Scheme {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Self::Plain => f.write_str("off"),
+                    $(Self::$name(scheme) => {
+                        write!(f, "{}:{}", name(<$parameters>::FORM), scheme.number())
+                    })*
+                }
+            }
+        }
+
+        impl FromStr for Scheme {
+            type Err = SchemeError;
+
+            fn from_str(text: &str) -> Result<Self, SchemeError> {
+                if text == "off" {
+                    return Ok(Self::Plain);
+                }
+                let (named, number) = text.split_once(':').ok_or(SchemeError::Name)?;
+                let number = match number.starts_with(['+', '0']) {
+                    true => None,
+                    false => number.parse().ok(),
+                };
+                $(if named == name(<$parameters>::FORM) {
+                    let scheme = number.and_then(<$parameters>::from_number);
+                    return scheme.map(Self::$name).ok_or(<$parameters>::WRONG);
+                })*
+                Err(SchemeError::Name)
+            }
+        }
+    };
+}
+
+schemes! {
     /// Agg(n): the last of n records carries one tag for all.
     Agg(SetSize),
     /// R2D2(8, o): each record carries a short tag, each bit of it over eight records.
     R2d2(Overprovision),
+    /// A sliding window: each record carries a short tag over itself and the seven before it.
+    Sliding(SlidingWindow),
 }
 
-/// n, the number of records that share one tag: 2 to 16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SetSize(u8);
-
-impl SetSize {
-    /// The largest n.
-    pub const MAX: Self = Self(16);
-
-    /// `n` from 2 to 16, else `None`.
-    pub const fn new(n: u8) -> Option<Self> {
-        if n >= 2 && n <= Self::MAX.0 { Some(Self(n)) } else { None }
-    }
-
-    /// The number itself.
-    pub const fn get(self) -> u8 {
-        self.0
-    }
+/// What stands before a form's colon.
+fn name(form: &'static str) -> &'static str {
+    form.split_once(':').map_or(form, |(name, _)| name)
 }
-
-/// o, the percentage by which R2D2's tags exceed a full tag's share of each record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Overprovision(u8);
-
-impl Overprovision {
-    /// All of them, ascending: 50, 100, 150, 200.
-    pub const ALL: [Self; 4] = [Self(50), Self(100), Self(150), Self(200)];
-
-    /// `percent` of 50, 100, 150 and 200, else `None`.
-    pub const fn new(percent: u8) -> Option<Self> {
-        if matches!(percent, 50 | 100 | 150 | 200) { Some(Self(percent)) } else { None }
-    }
-
-    /// The percentage itself.
-    pub const fn percent(self) -> u8 {
-        self.0
-    }
-
-    /// Bytes of tag in each record: 3, 4, 5 or 6.
-    pub const fn tag_bytes(self) -> usize {
-        (TAG_BYTES * (100 + self.0 as usize)).div_ceil(100 * SHARED_BY as usize)
-    }
-}
-
-/// Records that share each bit of an R2D2 tag: its n.
-pub const SHARED_BY: u8 = 8;
 
 /// Which dependency sets the bits of an R2D2 tag have.
 #[derive(Clone)]
@@ -110,93 +191,44 @@ impl Scheme {
         }
     }
 
-    /// Scheme identifier, n and overprovisioning o: what the epoch's keys bind.
-    /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o).
-    pub const fn context(self) -> [u8; 3] {
-        match self {
-            Self::Plain => [0; 3],
-            Self::Agg(n) => [1, n.get(), 0],
-            Self::R2d2(o) => [2, SHARED_BY, o.percent()],
-        }
-    }
-
-    /// Bytes of aggregate that the record with this number carries besides any tag of
-    /// its own: under Agg(n) 16 when `number` ≡ n − 1 (mod n), else 0; under R2D2 3 to 6; 0 without
-    /// aggregation.
-    pub const fn aggregate_len(self, number: u64) -> usize {
-        match self {
-            Self::Plain => 0,
-            Self::Agg(n) => {
-                let n = n.get() as u64;
-                if number % n == n - 1 { TAG_BYTES } else { 0 }
-            }
-            Self::R2d2(o) => o.tag_bytes(),
-        }
-    }
-
-    /// The most that [`Self::aggregate_len`] gives for any record.
-    pub const fn largest_aggregate_len(self) -> usize {
-        match self {
-            Self::Plain => 0,
-            Self::Agg(_) => TAG_BYTES,
-            Self::R2d2(o) => o.tag_bytes(),
-        }
-    }
-
     /// Whether records share tags.
     pub const fn aggregates(self) -> bool {
         !matches!(self, Self::Plain)
     }
 }
 
-/// `off`, `agg:8`, `r2d2:100`.
-impl fmt::Display for Scheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plain => f.write_str("off"),
-            Self::Agg(n) => write!(f, "agg:{}", n.get()),
-            Self::R2d2(o) => write!(f, "r2d2:{}", o.percent()),
-        }
-    }
-}
-
-impl FromStr for Scheme {
-    type Err = SchemeError;
-
-    fn from_str(text: &str) -> Result<Self, SchemeError> {
-        if text == "off" {
-            return Ok(Self::Plain);
-        }
-        let number = |text: &str| {
-            if text.starts_with(['+', '0']) { None } else { text.parse().ok() }
-        };
-        if let Some(n) = text.strip_prefix("agg:") {
-            return number(n).and_then(Self::agg).ok_or(SchemeError::SetSize);
-        }
-        let o = text.strip_prefix("r2d2:").ok_or(SchemeError::Name)?;
-        number(o).and_then(Self::r2d2).ok_or(SchemeError::Overprovision)
-    }
-}
-
 /// A text that names no scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeError {
-    /// None of `off`, `agg:n` and `r2d2:o`.
+    /// Neither `off` nor of any scheme's form.
     Name,
     /// n is not a number from 2 to 16.
     SetSize,
     /// o is none of 50, 100, 150 and 200.
     Overprovision,
+    /// Another scheme does not take the number; why is said.
+    Parameter(&'static str),
 }
 
 impl fmt::Display for SchemeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Name => "an aggregation scheme is `off`, `agg:n` or `r2d2:o`",
+            Self::Name => return write_forms(f),
             Self::SetSize => "Agg(n) takes n from 2 to 16",
             Self::Overprovision => "R2D2 takes o of 50, 100, 150 or 200",
+            Self::Parameter(why) => why,
         })
     }
+}
+
+/// ``an aggregation scheme is `off`, `agg:n` or …``
+fn write_forms(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("an aggregation scheme is `off`")?;
+    for (at, form) in FORMS.iter().enumerate() {
+        let before = if at + 1 == FORMS.len() { " or" } else { "," };
+        write!(f, "{before} `{form}`")?;
+    }
+    Ok(())
 }
 
 impl core::error::Error for SchemeError {}
@@ -216,14 +248,26 @@ mod tests {
         assert_eq!("r2d2".parse::<Scheme>(), Err(SchemeError::Name));
         assert!(Scheme::r2d2(0).is_none() && Scheme::r2d2(51).is_none());
         assert_eq!("r2d2:250".parse::<Scheme>(), Err(SchemeError::Overprovision));
+        assert!(matches!("sliding:51".parse::<Scheme>(), Err(SchemeError::Parameter(_))));
+        let forms = "an aggregation scheme is `off`, `agg:n`, `r2d2:o` or `sliding:o`";
+        assert_eq!(SchemeError::Name.to_string(), forms);
     }
 
     #[test]
     fn names_and_contexts_round_trip() {
         let r2d2 = Overprovision::ALL.map(Scheme::R2d2);
-        for scheme in (2..=16).filter_map(Scheme::agg).chain(r2d2).chain([Scheme::Plain]) {
+        let sliding = Overprovision::ALL.map(SlidingWindow::new).map(Scheme::Sliding);
+        let shared = (2..=16).filter_map(Scheme::agg).chain(r2d2).chain(sliding);
+        for scheme in shared.chain([Scheme::Plain]) {
             assert_eq!(scheme.to_string().parse(), Ok(scheme));
+            let [identifier, parameters @ ..] = scheme.context();
+            if let Some(len) = Scheme::parameters_len(identifier) {
+                let parameters = &parameters[..len];
+                assert_eq!(Scheme::from_parameters(identifier, parameters), Some(scheme));
+                assert_eq!(Scheme::from_parameters(identifier, &parameters[1..]), None);
+            }
         }
+        assert_eq!("sliding:100".parse().map(Scheme::context), Ok([0x80, 8, 100]));
         assert_eq!(Scheme::agg(16).map(Scheme::context), Some([1, 16, 0]));
         assert_eq!(Scheme::r2d2(200).map(Scheme::context), Some([2, 8, 200]));
         assert_eq!(Scheme::Plain.context(), [0, 0, 0]);

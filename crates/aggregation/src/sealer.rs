@@ -1,8 +1,8 @@
 //! The sending side.
 
 use crate::agg::sealer::AggSealer;
+use crate::definition::Layout;
 use crate::prf::{ClosingTag, Prf, PrfState};
-use crate::r2d2::rulers;
 use crate::r2d2::sealer::BitSealer;
 use crate::scheme::{Order, Scheme};
 use core::fmt;
@@ -35,10 +35,9 @@ enum Inner {
 impl Sealer {
     /// A sealer at record 0; `None` for [`Scheme::Plain`], which shares no tags.
     pub fn new(scheme: Scheme, order: &Order) -> Option<Self> {
-        let inner = match scheme {
-            Scheme::Plain => return None,
-            Scheme::Agg(n) => Inner::Agg(AggSealer::new(n)),
-            Scheme::R2d2(o) => Inner::Bits(BitSealer::new(&rulers::table(o, order))),
+        let inner = match scheme.layout(order)? {
+            Layout::Sets(n) => Inner::Agg(AggSealer::new(n)),
+            Layout::Bits(table) => Inner::Bits(BitSealer::new(&table)),
         };
         Some(Self { inner })
     }

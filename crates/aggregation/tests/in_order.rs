@@ -10,8 +10,18 @@ use world::{Receiver, Record, Sender};
 /// Asks for nothing, which takes an opener off the short way.
 const NOTHING: u64 = 0;
 
-const NAMES: &[&str] =
-    &["agg:2", "agg:5", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
+const NAMES: &[&str] = &[
+    "agg:2",
+    "agg:5",
+    "agg:8",
+    "agg:16",
+    "r2d2:50",
+    "r2d2:100",
+    "r2d2:150",
+    "r2d2:200",
+    "sliding:50",
+    "sliding:150",
+];
 
 fn schemes() -> impl Strategy<Value = Scheme> {
     prop::sample::select(NAMES).prop_map(|name| name.parse().expect("a scheme"))

@@ -33,7 +33,7 @@ fn another_implementation_makes_the_same_tags() {
     let file = include_str!("../vectors/aggregation.json");
     let file: Value = serde_json::from_str(file).expect("JSON");
     let groups = file["groups"].as_array().expect("groups");
-    assert_eq!(groups.len(), 15 + 2 * 4);
+    assert_eq!(groups.len(), 15 + 2 * 4 + 4);
     for group in groups {
         let scheme: Scheme = group["scheme"].as_str().and_then(|s| s.parse().ok()).expect("a name");
         let order = match &group["order"] {

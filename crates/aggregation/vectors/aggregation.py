@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Vectors of Agg(n) and R2D2(8, o) from an implementation of its own: one bit after the other, as
+"""Vectors of Agg(n), R2D2(8, o) and the sliding window from an implementation of its own: one bit after the other, as
 the specification has it (docs/spec/mac-aggregation.md), nothing shared with the Rust crate.
 
     python3 aggregation.py        writes aggregation.json beside it
@@ -122,6 +122,16 @@ def main():
                 "tags": [tag.hex() for tag in r2d2(t, sets)],
                 "closing": closing(RECORDS - open_records, open_records),
             })
+    for o in (50, 100, 150, 200):
+        t = -(-16 * (100 + o) // 100)
+        sets = [list(range(8))] * t
+        open_records = delay(sets)
+        groups.append({
+            "scheme": f"sliding:{o}",
+            "order": None,
+            "tags": [tag.hex() for tag in r2d2(t, sets)],
+            "closing": closing(RECORDS - open_records, open_records),
+        })
     out = {
         "function": "F_i(m) = SHA-256('vector' || m (8 bytes) || i (1 byte))[..16]",
         "groups": groups,

@@ -277,11 +277,8 @@ registry! {
     }
 }
 
-/// Identifier of plain tags in the aggregation extension.
+/// Identifier of plain tags in the aggregation extension. Those of schemes (MAC aggregation paper,
+/// Table I) are in their keys too: [`Scheme::context`](aggregation::Scheme::context).
 pub const SCHEME_NONE: u8 = 0x00;
-/// Identifier of Agg(n); one parameter, n (MAC aggregation paper, Table I).
-pub const SCHEME_AGG: u8 = 0x01;
-/// Identifier of R2D2(8, o); two parameters, n and o (MAC aggregation paper, Table I).
-pub const SCHEME_R2D2: u8 = 0x02;
 /// From here on a length byte precedes a scheme's parameters, so that they can be skipped.
 pub const SCHEME_SELF_DESCRIBING: u8 = 0x80;

@@ -33,7 +33,8 @@ fn whole_aggregates_arrive_whole_in_both_directions() {
     for suite in PRF_SUITES {
         let agg = (2..=16).map(|n| format!("agg:{n}"));
         let r2d2 = [50, 100, 150, 200].map(|o| format!("r2d2:{o}"));
-        for (seed, scheme) in (2..).zip(agg.chain(r2d2)) {
+        let sliding = [50, 100, 150, 200].map(|o| format!("sliding:{o}"));
+        for (seed, scheme) in (2..).zip(agg.chain(r2d2).chain(sliding)) {
             let mut pair = Configs::aggregated(&scheme).suite(suite).pair(seed);
             pair.connect();
             pair.assert_connected();

@@ -22,7 +22,7 @@ fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
 
 #[test]
 fn many_flows_each_with_its_own_association() {
-    for tags in ["off", "agg:8", "r2d2:100"] {
+    for tags in ["off", "agg:8", "r2d2:100", "sliding:100"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("# test\nsensor:{KEY}\n"));
         let stats = [dir.path("server.json"), dir.path("client.json")];

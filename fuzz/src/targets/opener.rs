@@ -3,7 +3,7 @@
 use aggregation::opener::Offer;
 use aggregation::{
     Block, ClosingTag, Kind, Opener, Order, Outcome, Overprovision, Prf, PrfState, Scheme, Sealer,
-    TAG_BLOCK,
+    SlidingWindow, TAG_BLOCK,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -116,8 +116,9 @@ impl Game {
 /// Moves of a sender and an attacker, three bytes each.
 pub(super) fn opener(input: &[u8]) {
     let mut r = Reader::new(input);
+    let sliding = Overprovision::ALL.map(SlidingWindow::new).map(Scheme::Sliding);
     let schemes = (2..=16).filter_map(Scheme::agg).chain(Overprovision::ALL.map(Scheme::R2d2));
-    let schemes: Vec<Scheme> = schemes.collect();
+    let schemes: Vec<Scheme> = schemes.chain(sliding).collect();
     let scheme = schemes[usize::from(r.u8().unwrap_or(0)) % schemes.len()];
     let order = Order::Keyed([7; 32]);
     let (Some(sealer), Some(opener)) = (Sealer::new(scheme, &order), Opener::new(scheme, &order))

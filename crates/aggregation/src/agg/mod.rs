@@ -2,5 +2,6 @@
 
 pub(crate) mod opener;
 mod run;
+pub(crate) mod scheme;
 pub(crate) mod sealer;
 mod solve;

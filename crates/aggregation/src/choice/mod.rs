@@ -82,12 +82,12 @@ impl Family {
 }
 
 /// Sixteenths of a byte that a record carries on average to authenticate data.
-pub const fn tag_sixteenths(scheme: Scheme) -> u32 {
+pub fn tag_sixteenths(scheme: Scheme) -> u32 {
     let full = 16 * TAG_BYTES as u32;
     match scheme {
         Scheme::Plain => full,
-        Scheme::Agg(n) => full.div_ceil(n.get() as u32),
-        Scheme::R2d2(o) => 16 * o.tag_bytes() as u32,
+        Scheme::Agg(n) => full.div_ceil(n.get().into()),
+        scheme => 16 * scheme.largest_aggregate_len() as u32,
     }
 }
 

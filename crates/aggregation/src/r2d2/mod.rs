@@ -5,7 +5,7 @@
 //! record i carries is the sum of T(i − D_j\[k\])\[k·t + j\] over the eight members k of its
 //! dependency set D_j, without those before record 0.
 //!
-//! - [`rulers`]: R2D2's sets;
+//! - [`scheme`]: R2D2's parameters; [`rulers`]: its sets;
 //! - [`table`]: sets laid out for whole words, and where a record's long tag goes;
 //! - [`delays`]: the tags of records that come in order;
 //! - [`board`]: what has been checked, and each record's security level;
@@ -20,5 +20,6 @@ mod opener;
 pub(crate) mod receiver;
 pub(crate) mod rulers;
 mod run;
+pub(crate) mod scheme;
 pub(crate) mod sealer;
 pub(crate) mod table;

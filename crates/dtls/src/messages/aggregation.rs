@@ -10,9 +10,8 @@
 //! cannot be skipped: the rest of its list is ignored, and an answer with one
 //! is refused.
 
-use crate::codepoints::{SCHEME_AGG, SCHEME_NONE, SCHEME_R2D2, SCHEME_SELF_DESCRIBING};
+use crate::codepoints::{SCHEME_NONE, SCHEME_SELF_DESCRIBING};
 use aggregation::Scheme;
-use aggregation::scheme::SHARED_BY;
 use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Reader, Writer};
@@ -25,20 +24,14 @@ enum Entry {
 }
 
 fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
-    Ok(match r.u8()? {
-        SCHEME_NONE => Entry::End,
-        SCHEME_AGG => Scheme::agg(r.u8()?).map_or(Entry::Skipped, Entry::Known),
-        SCHEME_R2D2 => {
-            let [n, o] = r.array()?;
-            let scheme = if n == SHARED_BY { Scheme::r2d2(o) } else { None };
-            scheme.map_or(Entry::Skipped, Entry::Known)
-        }
-        SCHEME_SELF_DESCRIBING.. => {
-            r.vec8()?;
-            Entry::Skipped
-        }
-        _ => return Err(DecodeError::Invalid("aggregation scheme")),
-    })
+    let identifier = r.u8()?;
+    let parameters = match (identifier, Scheme::parameters_len(identifier)) {
+        (SCHEME_NONE, _) => return Ok(Entry::End),
+        (SCHEME_SELF_DESCRIBING.., _) => r.vec8()?,
+        (_, Some(len)) => r.take(len)?,
+        (_, None) => return Err(DecodeError::Invalid("aggregation scheme")),
+    };
+    Ok(Scheme::from_parameters(identifier, parameters).map_or(Entry::Skipped, Entry::Known))
 }
 
 /// What a client offers, parsed as it is needed.
@@ -101,12 +94,14 @@ fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option
 
 /// Writes one scheme, or 0x00 for plain tags.
 pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-    match scheme {
-        Scheme::Plain => w.u8(SCHEME_NONE),
-        // The context is the identifier, n and o; Agg has no o.
-        Scheme::R2d2(_) => w.bytes(&scheme.context()),
-        scheme => w.bytes(&scheme.context()[..2]),
+    // The context is the identifier, n and o; not all schemes have all of them.
+    let [identifier, parameters @ ..] = scheme.context();
+    w.u8(identifier)?;
+    let len = Scheme::parameters_len(identifier).unwrap_or(0);
+    if identifier >= SCHEME_SELF_DESCRIBING {
+        w.u8(len as u8)?;
     }
+    w.bytes(&parameters[..len])
 }
 
 /// Writes a request's content.
@@ -205,6 +200,7 @@ mod tests {
             (agg(3), Scheme::Plain),
             (r2d2(50), agg(2)),
             (agg(2), r2d2(200)),
+            ("sliding:100".parse().unwrap(), agg(2)),
         ];
         for (down, up) in pairs {
             let mut buf = [0; 8];

@@ -35,10 +35,10 @@ fn mask_sample(body: &[u8]) -> [u8; 16] {
     sample
 }
 
-/// The secret order of R2D2's dependency sets in one direction of an epoch.
+/// The secret order of a scheme's dependency sets in one direction of an epoch.
 fn order(secret: &TrafficSecret, scheme: Scheme) -> Order {
     let mut seed = [0; 32];
-    if let Scheme::R2d2(_) = scheme {
+    if scheme.is_drawn() {
         secret.expand("agg rulers", &scheme.context(), &mut seed);
     }
     Order::Keyed(seed)

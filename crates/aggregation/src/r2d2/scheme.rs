@@ -1,0 +1,72 @@
+//! What R2D2(8, o) is.
+
+use crate::definition::{Definition, Layout};
+use crate::r2d2::rulers;
+use crate::scheme::{Order, SchemeError, TAG_BYTES};
+
+/// Records that share each bit of an R2D2 tag: its n.
+pub const SHARED_BY: u8 = 8;
+
+/// o, the percentage by which R2D2's tags exceed a full tag's share of each record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Overprovision(u8);
+
+impl Overprovision {
+    /// All of them, ascending: 50, 100, 150, 200.
+    pub const ALL: [Self; 4] = [Self(50), Self(100), Self(150), Self(200)];
+
+    /// `percent` of 50, 100, 150 and 200, else `None`.
+    pub const fn new(percent: u8) -> Option<Self> {
+        if matches!(percent, 50 | 100 | 150 | 200) { Some(Self(percent)) } else { None }
+    }
+
+    /// The percentage itself.
+    pub const fn percent(self) -> u8 {
+        self.0
+    }
+
+    /// Bytes of tag in each record: 3, 4, 5 or 6.
+    pub const fn tag_bytes(self) -> usize {
+        (TAG_BYTES * (100 + self.0 as usize)).div_ceil(100 * SHARED_BY as usize)
+    }
+}
+
+impl Definition for Overprovision {
+    const IDENTIFIER: u8 = 2;
+    const FORM: &'static str = "r2d2:o";
+    const WRONG: SchemeError = SchemeError::Overprovision;
+    const PARAMETERS: usize = 2;
+    const DRAWN: bool = true;
+
+    fn parameters(self) -> [u8; 2] {
+        [SHARED_BY, self.0]
+    }
+
+    fn from_parameters(parameters: &[u8]) -> Option<Self> {
+        match parameters {
+            [SHARED_BY, o] => Self::new(*o),
+            _ => None,
+        }
+    }
+
+    fn number(self) -> u8 {
+        self.0
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::new(number)
+    }
+
+    #[inline]
+    fn aggregate_len(self, _: u64) -> usize {
+        self.tag_bytes()
+    }
+
+    fn largest_aggregate_len(self) -> usize {
+        self.tag_bytes()
+    }
+
+    fn layout(self, order: &Order) -> Layout {
+        Layout::Bits(rulers::table(self, order))
+    }
+}
