@@ -39,6 +39,7 @@ impl NumberMask {
     }
 
     /// Hides the number in `head`, which is in clear, and a short record's `body` with it.
+    #[inline]
     pub(super) fn hide(
         &self,
         prf: &dyn PrfProtection,
@@ -46,11 +47,16 @@ impl NumberMask {
         head: &mut [u8],
         body: &mut [u8],
     ) {
-        header.apply_mask(head, prf.mask(&self.sample(body)));
+        if let Some(sample) = body.first_chunk() {
+            header.apply_mask(head, prf.mask(sample));
+            return;
+        }
+        header.apply_mask(head, prf.mask(&self.short_sample(body)));
         self.cover(header, head, body);
     }
 
     /// What [`Self::hide`] did, undone.
+    #[inline]
     pub(super) fn reveal(
         &self,
         prf: &dyn PrfProtection,
@@ -58,11 +64,16 @@ impl NumberMask {
         head: &mut [u8],
         body: &mut [u8],
     ) {
+        if let Some(sample) = body.first_chunk() {
+            header.apply_mask(head, prf.mask(sample));
+            return;
+        }
         self.cover(header, head, body);
-        header.apply_mask(head, prf.mask(&self.sample(body)));
+        header.apply_mask(head, prf.mask(&self.short_sample(body)));
     }
 
-    fn sample(&self, body: &[u8]) -> Block {
+    #[cold]
+    fn short_sample(&self, body: &[u8]) -> Block {
         match self {
             Self::Paper { epoch } => padded_with_epoch(body, *epoch),
             Self::Standard | Self::Strong(_) => mask_sample(body),
@@ -72,13 +83,11 @@ impl NumberMask {
     /// XORs what the masked number in `head` gives onto a short record.
     fn cover(&self, header: &UnifiedHeader, head: &[u8], body: &mut [u8]) {
         let Self::Strong(pad) = self else { return };
-        if body.len() < SAMPLE {
-            // Masked number, zeros, its length, the record's length.
-            let mut input = [0; SAMPLE];
-            input[..2].copy_from_slice(&(header.number_bits(head) as u16).to_be_bytes());
-            (input[14], input[15]) = (header.number_len as u8, body.len() as u8);
-            body.iter_mut().zip(pad.pad(&input)).for_each(|(byte, pad)| *byte ^= pad);
-        }
+        // Masked number, zeros, its length, the record's length.
+        let mut input = [0; SAMPLE];
+        input[..2].copy_from_slice(&(header.number_bits(head) as u16).to_be_bytes());
+        (input[14], input[15]) = (header.number_len as u8, body.len() as u8);
+        body.iter_mut().zip(pad.pad(&input)).for_each(|(byte, pad)| *byte ^= pad);
     }
 }
 
