@@ -16,7 +16,7 @@ static ALONE: Provider = Provider { suites: &[&AES_128_GCM_AGGREGATED], ..PROVID
 pub const SCHEMES: [&str; 4] = ["agg:2", "agg:4", "agg:8", "agg:16"];
 
 /// The attacks that cancel in a sum of GHASHes.
-pub const ATTACKS: [Attack; 1] = [Attack::FlipTwo];
+pub const ATTACKS: [Attack; 2] = [Attack::FlipTwo, Attack::FlipTwoUnequal];
 
 /// Two ends that agree on it.
 pub fn setup() -> Setup {

@@ -348,6 +348,9 @@ impl Run {
 
 /// Losses of the campaign, in 1/100 000.
 const LOSSES: [u64; 4] = [0, 500, 2000, 5000];
+/// A scheme that verifies less than this of the payload is no choice for such a loss: of our cells,
+/// those of Agg(8), Agg(16) and R2D2(8, 50) at 5 %.
+const USABLE: f64 = 2.0 / 3.0;
 /// Thresholds of early delivery, in bits.
 const THRESHOLDS: [u8; 2] = [16, 32];
 
@@ -374,8 +377,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// The greatest loss of goodput, in percent of it.
+    /// The greatest loss of goodput, in percent of it, where at least [`USABLE`] of the payload is
+    /// verified without junk.
     pub fn worst_fall_percent(&self) -> f64 {
+        let usable = self.cells.iter().filter(|cell| cell.clean.goodput() >= USABLE);
+        usable.map(Cell::fall_percent).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// The same of all cells.
+    pub fn worst_fall_percent_of_all(&self) -> f64 {
         self.cells.iter().map(Cell::fall_percent).fold(f64::NEG_INFINITY, f64::max)
     }
 

@@ -3,7 +3,8 @@
 
 use crate::secrets::{Secrets, suite};
 use crate::world::{Direction, Setup};
-use dtls::crypto::{Keying, PrfProtection};
+use dtls::Scheme;
+use dtls::crypto::{Keying, PrfProtection, TrafficSecret};
 use dtls::record::UnifiedHeader;
 use dtls::record::epochs::APPLICATION_EPOCH;
 use std::collections::HashSet;
@@ -17,6 +18,9 @@ pub(crate) const SAMPLE: usize = 16;
 pub(crate) struct Captured {
     pub(crate) header: Vec<u8>,
     pub(crate) body: Vec<u8>,
+    epoch: u64,
+    /// The datagram as it came.
+    sealed: Vec<u8>,
 }
 
 /// The low byte or two of the record number.
@@ -30,30 +34,52 @@ pub(crate) fn number_len(record: &Captured) -> usize {
     if record.header[0] & 8 != 0 { 2 } else { 1 }
 }
 
-/// The masks of a direction's first epoch of data.
-pub(crate) struct Masks(Box<dyn PrfProtection>);
+/// The masks of a direction's newest epoch.
+pub(crate) struct Masks {
+    secret: TrafficSecret,
+    epoch: u64,
+    keys: Box<dyn PrfProtection>,
+}
 
 impl Masks {
+    /// The first epoch of data.
+    ///
     /// # Panics
     /// If the handshake is not complete, or the suite cannot aggregate.
     pub(crate) fn new(setup: &Setup, secrets: &Secrets, direction: Direction) -> Self {
-        let Keying::Prf { aggregated, .. } = suite(setup).keying else {
-            panic!("{setup:?} has no aggregated tags")
-        };
         let secret =
             secrets.traffic(direction, APPLICATION_EPOCH).expect("the handshake is complete");
-        Self(aggregated(&secret, setup.scheme.context()))
+        Self { keys: keys(setup, &secret, setup.scheme), secret, epoch: APPLICATION_EPOCH }
+    }
+
+    /// Whether a datagram's record belongs to another epoch.
+    pub(crate) fn is_next(&self, datagram: &[u8]) -> bool {
+        datagram.first().is_some_and(|flags| {
+            UnifiedHeader::begins_with(*flags) && u64::from(flags & 3) != self.epoch & 3
+        })
+    }
+
+    /// Goes on to the next epoch, with its scheme.
+    pub(crate) fn advance(&mut self, setup: &Setup, scheme: Scheme) {
+        self.secret = self.secret.next();
+        self.epoch += 1;
+        self.keys = keys(setup, &self.secret, scheme);
     }
 
     pub(crate) fn capture(&self, datagram: &[u8]) -> Option<Captured> {
         let header = UnifiedHeader::read(&mut Reader::new(datagram), 0).ok()?;
         let (header, body) = datagram.split_at_checked(header.header_len())?;
-        let mut captured = Captured { header: header.to_vec(), body: body.to_vec() };
+        let (header, body) = (header.to_vec(), body.to_vec());
+        let mut captured = Captured { header, body, epoch: self.epoch, sealed: datagram.to_vec() };
         self.mask(&mut captured);
         Some(captured)
     }
 
+    /// The record as it travels; one of an older epoch as it came, whatever was altered.
     pub(crate) fn datagram(&self, record: &Captured) -> Vec<u8> {
+        if record.epoch != self.epoch {
+            return record.sealed.clone();
+        }
         let mut record = record.clone();
         self.mask(&mut record);
         [record.header, record.body].concat()
@@ -71,8 +97,15 @@ impl Masks {
         }
         let bytes = number_len(record);
         let number = record.header.iter_mut().skip(1).take(bytes);
-        number.zip(self.0.mask(&sample)).for_each(|(byte, mask)| *byte ^= mask);
+        number.zip(self.keys.mask(&sample)).for_each(|(byte, mask)| *byte ^= mask);
     }
+}
+
+fn keys(setup: &Setup, secret: &TrafficSecret, scheme: Scheme) -> Box<dyn PrfProtection> {
+    let Keying::Prf { aggregated, .. } = suite(setup).keying else {
+        panic!("{setup:?} has no aggregated tags")
+    };
+    aggregated(secret, scheme.context())
 }
 
 /// Payloads that say who sent them, each only once.

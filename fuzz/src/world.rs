@@ -39,6 +39,8 @@ pub struct Setup {
     pub suite: CipherSuiteId,
     /// The aggregation scheme of both directions.
     pub scheme: Scheme,
+    /// Another one that both ends take, for an update to lead to; plain tags: none.
+    pub also: Scheme,
     /// The only way to use the PSK.
     pub mode: PskKeyExchangeMode,
     /// Whether there is a HelloRetryRequest.
@@ -60,6 +62,7 @@ impl Setup {
             provider: &dtls::crypto::rustcrypto::PROVIDER,
             suite,
             scheme,
+            also: Scheme::Plain,
             mode: PskKeyExchangeMode::PSK_KE,
             cookies: CookiePolicy::Always,
             delivery: Delivery::Verified,
@@ -98,7 +101,9 @@ impl Setup {
         settings.suites = vec![self.suite];
         settings.psk_modes = vec![self.mode];
         if self.scheme.aggregates() {
-            settings.aggregation = AggregationPolicy::both(self.scheme);
+            let mut schemes = vec![self.scheme, self.also];
+            schemes.retain(|scheme| scheme.aggregates());
+            settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
         }
         settings.delivery = self.delivery;
         settings.key_log = Some(secrets.log());
@@ -353,12 +358,43 @@ impl<'a> World<'a> {
         };
     }
 
+    fn ends(&self, direction: Direction) -> (Option<&Connection>, Option<&Connection>) {
+        let (client, server) =
+            (Some(&self.client), self.handle.and_then(|handle| self.server.connection(handle)));
+        match direction {
+            Direction::ToServer => (client, server),
+            Direction::ToClient => (server, client),
+        }
+    }
+
+    /// How the sender of `direction` tags its records now.
+    pub fn send_scheme(&self, direction: Direction) -> Option<Scheme> {
+        self.ends(direction).0?.negotiated().map(|agreed| agreed.send)
+    }
+
+    /// The sender of `direction` takes new keys.
+    pub fn update_keys(&mut self, direction: Direction) {
+        match (direction, self.handle) {
+            (Direction::ToServer, _) => self.client.update_keys(self.now),
+            (Direction::ToClient, Some(handle)) => self.server.update_keys(handle, self.now),
+            (Direction::ToClient, None) => {}
+        }
+    }
+
+    /// The receiver of `direction` asks for another scheme; whether it could.
+    pub fn request_aggregation(&mut self, direction: Direction, scheme: Scheme) -> bool {
+        match (direction, self.handle) {
+            (Direction::ToServer, Some(handle)) => {
+                self.server.request_aggregation(handle, self.now, scheme).is_ok()
+            }
+            (Direction::ToServer, None) => false,
+            (Direction::ToClient, _) => self.client.request_aggregation(self.now, scheme).is_ok(),
+        }
+    }
+
     /// Counters of the receiver of `direction`.
     pub fn stats(&self, direction: Direction) -> Option<&Stats> {
-        match direction {
-            Direction::ToServer => self.server.connection(self.handle?).map(Connection::stats),
-            Direction::ToClient => Some(self.client.stats()),
-        }
+        self.ends(direction).1.map(Connection::stats)
     }
 
     /// What the receiver of `direction` told.

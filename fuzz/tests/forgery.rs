@@ -7,7 +7,7 @@ use fuzz::world::Setup;
 
 fn forged(suite: CipherSuiteId, seed: u64) {
     let setup = Setup::new(suite, Scheme::Plain);
-    let report = forgery::run(&setup, &SCHEMES, &ATTACKS, seed, 5_000);
+    let report = forgery::run(&setup, &SCHEMES, &ATTACKS, seed, 700);
     assert_eq!(report.forged, 0, "{report:#?}");
     assert!(report.delivered * 2 > report.sent, "genuine records still arrive: {report:?}");
 }
@@ -32,6 +32,6 @@ fn no_attack_forges_hmac() {
 #[test]
 fn gcm_is_forged_every_time() {
     use fuzz::dangerous::{ATTACKS, SCHEMES, setup};
-    let report = forgery::run(&setup(), &SCHEMES, &ATTACKS, 3, 300);
+    let report = forgery::run(&setup(), &SCHEMES, &ATTACKS, 3, 75);
     assert_eq!((report.attempts, report.forged), (300, 300));
 }

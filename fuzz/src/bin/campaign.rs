@@ -77,7 +77,7 @@ enum Campaign {
     Forgery {
         /// Whose tags
         suite: Suite,
-        /// How many
+        /// How many on each scheme
         #[arg(long, default_value_t = 20_000)]
         count: usize,
     },
@@ -251,6 +251,7 @@ fn injection(seed: u64, count: u64) -> Value {
         .collect();
     json!({
         "worst_fall_percent": report.worst_fall_percent(),
+        "worst_fall_percent_of_all": report.worst_fall_percent_of_all(),
         "forged": report.forged(),
         "records": count,
         "cells": cells,
@@ -304,9 +305,12 @@ fn forgery(seed: u64, suite: Suite, count: usize) -> Value {
     let report = forgery::run(&setup, schemes, attacks, seed, count);
     json!({
         "attempts": report.attempts,
+        "schemes": schemes.len(),
         "forged": report.forged,
         "sent": report.sent,
         "delivered": report.delivered,
+        "early": report.early,
+        "refuted": report.refuted,
         "failures": report.failures,
     })
 }

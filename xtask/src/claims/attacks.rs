@@ -7,38 +7,38 @@ use serde_json::Value;
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "injection-goodput",
-        about: "% of goodput that junk at 10 % of the packet rate takes, the worst scheme, suite and loss",
+        about: "% of goodput that junk at 10 % of the packet rate takes, the worst scheme that suits the loss",
         bar: Bar::AtMost(2.0),
         seconds: 20,
         measure: injection,
     },
     Claim {
         name: "forgery-aggregate-lightmac",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, LightMAC",
+        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, LightMAC",
         bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("lightmac", "100000"),
+        seconds: 400,
+        measure: || forgery("lightmac", "1000000"),
     },
     Claim {
         name: "forgery-aggregate-ccm",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, AES-CCM",
+        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, AES-CCM",
         bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("ccm", "100000"),
+        seconds: 400,
+        measure: || forgery("ccm", "1000000"),
     },
     Claim {
         name: "forgery-aggregate-hmac",
-        about: "forged or repeated records delivered in 100 000 attacks on aggregates, HMAC-SHA256",
+        about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, HMAC-SHA256",
         bar: Bar::AtMost(0.0),
-        seconds: 10,
-        measure: || forgery("hmac", "100000"),
+        seconds: 400,
+        measure: || forgery("hmac", "1000000"),
     },
     Claim {
         name: "forgery-gcm",
         about: "forgeries in 300 attacks on aggregated AES-GCM tags, which is why they are not offered",
         bar: Bar::AtLeast(300.0),
         seconds: 1,
-        measure: || forgery("gcm", "300"),
+        measure: || forgery("gcm", "75"),
     },
 ];
 
@@ -75,6 +75,8 @@ fn injection() -> Result<Measured, Unmeasured> {
     detail += &format!(
         "early delivery from 16 and 32 bits: {given} junk payloads given, {expected:.3} expected at most\n"
     );
+    let all = number(&result, "/worst_fall_percent_of_all")?;
+    detail += &format!("{all:.2} % where less than two thirds are verified without junk, too\n");
     let (mut held, mut evaluated) = (0f64, 0f64);
     for flood in rows(&result, "floods") {
         let count = |name| number(flood, &format!("/{name}"));
@@ -94,11 +96,15 @@ fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {
     let result = run_json_with(features, "fuzz", "campaign", &arguments)?;
     let count = |name| number(&result, &format!("/{name}"));
     let detail = format!(
-        "{} attacks, {} forged; {} of {} genuine records arrived all the same",
+        "{} attacks on {} schemes, {} forged; {} of {} genuine records arrived all the same; where data \
+         was wanted unverified, {} forged payloads were given and {} of them refuted",
         count("attempts")?,
+        count("schemes")?,
         count("forged")?,
         count("delivered")?,
         count("sent")?,
+        count("early")?,
+        count("refuted")?,
     );
     Ok(Measured { figure: count("forged")?, detail })
 }
