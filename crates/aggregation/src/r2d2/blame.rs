@@ -146,18 +146,20 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
                         *place = Some(self.number(other).held[0]);
                         count += 1;
                     }
-                    if only == Some(other) {
+                    let whose = if only == Some(other) {
                         let whose = self.concerned(other, number, &evaluation);
                         self.board.charge_later(&self.table, other, whose);
+                        whose
                     } else {
                         self.board.charge(&self.table, number, &evaluation, EVERYBODY);
-                    }
-                    self.set_aside(prf, other, only == Some(other), clear);
+                        EVERYBODY
+                    };
+                    self.set_aside(prf, other, whose, clear);
                 }
                 Some((Culprit::Tag(other), _)) => {
                     self.board.charge(&self.table, number, &evaluation, EVERYBODY);
                     distrusted |= other == number;
-                    self.board.distrust_tag(&self.table, other);
+                    self.board.distrust_tag(&self.table, other, EVERYBODY);
                     self.board.set_aside(other, true);
                 }
                 None => {
@@ -182,7 +184,10 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         if let Some(at) = own.handles().iter().position(|&held| held == handle) {
             own.held.swap(0, at);
         }
-        self.board.set_aside(number, distrusted);
+        // What came in another's place is no reason to forget that, unless it proved itself.
+        if distrusted || verified {
+            self.board.set_aside(number, distrusted);
+        }
         if verified {
             self.note_newest(number);
         } else {
@@ -291,22 +296,24 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     /// Takes what stands under a number off the board.
     pub(super) fn take_away<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
-        self.lift(prf, number);
+        self.lift(prf, number, EVERYBODY);
         self.board.set_aside(number, true);
     }
 
-    /// The same, but for what it means to others. Returns whether it took part in any check.
-    fn lift<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
+    /// The same, but for K. It is charged to the records `whose`, by how far behind they are.
+    fn lift<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64) {
         let handle = self.number(number).held[0];
         let (words, tag) = self.words(prf, handle);
+        self.board.take_away(&self.table, number, &words, tag, whose);
         self.pending.clear(number);
-        self.board.take_away(&self.table, number, &words, tag)
     }
 
-    /// Takes a record off the board that checks speak against, if only of its own tag `alone`. It
-    /// stays a candidate, unless it was delivered and this is `clear`: then it is refuted for good.
-    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, alone: bool, clear: bool) {
-        if self.lift(prf, number) || !alone {
+    /// Takes a record off the board that checks speak against, which concerns the records `whose`.
+    /// It stays a candidate, unless it was delivered and this is `clear`: then it is refuted for
+    /// good.
+    fn set_aside<P: Prf + ?Sized>(&mut self, prf: &P, number: u64, whose: u64, clear: bool) {
+        self.lift(prf, number, whose);
+        if whose == EVERYBODY {
             self.board.set_aside(number, true);
         } else {
             self.board.reject_alone(number);

@@ -8,9 +8,11 @@
 //!
 //! R_i counts the checked bits of tag i that cover m. c_i is what trying cost: log2 of the
 //! assignments under which the tag's own arrival was evaluated, and 1 for each later evaluation
-//! that was given up. K are the numbers within reach whose record, or its tag, was set aside.
-//! An attacker who sees every verdict then raises a record that was never sent to L bits with a
-//! chance of 2^-L a record at most: each term pays for the choices it could have made.
+//! that was given up. K are the numbers within reach of which a record, or its tag, was ever set
+//! aside. An attacker who sees every verdict then raises a record that was never sent to L bits
+//! with a chance of 2^(3-L) a record at most: each term pays for the choices it could have made.
+//! That what came in place of another stands does not take its number out of K: whoever is
+//! charged only for success goes on from failure for nothing.
 //!
 //! A record that goes because of its own tag alone is no choice as to those records whose bits had
 //! no say in it: they are not charged. That is nearly all of them where it was junk.
@@ -259,35 +261,34 @@ impl Board {
         });
     }
 
-    /// Takes a record away: all checks it took part in, passed ones too.
-    /// Returns whether it took part in any.
+    /// Takes a record away: all checks it took part in, passed ones too, which is charged to the
+    /// records `whose`, by how far behind it they are.
     pub(crate) fn take_away(
         &mut self,
         table: &Table,
         number: u64,
         words: &Words,
         tag: u64,
-    ) -> bool {
-        let mut checked = self.checked[place(number)] != 0;
-        self.distrust_tag(table, number);
+        whose: u64,
+    ) {
+        self.distrust_tag(table, number, whose);
         self.flip(table, number, words, tag);
         self.placed.clear(number);
         for ahead in 1..=REACH {
             let later = number + ahead as u64;
             if self.checked[place(later)] & table.covers(ahead) != 0 && self.tagged.get(later) {
                 self.recheck(table, later, |board, at| board.checked[at] &= !table.covers(ahead));
-                self.charge_later(table, later, EVERYBODY);
-                checked = true;
+                let whose = if whose == EVERYBODY { EVERYBODY } else { whose << ahead };
+                self.charge_later(table, later, whose);
             }
         }
-        checked
     }
 
     /// Believes a record's tag no longer.
-    pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64) {
+    pub(crate) fn distrust_tag(&mut self, table: &Table, number: u64, whose: u64) {
         if self.checked[place(number)] != 0 {
             self.recheck(table, number, |board, at| board.checked[at] = 0);
-            self.charge_later(table, number, EVERYBODY);
+            self.charge_later(table, number, whose);
         }
         self.tagged.clear(number);
     }
@@ -467,7 +468,7 @@ mod tests {
         let covers = |behind| table.covers(behind);
         let pending = 0xff << 9;
         let concerned = |wrong| Board::concerned(&table, wrong, pending, pending, 0);
-        // Nobody explains the bits of three; to the record itself they all belong.
+        // Nobody explains the bits of three; to their own number they all belong.
         assert_eq!(concerned(covers(9) | covers(10) | covers(11)), 1);
         // Of two, each was right but for the other.
         let two = covers(9) | covers(10);
