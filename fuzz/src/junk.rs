@@ -5,7 +5,7 @@ use crate::world::{Direction, Setup, World, clear_len, client_address};
 use dtls::codepoints::AlertDescription;
 use dtls::crypto::CipherSuiteId;
 use dtls::record::UnifiedHeader;
-use dtls::{CloseReason, CookiePolicy};
+use dtls::{CloseReason, CookiePolicy, Scheme};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -185,8 +185,14 @@ fn round(setup: &Setup, stage: Stage, seed: u64, report: &mut Report) {
     if stage == Stage::Established {
         world.rule = Box::new(|_, _, datagram| vec![datagram.to_vec()]);
         exchange(&mut world, RECORDS);
-        let dead = |way| world.told(way).data.len() == before[0];
-        killed = Direction::BOTH.into_iter().any(dead) && !ends_by_limit(setup, &world);
+        let dead = |world: &World<'_>| {
+            Direction::BOTH.into_iter().any(|way| world.told(way).data.len() == before[0])
+        };
+        // R2D2 trusts nothing that was much tried: records must get away from those numbers.
+        if matches!(setup.scheme, Scheme::R2d2(_)) && dead(&world) {
+            (2..=4).for_each(|turn| exchange(&mut world, turn * RECORDS));
+        }
+        killed = dead(&world) && !ends_by_limit(setup, &world);
         report.killed += usize::from(killed);
     }
     if (delivered > 0 || killed) && report.failures.len() < 20 {
