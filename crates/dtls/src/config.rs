@@ -14,6 +14,7 @@ use aggregation::choice::Family;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroUsize;
 use core::time::Duration;
 use zeroize::Zeroizing;
 
@@ -541,6 +542,46 @@ pub enum CookiePolicy {
     WhenRetrying,
 }
 
+/// How many associations a server keeps at once, and what becomes of one more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionSlots {
+    /// The most; none: as many as come.
+    ///
+    /// A handshake holds a slot too. One whose client has not proved key and address gives
+    /// it up, if need be, to one whose client has, and after four first timeouts to any. A client that
+    /// begins anew at the address of its association is let in beside that.
+    pub most: Option<NonZeroUsize>,
+    /// What becomes of a client for which no slot is left.
+    pub when_full: WhenFull,
+}
+
+impl SessionSlots {
+    /// At most so many.
+    pub const fn at_most(most: NonZeroUsize, when_full: WhenFull) -> Self {
+        Self { most: Some(most), when_full }
+    }
+}
+
+/// What a server does when a client comes and all session slots are taken.
+///
+/// A session that is evicted ends with close_notify and
+/// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and not before the other client has
+/// completed its handshake: who has no key evicts nobody. Those handshakes go on beside the
+/// sessions, at most as many as there are slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It refuses: `internal_error`, which stands for a lack of memory too (RFC 8446, section 6.2), once
+    /// the client has proved its address where cookies are asked for. The alert is shorter than
+    /// the hello it answers.
+    #[default]
+    Refuse,
+    /// It ends the session that was accepted first.
+    EvictOldest,
+    /// It ends the session of the peer that was not heard of for the longest time, if that is at
+    /// least this long; else it refuses.
+    EvictIdle(Duration),
+}
+
 /// A server's configuration.
 #[derive(Clone)]
 pub struct ServerConfig {
@@ -550,6 +591,8 @@ pub struct ServerConfig {
     pub cookies: CookiePolicy,
     /// How many DTLS 1.2 sessions of clients without tickets it remembers.
     pub remembered_sessions: usize,
+    /// How many associations it keeps at once.
+    pub slots: SessionSlots,
     /// Everything else.
     pub settings: Settings,
 }
@@ -561,6 +604,7 @@ impl ServerConfig {
             psks,
             cookies: CookiePolicy::default(),
             remembered_sessions: tuning::REMEMBERED_SESSIONS,
+            slots: SessionSlots::default(),
             settings,
         }
     }
@@ -579,6 +623,7 @@ impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConfig")
             .field("cookies", &self.cookies)
+            .field("slots", &self.slots)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

@@ -73,6 +73,8 @@ pub enum Limit {
     Forgery,
     /// A key is used up and the peer did not let us change it in time.
     KeyExhausted,
+    /// All session slots of a server are taken.
+    SessionSlots,
 }
 
 impl From<DecodeError> for Fault {
@@ -121,7 +123,7 @@ impl Fault {
                 | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
             },
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
-            Self::Limit(Limit::KeyExhausted) | Self::Internal(_) => {
+            Self::Limit(Limit::KeyExhausted | Limit::SessionSlots) | Self::Internal(_) => {
                 AlertDescription::INTERNAL_ERROR
             }
         }
@@ -177,6 +179,7 @@ impl fmt::Display for Limit {
             Self::Forgeries => "too many forged records",
             Self::Forgery => "a forged record",
             Self::KeyExhausted => "a key reached its limit",
+            Self::SessionSlots => "all session slots are taken",
         })
     }
 }
@@ -200,6 +203,9 @@ pub enum CloseReason {
     Replaced,
     /// Too many handshakes went on at once, and this was the oldest one.
     Crowded,
+    /// All session slots were taken, and another client got this one's
+    /// ([`WhenFull`](crate::WhenFull)).
+    Evicted,
 }
 
 impl fmt::Display for CloseReason {
@@ -218,6 +224,7 @@ impl fmt::Display for CloseReason {
             Self::HandshakeTimeout => f.write_str("no complete handshake in time"),
             Self::Replaced => f.write_str("replaced by a new association from the same address"),
             Self::Crowded => f.write_str("too many handshakes at once"),
+            Self::Evicted => f.write_str("another client got its session slot"),
         }
     }
 }

@@ -81,7 +81,8 @@ pub use aggregation::Scheme;
 pub use aggregation::choice::Family;
 pub use config::{
     Adapt, AdaptRule, AggregationPolicy, ClientConfig, CookiePolicy, Delivery, KeyLog, NumberMasks,
-    OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, Settings,
+    OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, SessionSlots,
+    Settings, WhenFull,
 };
 pub use connection::{Connection, Event};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};

@@ -89,6 +89,9 @@ pub const MAX_PARTIAL_HELLOS: usize = 32;
 /// Associations of an endpoint whose clients have not proved a key yet, as in DTLS 1.2 all have until
 /// their Finished. One every 60 ms may take its minute; filled with fragments they hold 45 MiB.
 pub const MAX_UNPROVED: usize = 1024;
+/// For so many first timeouts such a handshake keeps its session slot from its like. By then its
+/// flight was sent three times: at 20 % loss each way, one in twenty is not answered.
+pub const UNPROVED_TIMEOUTS: u32 = 4;
 /// Challenges sent to one new address: at 20 % loss each way one in twenty checks fails, and the
 /// peer's next record begins another.
 pub const MAX_PATH_CHALLENGES: u8 = 3;

@@ -313,6 +313,11 @@ impl Connection {
         self.ending == Ending::Open && matches!(self.state, State::Established(_))
     }
 
+    /// Whether the association has not begun to end.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ending == Ending::Open
+    }
+
     /// Whether the association has ended and nothing is left to send.
     pub fn is_closed(&self) -> bool {
         self.ending == Ending::Ended
@@ -448,11 +453,20 @@ impl Connection {
         self.end(reason);
     }
 
+    /// Ends an association that is complete, of which the application does not know yet nor will
+    /// hear.
+    pub(crate) fn turn_away(&mut self, fault: Fault) {
+        self.held = Held::new(0);
+        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_)));
+        self.fail(fault);
+    }
+
     fn fail(&mut self, fault: Fault) {
         self.farewell(fault.alert(), CloseReason::Fault(fault));
     }
 
-    fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
+    /// Ends the association with an alert to the peer.
+    pub(crate) fn farewell(&mut self, alert: AlertDescription, reason: CloseReason) {
         if self.ending == Ending::Open {
             self.ending = Ending::Farewell(alert, reason);
             self.timers.stop_all();

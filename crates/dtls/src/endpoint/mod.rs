@@ -4,25 +4,27 @@
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
 mod hello;
+mod slots;
 
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::config::ServerConfig;
 use crate::connection::write_plaintext;
-use crate::connection::{Admitted, Connection, Event, Notice, Step};
-use crate::error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
+use crate::connection::{Admitted, Connection, Event, Step};
+use crate::error::{AggregationError, CloseReason, ConfigError, Fault, Limit, SendError};
 use crate::handshake::cookie::CookieJar;
 use crate::handshake::dtls12::session::Sessions;
 use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
-use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS, MAX_UNPROVED};
+use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS};
 use aggregation::Scheme;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use hello::{Hello, Hellos};
+use slots::{Room, Slots};
 use vocabulary::{Encode, Engine, Instant, Output, Random};
 
 /// An association of an endpoint. Never used twice by one endpoint.
@@ -52,6 +54,11 @@ pub struct EndpointStats {
     pub refused: u64,
     /// Datagrams that were no ClientHello, or one of an association that was replaced.
     pub ignored: u64,
+    /// Clients for which no session slot was left: refused with their hello, which counts in
+    /// `refused` too, or once their handshake was complete.
+    pub full: u64,
+    /// Associations whose slot another client got.
+    pub evicted: u64,
     /// Why the last ClientHello was refused.
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
@@ -64,6 +71,8 @@ struct Entry {
     /// An association at the same address, until this one is complete: the client's own older
     /// one, or another client's that has moved on.
     replaces: Option<Handle>,
+    /// When the client was accepted, or authenticated records came from it last.
+    heard: Instant,
     deadline: Option<Instant>,
     ready: bool,
 }
@@ -95,8 +104,7 @@ pub struct Endpoint {
     by_peer: BTreeMap<SocketAddr, Handle>,
     by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
-    /// Associations whose clients have yet to prove that they have a key, oldest first.
-    unproved: BTreeSet<Handle>,
+    slots: Slots,
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -128,7 +136,7 @@ impl Endpoint {
             by_peer: BTreeMap::new(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            unproved: BTreeSet::new(),
+            slots: Slots::default(),
             ready: VecDeque::new(),
             answers: VecDeque::new(),
             hellos: Hellos::default(),
@@ -266,11 +274,13 @@ impl Endpoint {
         handles.into_iter().for_each(|handle| self.close(handle, now));
     }
 
-    /// Marks an association to be polled.
+    /// Marks an association to be polled, and frees its slot if it ends.
     fn touch(&mut self, handle: Handle) {
-        if let Some(entry) = self.entries.get_mut(&handle)
-            && !entry.ready
-        {
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        if !entry.connection.is_open() {
+            self.slots.release(handle);
+        }
+        if !entry.ready {
             entry.ready = true;
             self.ready.push_back(handle);
         }
@@ -303,10 +313,19 @@ impl Endpoint {
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
             Err(fault) => return self.refuse(from, record, fault),
         };
+        // Of a hello without a cookie anybody may have a recording. In DTLS 1.2 none proves a
+        // key; in 1.3 it remains to be seen, before anything changes.
+        let proves = matches!(&admitted, Admitted::Dtls13(accepted) if accepted.retried);
+        // Who begins anew is to take its own association's place.
+        let room = if known { Some(Room::Free) } else { self.room(proves) };
+        let Some(room) = room else {
+            self.stats.full += 1;
+            return self.refuse(from, record, Fault::Limit(Limit::SessionSlots));
+        };
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
-            Ok(connection) => self.insert(from, connection, fingerprint),
+            Ok(connection) => self.insert(from, connection, fingerprint, room, proves),
             Err(fault) => self.refuse(from, record, fault),
         }
     }
@@ -353,16 +372,25 @@ impl Endpoint {
 
     /// Gives an association a datagram; it may show that its peer has moved.
     fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) {
-        let Some(Entry { connection, .. }) = self.entries.get_mut(&handle) else { return };
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        let connection = &mut entry.connection;
         let old = connection.peer();
+        let before = (connection.negotiated().is_some(), connection.stats().received.records);
         connection.handle_datagram(self.now, from, datagram);
         let new = connection.peer();
+        let after = (connection.negotiated().is_some(), connection.stats().received.records);
+        if after.1 > before.1 {
+            entry.heard = self.now;
+        }
         if new != old {
             if self.by_peer.get(&old) == Some(&handle) {
                 self.by_peer.remove(&old);
             }
             // Its ID leads to it. It must not cut off another one that may have none.
             self.by_peer.entry(new).or_insert(handle);
+        }
+        if after.0 && !before.0 {
+            self.completed(handle);
         }
         self.touch(handle);
     }
@@ -413,7 +441,14 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, from: SocketAddr, connection: Connection, hello: [u8; 32]) {
+    fn insert(
+        &mut self,
+        from: SocketAddr,
+        connection: Connection,
+        hello: [u8; 32],
+        room: Room,
+        proved: bool,
+    ) {
         self.stats.accepted += 1;
         let mut replaces = None;
         if let Some(old) = self.by_peer.get(&from).copied()
@@ -431,18 +466,10 @@ impl Endpoint {
         }
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        if !connection.has_proved_key() {
-            if self.unproved.len() == MAX_UNPROVED
-                && let Some(oldest) = self.unproved.pop_first()
-                && let Some(entry) = self.entries.get_mut(&oldest)
-            {
-                entry.connection.abandon(CloseReason::Crowded);
-                self.touch(oldest);
-            }
-            self.unproved.insert(handle);
-        }
+        self.enter(handle, room, proved);
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
-        let entry = Entry { connection, hello, replaces, deadline: None, ready: false };
+        let (heard, deadline, ready) = (self.now, None, false);
+        let entry = Entry { connection, hello, replaces, heard, deadline, ready };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
@@ -513,7 +540,7 @@ impl Endpoint {
     /// Forgets an association that has ended.
     fn remove(&mut self, handle: Handle) {
         self.set_deadline(handle, None);
-        self.unproved.remove(&handle);
+        self.slots.release(handle);
         if let Some(entry) = self.entries.remove(&handle) {
             self.ended += entry.connection.stats();
             for cid in entry.connection.own_ids() {
@@ -551,21 +578,7 @@ impl Endpoint {
             let deadline = match entry.connection.step(buf) {
                 Step::WakeAt(at) => Some(at),
                 Step::Idle => None,
-                step => {
-                    if let Step::Notice(Notice::Connected(agreed)) = &step {
-                        self.unproved.remove(&handle);
-                        // One that was resumed is remembered as long as from its beginning, or by
-                        // its ticket: the ID beside that is of the client's choice.
-                        if !agreed.resumed
-                            && let Some(session) = entry.connection.session()
-                        {
-                            let most = self.config.remembered_sessions;
-                            self.sessions.remember(self.now, session, most);
-                        }
-                        self.replace_older(handle);
-                    }
-                    return Some((handle, step));
-                }
+                step => return Some((handle, step)),
             };
             entry.ready = false;
             self.ready.pop_front();

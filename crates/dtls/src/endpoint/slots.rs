@@ -1,0 +1,171 @@
+//! Session slots: who holds one, who gets one, and who gives one up.
+
+use super::{Endpoint, Handle};
+use crate::codepoints::AlertDescription;
+use crate::config::{SessionSlots, WhenFull};
+use crate::error::{CloseReason, Fault, Limit};
+use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
+use alloc::collections::{BTreeMap, BTreeSet};
+use vocabulary::Instant;
+
+/// The associations of an endpoint that have not begun to end.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    /// Those whose handshakes go on.
+    handshakes: BTreeSet<Handle>,
+    /// Those of them whose clients have yet to prove key and address, oldest first.
+    unproved: BTreeSet<Handle>,
+    /// Those that are complete, oldest first, with their place in `quiet`.
+    sessions: BTreeMap<Handle, Instant>,
+    /// The same by when their peers were heard of last. A time may be too early, but never
+    /// too late: it is corrected when somebody asks, and records cost nothing here.
+    quiet: BTreeSet<(Instant, Handle)>,
+}
+
+/// Where a newcomer gets its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is one, or is to be one once its handshake is complete.
+    Free,
+    /// This handshake is to give its own up.
+    Of(Handle),
+}
+
+impl Slots {
+    /// A handshake begins.
+    pub(super) fn begin(&mut self, handle: Handle, proved: bool) {
+        self.handshakes.insert(handle);
+        if !proved {
+            self.unproved.insert(handle);
+        }
+    }
+
+    /// A handshake that is complete is a session from now on.
+    fn complete(&mut self, handle: Handle, now: Instant) {
+        self.handshake_ended(handle);
+        self.sessions.insert(handle, now);
+        self.quiet.insert((now, handle));
+    }
+
+    fn handshake_ended(&mut self, handle: Handle) {
+        self.handshakes.remove(&handle);
+        self.unproved.remove(&handle);
+    }
+
+    /// An association ends.
+    pub(super) fn release(&mut self, handle: Handle) {
+        self.handshake_ended(handle);
+        if let Some(at) = self.sessions.remove(&handle) {
+            self.quiet.remove(&(at, handle));
+        }
+    }
+
+    /// The session whose peer has been silent longest, and since when.
+    fn quietest(&mut self, heard: impl Fn(Handle) -> Option<Instant>) -> Option<(Instant, Handle)> {
+        loop {
+            let (at, handle) = self.quiet.first().copied()?;
+            match heard(handle).filter(|heard| *heard > at) {
+                None => return Some((at, handle)),
+                Some(heard) => {
+                    self.quiet.remove(&(at, handle));
+                    self.quiet.insert((heard, handle));
+                    self.sessions.insert(handle, heard);
+                }
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    /// Where a client is to get its slot that has proved its key and its address, or has not;
+    /// `None` if it is to be refused.
+    pub(super) fn room(&mut self, proved: bool) -> Option<Room> {
+        let SessionSlots { most: Some(most), .. } = self.config.slots else {
+            return Some(Room::Free);
+        };
+        let can_evict = self.candidate().is_some();
+        let (handshakes, sessions) = (self.slots.handshakes.len(), self.slots.sessions.len());
+        let fits = |handshakes: usize| {
+            handshakes + sessions < most.get() || can_evict && handshakes < most.get()
+        };
+        if fits(handshakes) {
+            return Some(Room::Free);
+        }
+        let oldest = *self.slots.unproved.first()?;
+        let patience = self.config.settings.initial_timeout.saturating_mul(UNPROVED_TIMEOUTS);
+        let since = self.entries.get(&oldest)?.heard;
+        let gives_way = proved || self.now >= since + patience;
+        (gives_way && fits(handshakes - 1)).then_some(Room::Of(oldest))
+    }
+
+    /// The session that a client evicts that completes its handshake now.
+    fn candidate(&mut self) -> Option<Handle> {
+        match self.config.slots.when_full {
+            WhenFull::Refuse => None,
+            WhenFull::EvictOldest => self.slots.sessions.first_key_value().map(|(first, _)| *first),
+            WhenFull::EvictIdle(least) => {
+                let entries = &self.entries;
+                let heard = |handle| entries.get(&handle).map(|entry| entry.heard);
+                let (since, handle) = self.slots.quietest(heard)?;
+                (self.now.saturating_since(since) >= least).then_some(handle)
+            }
+        }
+    }
+
+    /// Makes room, and gives it to a handshake that begins.
+    pub(super) fn enter(&mut self, handle: Handle, room: Room, proved: bool) {
+        if let Room::Of(handshake) = room {
+            self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
+        }
+        if !proved
+            && self.slots.unproved.len() >= MAX_UNPROVED
+            && let Some(oldest) = self.slots.unproved.first().copied()
+            && let Some(entry) = self.entries.get_mut(&oldest)
+        {
+            entry.connection.abandon(CloseReason::Crowded);
+            self.touch(oldest);
+        }
+        self.slots.begin(handle, proved);
+    }
+
+    /// A client has completed its handshake: it takes the place of its older association, and if
+    /// need be another client's slot.
+    pub(super) fn completed(&mut self, handle: Handle) {
+        self.replace_older(handle);
+        let Some(entry) = self.entries.get(&handle).filter(|entry| entry.connection.is_open())
+        else {
+            return;
+        };
+        // One that was resumed is remembered as long as from its beginning, or by
+        // its ticket: the ID beside that is of the client's choice.
+        let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
+        let session = entry.connection.session().filter(|_| !resumed);
+        if let Some(most) = self.config.slots.most {
+            while self.slots.sessions.len() >= most.get() {
+                let Some(evicted) = self.candidate() else {
+                    self.stats.full += 1;
+                    if let Some(entry) = self.entries.get_mut(&handle) {
+                        entry.connection.turn_away(Fault::Limit(Limit::SessionSlots));
+                    }
+                    return;
+                };
+                self.stats.evicted += 1;
+                self.dismiss(evicted, AlertDescription::CLOSE_NOTIFY, CloseReason::Evicted);
+            }
+        }
+        self.slots.complete(handle, self.now);
+        if let Some(session) = session {
+            self.sessions.remember(self.now, session, self.config.remembered_sessions);
+        }
+    }
+
+    /// Ends an association for another one's sake, and tells its peer.
+    fn dismiss(&mut self, handle: Handle, alert: AlertDescription, reason: CloseReason) {
+        if let Some(entry) = self.entries.get_mut(&handle) {
+            entry.connection.farewell(alert, reason);
+            self.touch(handle);
+        }
+        // Whatever became of it, nobody waits for it.
+        self.slots.release(handle);
+    }
+}
