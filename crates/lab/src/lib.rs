@@ -6,6 +6,7 @@
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
 //! - [`stream`]: the engine itself over lossy links, simulated and real;
 //! - [`choice`]: which aggregation scheme suits which channel;
+//! - [`sessions`]: servers with few session slots, and many clients;
 //! - [`mod@write`]: CSV, JSON and SVG files.
 //!
 //! # A new figure
@@ -31,6 +32,7 @@ mod error;
 pub mod figure;
 pub mod figures;
 mod parallel;
+pub mod sessions;
 pub mod stream;
 pub mod write;
 

@@ -12,6 +12,7 @@ mod aggregation_figure_8;
 mod aggregation_figure_9;
 mod aggregation_table_1;
 mod aggregation_table_2;
+mod duty_engset;
 mod lightmac_figure_1;
 mod lightmac_table_1;
 mod lightmac_table_2;
@@ -39,6 +40,7 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_10::AGG,
     aggregation_figure_10::R2D2,
     aggregation_figure_11::FIGURE,
+    duty_engset::FIGURE,
 ];
 
 /// The LightMAC paper, for its figures' sources.

@@ -1,0 +1,164 @@
+//! The Engset curves that section IV of the paper on duty-cycled networks speaks of, and what is
+//! counted at a real server.
+
+use super::aggregation::{columns, linear, percent, whole};
+use crate::Error;
+use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
+use crate::sessions::{Crowd, Engset, Measured};
+use crate::stream::Interval;
+use core::num::NonZeroUsize;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "duty-engset",
+    title: "How often a server with three session slots is full",
+    source: Source {
+        paper: "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)",
+        item: "section IV",
+    },
+    about: "The share of time in which all three slots are taken (time congestion), and of clients \
+            that are refused (call congestion), by the Engset formula and counted with clients and a \
+            server that are the engine itself. The paper's 17 % for 5 clients at 0.5 are time \
+            congestion; of those clients 10 % are refused.",
+    make,
+};
+
+/// R: what a WiSMote has room for.
+const SLOTS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+/// N.
+const CLIENTS: [NonZeroUsize; 3] =
+    [NonZeroUsize::new(5).unwrap(), NonZeroUsize::new(10).unwrap(), NonZeroUsize::new(20).unwrap()];
+/// Up to which load, per idle client.
+const MOST_LOAD: f64 = 2.0;
+/// Where it is counted.
+const COUNTED: [f64; 5] = [0.1, 0.25, 0.5, 1.0, 2.0];
+
+/// The paper's own, in percent: time congestion.
+fn paper(clients: NonZeroUsize, load: f64) -> Option<f64> {
+    (clients.get() == 5 && load == 0.5).then_some(17.0)
+}
+
+/// A row: what is not there is not drawn.
+struct Row {
+    clients: NonZeroUsize,
+    load: f64,
+    congestion: &'static str,
+    formula: f64,
+    measured: Option<(Interval, u64)>,
+    paper: Option<f64>,
+}
+
+impl Row {
+    fn cells(self) -> Vec<Cell> {
+        let Self { clients, load, congestion, formula, measured, paper } = self;
+        let name = format!("N = {clients}, {congestion}");
+        let curve = measured.is_none().then_some(name.as_str());
+        let dots = measured.map(|_| format!("{congestion}, counted"));
+        vec![
+            curve.into(),
+            dots.as_deref().into(),
+            congestion.into(),
+            whole(SLOTS.get()),
+            whole(clients.get()),
+            load.into(),
+            percent(measured.map_or(formula, |(interval, _)| interval.mean)),
+            measured.map_or(Cell::Missing, |(interval, _)| percent(interval.half_width)),
+            percent(formula),
+            measured.map_or(Cell::Missing, |(_, attempts)| Cell::Integer(attempts)),
+            paper.into(),
+        ]
+    }
+}
+
+/// Time congestion and call congestion.
+fn both(clients: NonZeroUsize, load: f64, measured: Option<&Measured>) -> [Row; 2] {
+    let formula = Engset { slots: SLOTS.get() as u64, clients: clients.get() as u64, load };
+    let with = |interval: fn(&Measured) -> Interval| {
+        measured.map(|measured| (interval(measured), measured.attempts))
+    };
+    let time = Row {
+        clients,
+        load,
+        congestion: "time congestion",
+        formula: formula.time_congestion(),
+        measured: with(|measured| measured.time_congestion),
+        paper: paper(clients, load),
+    };
+    let call = Row {
+        congestion: "call congestion",
+        formula: formula.call_congestion(),
+        measured: with(|measured| measured.call_congestion),
+        paper: None,
+        ..time
+    };
+    [time, call]
+}
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    let steps = 8 * options.resolution.max(1);
+    for clients in CLIENTS {
+        for step in 0..=steps {
+            let load = MOST_LOAD * f64::from(step) / f64::from(steps);
+            rows.extend(both(clients, load, None).map(Row::cells));
+        }
+    }
+    // A dot is closer than its own size after a fifth as well.
+    let attempts = options.messages / 5;
+    for clients in CLIENTS {
+        for load in COUNTED {
+            let crowd = Crowd { attempts, seed: options.seed, ..Crowd::new(SLOTS, clients, load) };
+            rows.extend(both(clients, load, Some(&crowd.run()?)).map(Row::cells));
+        }
+    }
+    let columns = columns(&[
+        ("curve", "the curve it is drawn in"),
+        ("dots", "the dots it is drawn among"),
+        ("congestion", "of all time, or of all attempts"),
+        ("slots", "R: session slots of the server"),
+        ("clients", "N: clients"),
+        ("load_erlangs", "ρ: mean duration of a session over that of a client's idle time"),
+        ("congestion_percent", "by formula on a curve, counted among the dots"),
+        ("error_percent", "half of the counted value's interval of 95 %"),
+        ("formula_percent", "by formula"),
+        ("attempts", "attempts counted"),
+        ("paper_percent", "what the paper reports"),
+    ]);
+    let plot = Plot {
+        subtitle: format!("R = {SLOTS} slots, N clients, {attempts} attempts a dot"),
+        marks: Marks::CurvesAndDots("dots"),
+        series: "curve",
+        emphasis: None,
+        x: linear("load_erlangs", "load of an idle client, ρ = λ/μ", MOST_LOAD),
+        y: linear("congestion_percent", "congestion in %", 100.0),
+    };
+    Ok(Output { table: Table { columns, rows }, plot: Some(plot) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_value_stands_beside_ours() {
+        let [time, call] = both(CLIENTS[0], 0.5, None);
+        assert_eq!(time.paper, Some((100.0 * time.formula).round()));
+        assert!(call.paper.is_none() && (call.formula - 0.1).abs() < 1e-15);
+        assert!(both(CLIENTS[1], 0.5, None)[0].paper.is_none());
+    }
+
+    #[test]
+    fn dots_lie_on_their_curves() {
+        let output = make(&Options { messages: 5000, ..Options::default() }).unwrap();
+        let column = |name| output.table.column(name).unwrap();
+        let number = |row: &[Cell], name| row[column(name)].as_f64();
+        let mut dots = 0;
+        for row in &output.table.rows {
+            let Some(error) = number(row, "error_percent") else { continue };
+            let value = number(row, "congestion_percent").unwrap();
+            let formula = number(row, "formula_percent").unwrap();
+            assert!((value - formula).abs() < 3.0 * error.max(0.3), "{row:?}");
+            dots += 1;
+        }
+        assert_eq!(dots, 2 * CLIENTS.len() * COUNTED.len());
+    }
+}

@@ -1,0 +1,205 @@
+//! Clients counted at a server without room for all.
+
+use super::Engset;
+use super::world::{Tally, World};
+use crate::Error;
+use crate::parallel::parallel;
+use crate::stream::Interval;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+use dtls::WhenFull;
+
+/// Clients that come and go at a server with few session slots, over a link that neither loses
+/// nor delays: each client and the server is the engine itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crowd {
+    /// Session slots of the server.
+    pub slots: NonZeroUsize,
+    /// How many clients there are, at most 2^32.
+    pub clients: NonZeroUsize,
+    /// ρ: the mean duration of a session over that of a client's idle time; more than 0.
+    pub load: f64,
+    /// What becomes of a client when all slots are taken.
+    pub when_full: WhenFull,
+    /// The mean of the time that a client stays, if it may; exponential, as is the idle time.
+    pub session: Duration,
+    /// The mean time between messages of a client inside, exponential too; none sends none.
+    pub talk: Option<Duration>,
+    /// Attempts to count, more or less: time goes by in which so many are to be expected.
+    pub attempts: usize,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+/// What was counted, with intervals of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Attempts of clients to get in.
+    pub attempts: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Sessions that were evicted.
+    pub evicted: u64,
+    /// The share of time in which all slots were taken.
+    pub time_congestion: Interval,
+    /// The share of attempts that were refused.
+    pub call_congestion: Interval,
+    /// The share of sessions that were cut short by an eviction.
+    pub cut_short: Interval,
+}
+
+/// The least and the most batches.
+const BATCHES: (usize, usize) = (10, 50);
+/// Attempts that a batch should have.
+const BATCH_ATTEMPTS: usize = 100;
+
+impl Crowd {
+    /// A crowd of silent clients who stay for an hour on average.
+    pub const fn new(slots: NonZeroUsize, clients: NonZeroUsize, load: f64) -> Self {
+        Self {
+            slots,
+            clients,
+            load,
+            when_full: WhenFull::Refuse,
+            session: Duration::from_secs(3600),
+            talk: None,
+            attempts: 100_000,
+            seed: 1,
+        }
+    }
+
+    /// The mean time of a client between two attempts that are refused.
+    pub(super) fn idle(&self) -> Duration {
+        self.session.div_f64(self.load)
+    }
+
+    /// What the formula says of it.
+    pub fn formula(&self) -> Engset {
+        Engset {
+            slots: self.slots.get() as u64,
+            clients: self.clients.get() as u64,
+            load: self.load,
+        }
+    }
+
+    /// Lets them come and go, in batches on all processors; the same for the same seed on any
+    /// number of them.
+    ///
+    /// # Errors
+    /// The engines must do what they are meant to over an ideal link.
+    pub fn run(&self) -> Result<Measured, Error> {
+        let batches = (self.attempts / BATCH_ATTEMPTS).clamp(BATCHES.0, BATCHES.1);
+        // Counting to a number of attempts instead would favour times in which many come.
+        let idle_clients = self.clients.get() as f64 - self.formula().mean_taken();
+        let between = self.idle().div_f64(idle_clients);
+        let time = between.mul_f64(self.attempts as f64 / batches as f64);
+        let tallies = parallel(batches, |batch| World::new(self, batch as u64)?.run(time));
+        let tallies = tallies.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Measured::of(&tallies))
+    }
+}
+
+impl Measured {
+    /// All batches together, and how they scatter.
+    fn of(batches: &[Tally]) -> Self {
+        let sum = |of: fn(&Tally) -> u64| batches.iter().map(of).sum::<u64>();
+        let share = |part: fn(&Tally) -> u64, whole: fn(&Tally) -> u64| {
+            let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+            let each: Vec<f64> =
+                batches.iter().map(|batch| ratio(part(batch), whole(batch))).collect();
+            let scatter = Interval::of(&each).half_width * few(batches.len());
+            Interval { mean: ratio(sum(part), sum(whole)), half_width: scatter }
+        };
+        Self {
+            attempts: sum(|batch| batch.attempts),
+            refused: sum(|batch| batch.refused),
+            evicted: sum(|batch| batch.evicted),
+            time_congestion: share(|batch| batch.full_micros, |batch| batch.micros),
+            call_congestion: share(|batch| batch.refused, |batch| batch.attempts),
+            cut_short: share(|batch| batch.evicted, |batch| batch.sessions),
+        }
+    }
+}
+
+/// How much wider an interval is because its width was measured too: Student's 97.5 % quantile over
+/// the normal one, by the first terms of its expansion (Abramowitz and Stegun, 26.7.5).
+fn few(batches: usize) -> f64 {
+    let freedom = batches as f64 - 1.0;
+    1.0 + 1.2102 / freedom + 1.4403 / (freedom * freedom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(slots: usize, clients: usize, load: f64) -> Crowd {
+        let count = |n| NonZeroUsize::new(n).unwrap();
+        Crowd { attempts: 6000, ..Crowd::new(count(slots), count(clients), load) }
+    }
+
+    /// Three intervals of 95 %: by chance alone it is further off once in a million times.
+    fn near(measured: Interval, formula: f64) -> bool {
+        (measured.mean - formula).abs() < 3.0 * measured.half_width
+    }
+
+    #[test]
+    fn what_is_counted_is_what_the_formula_says() {
+        for crowd in [crowd(3, 5, 0.5), crowd(1, 2, 1.0), crowd(3, 20, 0.2)] {
+            let (measured, formula) = (crowd.run().unwrap(), crowd.formula());
+            assert!((5000..7000).contains(&measured.attempts), "{}", measured.attempts);
+            assert_eq!(measured.evicted, 0);
+            let (time, call) = (measured.time_congestion, measured.call_congestion);
+            assert!(time.half_width < 0.03 && call.half_width < 0.02, "{measured:?}");
+            assert!(near(time, formula.time_congestion()), "{crowd:?}: {measured:?}");
+            assert!(near(call, formula.call_congestion()), "{crowd:?}: {measured:?}");
+        }
+    }
+
+    /// Sessions have no memory: one for another makes no difference to how many there are, and as
+    /// many are evicted as would be refused.
+    #[test]
+    fn evictions_are_as_many_as_refusals() {
+        let formula = crowd(3, 5, 0.5).formula();
+        for when_full in [WhenFull::EvictOldest, WhenFull::EvictIdle(Duration::ZERO)] {
+            let crowd = Crowd { when_full, ..crowd(3, 5, 0.5) };
+            let measured = crowd.run().unwrap();
+            assert_eq!(measured.refused, 0);
+            assert!(near(measured.time_congestion, formula.time_congestion()), "{measured:?}");
+            assert!(near(measured.cut_short, formula.call_congestion()), "{measured:?}");
+            assert!(measured.evicted > 300);
+        }
+    }
+
+    /// Between the two: of sessions that are busy none is evicted, of silent ones some are.
+    #[test]
+    fn idle_sessions_are_evicted_and_busy_ones_are_not() {
+        let crowd = crowd(3, 5, 0.5);
+        let idle = Crowd { when_full: WhenFull::EvictIdle(crowd.session), attempts: 2000, ..crowd };
+        let some = idle.run().unwrap();
+        assert!(some.refused > 50 && some.evicted > 10, "{some:?}");
+        let busy = Crowd { talk: Some(crowd.session / 20), ..idle };
+        let none = busy.run().unwrap();
+        assert!(none.refused > 100 && none.evicted <= 1, "{none:?}");
+    }
+
+    #[test]
+    fn a_slot_for_everybody_refuses_nobody() {
+        let measured = Crowd { attempts: 1000, ..crowd(5, 5, 2.0) }.run().unwrap();
+        assert_eq!((measured.refused, measured.evicted), (0, 0));
+        assert!(near(measured.time_congestion, (2.0f64 / 3.0).powi(5)), "{measured:?}");
+    }
+
+    #[test]
+    fn the_seed_decides_everything() {
+        let crowd = Crowd { attempts: 500, ..crowd(2, 6, 0.7) };
+        assert_eq!(crowd.run().unwrap(), crowd.run().unwrap());
+        assert_ne!(crowd.run().unwrap(), Crowd { seed: 2, ..crowd }.run().unwrap());
+    }
+
+    /// Tables of Student's distribution: 2.262 for 9 degrees of freedom, 2.010 for 49.
+    #[test]
+    fn few_batches_know_less() {
+        assert!((1.96 * few(10) - 2.262).abs() < 0.01);
+        assert!((1.96 * few(50) - 2.010).abs() < 0.001);
+    }
+}

@@ -1,0 +1,328 @@
+//! One server, its clients and an ideal link between them, in virtual time.
+
+use super::Crowd;
+use super::client::{Client, Phase, address, exponential, number};
+use crate::Error;
+use core::net::SocketAddr;
+use core::time::Duration;
+use dtls::codepoints::{AlertDescription, PskKeyExchangeMode};
+use dtls::crypto::CipherSuiteId;
+use dtls::{
+    ClientConfig, CloseReason, Connection, CookiePolicy, Endpoint, Event, ProtocolVersion, Psk,
+    ServerConfig, SessionSlots, Settings, WhenFull,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// What was counted in one batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) attempts: u64,
+    pub(super) refused: u64,
+    /// Sessions that began, and those that were evicted.
+    pub(super) sessions: u64,
+    pub(super) evicted: u64,
+    /// How long it was counted, and how much of that all slots were taken.
+    pub(super) micros: u64,
+    pub(super) full_micros: u64,
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A client acts of its own accord.
+    Act,
+    /// A client's engine is woken.
+    Wake,
+}
+
+pub(super) struct World {
+    crowd: Crowd,
+    idle: Duration,
+    random: Random,
+    now: Instant,
+    config: Arc<ClientConfig>,
+    server: Endpoint,
+    server_wake: Option<Instant>,
+    clients: Vec<Client>,
+    agenda: BinaryHeap<Reverse<(Instant, usize, Due)>>,
+    /// Clients that may have something to say.
+    ready: VecDeque<usize>,
+    tally: Tally,
+    buf: Vec<u8>,
+}
+
+/// Before it, sessions of every age are to have come about: those with which a batch begins have
+/// none. Their number is right from the start.
+const AGES: u32 = 5;
+/// On an ideal link a refused client need not wait long before it asks again.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(50);
+const START: Instant = Instant::from_micros(1_000_000);
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 5684))
+}
+
+/// The smallest handshake there is: DTLS 1.3 with a PSK alone.
+fn configure(settings: &mut Settings) {
+    settings.versions = vec![ProtocolVersion::Dtls13];
+    settings.suites = vec![CipherSuiteId::AES_128_GCM_SHA256];
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+    settings.initial_timeout = FIRST_TIMEOUT;
+}
+
+impl World {
+    pub(super) fn new(crowd: &Crowd, batch: u64) -> Result<Self, Error> {
+        let mut seed = [0; 32];
+        for (place, word) in seed.chunks_exact_mut(8).zip([crowd.seed, batch]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut random = Random::from_seed(seed);
+        let psk = Psk::external(b"lab", &[0x1a; 32]).expect("of legal lengths");
+        let mut client = ClientConfig::new(psk.clone()).map_err(Error::Engine)?;
+        let mut server = ServerConfig::new(Arc::new(psk)).map_err(Error::Engine)?;
+        configure(&mut client.settings);
+        configure(&mut server.settings);
+        // A round trip more would change nothing here.
+        server.cookies = CookiePolicy::WhenRetrying;
+        server.slots = SessionSlots::at_most(crowd.slots, crowd.when_full);
+        let server = Endpoint::server(Arc::new(server), random.fork()).map_err(Error::Engine)?;
+        Ok(Self {
+            crowd: *crowd,
+            idle: crowd.idle(),
+            random,
+            now: START,
+            config: Arc::new(client),
+            server,
+            server_wake: None,
+            clients: (0..crowd.clients.get()).map(|_| Client::new()).collect(),
+            agenda: BinaryHeap::new(),
+            ready: VecDeque::new(),
+            tally: Tally::default(),
+            buf: vec![0; 2048],
+        })
+    }
+
+    /// Counts for so long.
+    pub(super) fn run(mut self, time: Duration) -> Result<Tally, Error> {
+        let inside = self.draw_inside();
+        for client in 0..self.clients.len() {
+            if client < inside {
+                self.come(client)?;
+            } else {
+                self.plan_to_come(client);
+            }
+        }
+        self.settle()?;
+        if self.crowd.when_full != WhenFull::Refuse {
+            self.run_until(START + self.crowd.session * AGES)?;
+        }
+        self.tally = Tally::default();
+        self.run_until(self.now + time)?;
+        Ok(self.tally)
+    }
+
+    /// How many clients are inside at any time: so many may be to begin with.
+    fn draw_inside(&mut self) -> usize {
+        let mut rest = self.random.below(1 << 53) as f64 / (1u64 << 53) as f64;
+        for (taken, chance) in self.crowd.formula().distribution() {
+            if rest < chance {
+                return taken as usize;
+            }
+            rest -= chance;
+        }
+        0
+    }
+
+    fn run_until(&mut self, until: Instant) -> Result<(), Error> {
+        loop {
+            let next = self.agenda.peek().map(|Reverse((at, ..))| *at);
+            let at = next.into_iter().chain(self.server_wake).fold(Instant::MAX, Instant::min);
+            self.pass(at.min(until));
+            if at > until {
+                return Ok(());
+            }
+            if next == Some(at) {
+                if let Some(Reverse((at, client, due))) = self.agenda.pop() {
+                    self.due(client, due, at)?;
+                }
+            } else {
+                self.server_wake = None;
+                self.server.handle_timeout(self.now);
+            }
+            self.settle()?;
+        }
+    }
+
+    fn pass(&mut self, until: Instant) {
+        let passed = until.saturating_since(self.now).as_micros() as u64;
+        self.tally.micros += passed;
+        if self.server.open_connections() >= self.crowd.slots.get() {
+            self.tally.full_micros += passed;
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn due(&mut self, number: usize, due: Due, at: Instant) -> Result<(), Error> {
+        let client = &mut self.clients[number];
+        match due {
+            Due::Wake if client.wake == Some(at) => {
+                client.wake = None;
+                if let Some(connection) = &mut client.connection {
+                    connection.handle_timeout(at);
+                }
+            }
+            Due::Act if client.planned == Some(at) => {
+                client.planned = None;
+                match (client.phase, &mut client.connection) {
+                    (Phase::Idle, _) => return self.come(number),
+                    (Phase::Inside, Some(connection)) if at >= client.leaves => {
+                        connection.close(at);
+                    }
+                    (Phase::Inside, Some(connection)) => {
+                        let sent = connection.send(at, b"!");
+                        sent.map_err(|_| Error::Stream("a session ended unheard"))?;
+                        self.plan_inside(number);
+                    }
+                    _ => {}
+                }
+            }
+            // Given up since.
+            Due::Wake | Due::Act => return Ok(()),
+        }
+        self.queue(number);
+        Ok(())
+    }
+
+    fn plan(&mut self, number: usize, at: Instant) {
+        self.clients[number].planned = Some(at);
+        self.agenda.push(Reverse((at, number, Due::Act)));
+    }
+
+    fn plan_to_come(&mut self, number: usize) {
+        let at = self.now + exponential(&mut self.random, self.idle);
+        self.plan(number, at);
+    }
+
+    /// The next message, or to go.
+    fn plan_inside(&mut self, number: usize) {
+        let mut at = self.clients[number].leaves;
+        if let Some(talk) = self.crowd.talk {
+            at = at.min(self.now + exponential(&mut self.random, talk));
+        }
+        self.plan(number, at);
+    }
+
+    fn come(&mut self, number: usize) -> Result<(), Error> {
+        let (config, random) = (Arc::clone(&self.config), self.random.fork());
+        let connection = Connection::client(config, server_address(), self.now, random);
+        let client = &mut self.clients[number];
+        client.connection = Some(Box::new(connection.map_err(Error::Engine)?));
+        client.phase = Phase::Coming;
+        self.queue(number);
+        Ok(())
+    }
+
+    fn queue(&mut self, number: usize) {
+        if !core::mem::replace(&mut self.clients[number].queued, true) {
+            self.ready.push_back(number);
+        }
+    }
+
+    /// Delivers, until nobody has anything left to say.
+    fn settle(&mut self) -> Result<(), Error> {
+        self.poll_server()?;
+        while let Some(number) = self.ready.pop_front() {
+            self.clients[number].queued = false;
+            self.poll_client(number)?;
+        }
+        Ok(())
+    }
+
+    fn poll_client(&mut self, number: usize) -> Result<(), Error> {
+        loop {
+            let client = &mut self.clients[number];
+            let Some(connection) = &mut client.connection else { return Ok(()) };
+            match connection.poll_output(&mut self.buf) {
+                Output::Datagram { payload, .. } => {
+                    let len = payload.len();
+                    let datagram = &mut self.buf[..len];
+                    self.server.handle_datagram(self.now, address(number), datagram);
+                    self.poll_server()?;
+                }
+                Output::Event(Event::Connected(_)) => {
+                    client.phase = Phase::Inside;
+                    self.tally.attempts += 1;
+                    let stay = exponential(&mut self.random, self.crowd.session);
+                    client.leaves = self.now + stay;
+                    self.plan_inside(number);
+                }
+                Output::Event(Event::Closed(reason)) => return self.closed(number, reason),
+                Output::Event(_) => {}
+                Output::WakeAt(at) => {
+                    if client.wake != Some(at) {
+                        client.wake = Some(at);
+                        self.agenda.push(Reverse((at, number, Due::Wake)));
+                    }
+                    return Ok(());
+                }
+                Output::Idle => {
+                    client.wake = None;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// A client is idle again.
+    fn closed(&mut self, number: usize, reason: CloseReason) -> Result<(), Error> {
+        const REFUSED: CloseReason = CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR);
+        let client = &mut self.clients[number];
+        match (client.phase, reason) {
+            (Phase::Coming, REFUSED) => {
+                self.tally.attempts += 1;
+                self.tally.refused += 1;
+            }
+            // Its handshake was complete, but then there was nobody to evict any more.
+            (_, REFUSED) => self.tally.refused += 1,
+            (Phase::Inside, CloseReason::Peer) => {
+                self.tally.evicted += 1;
+                self.tally.sessions += 1;
+            }
+            (Phase::Inside, CloseReason::Local) => self.tally.sessions += 1,
+            _ => return Err(Error::Stream("a handshake failed without loss")),
+        }
+        let queued = client.queued;
+        *client = Client { queued, ..Client::new() };
+        self.plan_to_come(number);
+        Ok(())
+    }
+
+    fn poll_server(&mut self) -> Result<(), Error> {
+        loop {
+            match self.server.poll_output(&mut self.buf) {
+                Output::Datagram { to, payload } => {
+                    let len = payload.len();
+                    let number = number(to).filter(|number| *number < self.clients.len());
+                    let number = number.ok_or(Error::Stream("a datagram to nobody"))?;
+                    if let Some(connection) = &mut self.clients[number].connection {
+                        let datagram = &mut self.buf[..len];
+                        connection.handle_datagram(self.now, server_address(), datagram);
+                        self.queue(number);
+                    }
+                }
+                Output::Event(_) => {}
+                Output::WakeAt(at) => {
+                    self.server_wake = Some(at);
+                    return Ok(());
+                }
+                Output::Idle => {
+                    self.server_wake = None;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
