@@ -25,6 +25,8 @@ pub(crate) struct Claim {
 pub(crate) enum Bar {
     AtLeast(f64),
     AtMost(f64),
+    /// Figures that are rounded where they are made.
+    Exactly(f64),
 }
 
 /// A figure and what a reader should know beside it.
@@ -170,7 +172,7 @@ fn show(figure: f64) -> String {
 
 /// As [`show`], but never rounded onto the bar: 0.99996 is not shown as 1.
 fn show_beside(figure: f64, bar: Bar) -> String {
-    let (Bar::AtLeast(limit) | Bar::AtMost(limit)) = bar;
+    let (Bar::AtLeast(limit) | Bar::AtMost(limit) | Bar::Exactly(limit)) = bar;
     let short = show(figure);
     if short == show(limit) && figure != limit { figure.to_string() } else { short }
 }
@@ -181,6 +183,7 @@ impl Bar {
         match self {
             Self::AtLeast(bar) => figure >= bar,
             Self::AtMost(bar) => figure <= bar,
+            Self::Exactly(bar) => figure == bar,
         }
     }
 }
@@ -190,6 +193,7 @@ impl fmt::Display for Bar {
         let (sign, bar) = match self {
             Self::AtLeast(bar) => ('≥', bar),
             Self::AtMost(bar) => ('≤', bar),
+            Self::Exactly(bar) => ('=', bar),
         };
         f.pad(&format!("{sign} {}", show(*bar)))
     }
@@ -222,6 +226,9 @@ mod tests {
         let most = Bar::AtMost(0.0);
         assert_eq!(line(most, &figure(0.0)), "example: 0 (bar ≤ 0) holds");
         assert_eq!(line(most, &figure(1.0)), "example: 1 (bar ≤ 0) falls short");
+        let exactly = Bar::Exactly(17.24);
+        assert_eq!(line(exactly, &figure(17.24)), "example: 17.24 (bar = 17.24) holds");
+        assert_eq!(line(exactly, &figure(17.25)), "example: 17.25 (bar = 17.24) falls short");
     }
 
     #[test]

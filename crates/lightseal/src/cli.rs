@@ -7,13 +7,15 @@ use crate::aggregate::Aggregate;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
 use crate::offer::OfferArgs;
+use crate::slots::when_full;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use dtls::{Delivery, Scheme};
+use dtls::{Delivery, Scheme, WhenFull};
 use net::{Impairments, Probability};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -105,6 +107,14 @@ pub(crate) struct ProxyServerArgs {
     pub(crate) file: ConfigArgs,
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
+    /// Most associations at a time, handshakes that go on included [default: as many as come].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_sessions: Option<NonZeroUsize>,
+    /// What becomes of a client when that many are there: `refuse` it; `evict-oldest` ends the
+    /// association that was accepted first in its favour; `evict-idle:TIME` that of the client not
+    /// heard of for the longest time, if that is at least so long [default: refuse].
+    #[arg(long, value_name = "POLICY", value_parser = when_full)]
+    pub(crate) when_full: Option<WhenFull>,
 }
 
 /// What both proxies have.

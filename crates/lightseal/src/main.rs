@@ -30,6 +30,7 @@ mod offer;
 mod progress;
 mod proxy;
 mod signals;
+mod slots;
 mod statistics;
 mod units;
 

@@ -81,6 +81,9 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("demo -q -v", "cannot be used with"),
         ("proxy client --record-numbers odd", "possible values: auto, short, long"),
         ("proxy server --max-flows 0", "0 is not in 1.."),
+        ("proxy server --max-sessions 0", "--max-sessions"),
+        ("proxy server --when-full evict", "`refuse`, `evict-oldest` or `evict-idle:TIME`"),
+        ("proxy client --max-sessions 3", "unexpected argument '--max-sessions'"),
         ("proxy server --aggregate agg:0", "agg:0"),
         ("proxy server --aggregate auto:8", "auto:agg"),
         ("proxy server --cipher-suite TLS_NULL", "possible values: TLS_AES_128_GCM_SHA256"),
@@ -91,6 +94,11 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("mac bounds --probability 2", "expected a probability such as 2^-20"),
         ("mac bounds --length 0", "expected blocks as 16"),
         ("lab", "no command given"),
+        ("lab sessions --rho 0", "a number from 0.001 to 1000"),
+        ("lab sessions --slots 0", "0 is not in 1..=100000"),
+        ("lab sessions --session 0.5s", "--session must be 1s to 100h"),
+        ("lab sessions --talk 1s", "--talk must be at least a thousandth"),
+        ("lab sessions --policy evict-idle:5", "expected a time"),
         ("lab figure nosuch", "no figure nosuch"),
         ("lab figure all --format png", "possible values: csv, json, svg"),
         ("lab figure all --list", "cannot be used with"),
@@ -118,6 +126,8 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
             fails(&[&["proxy", side], &base[..], &wrong].concat(), &[expected]);
         }
     }
+    let policy = ["--when-full", "evict-oldest"];
+    fails(&[&["proxy", "server"], &base[..], &policy].concat(), &["needs --max-sessions"]);
     let gcm = ["--cipher-suite", "TLS_AES_128_GCM_SHA256", "--aggregate", "agg:8"];
     fails(&[&["proxy", "server"], &base[..], &gcm].concat(), &["AES-CCM or LightMAC"]);
 }

@@ -49,6 +49,24 @@ fn only_the_formats_asked_for_are_written() {
 }
 
 #[test]
+fn sessions_answer_scripts() {
+    let of = |policy| {
+        let args = ["lab", "sessions", "--attempts", "500", "--json", "--policy", policy];
+        serde_json::from_str::<Value>(&printed(&args)).unwrap()
+    };
+    let (refuse, evict) = (of("refuse"), of("evict-idle:2h"));
+    assert_eq!(refuse["formula"], evict["formula"]);
+    let time = refuse["formula"]["time_congestion_percent"].as_f64().unwrap();
+    assert!((time - 500.0 / 29.0).abs() < 1e-9);
+    assert!(refuse["counted"]["attempts"].as_u64().unwrap() > 300);
+    assert_eq!(refuse["counted"]["evicted"], 0);
+    assert!(evict["counted"]["refused"].as_u64().unwrap() > 0);
+    assert_eq!(evict["policy"], "evict-idle:7200s");
+    let text = printed(&["lab", "sessions", "--attempts", "100"]);
+    assert!(text.contains("formula  17.24") && text.lines().count() == 5, "{text}");
+}
+
+#[test]
 fn bounds_answer_scripts_with_the_papers_example() {
     let text = printed(&["mac", "bounds", "--block-bits", "32", "--length", "16", "--json"]);
     let value: Value = serde_json::from_str(&text).unwrap();

@@ -210,6 +210,34 @@ fn more_flows_than_allowed_are_refused() {
 }
 
 #[test]
+fn a_server_with_few_slots_refuses_or_evicts() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let service = echo().to_string();
+    for policy in ["refuse", "evict-oldest"] {
+        let more = ["--max-sessions", "2", "--when-full", policy];
+        let (mut server, address) = start("server", &service, &keys, &more);
+        let (mut client, local) = start("client", &address, &keys, &[]);
+        let sockets: Vec<_> = (0..3).map(|_| application()).collect();
+        echoes(&sockets[0], &local, b"one");
+        echoes(&sockets[1], &local, b"two");
+        if policy == "refuse" {
+            sockets[2].send_to(b"three", &local).unwrap();
+            client.wait_for("the peer refused: INTERNAL_ERROR");
+            server.has_said("all session slots are taken");
+            echoes(&sockets[0], &local, b"still there");
+            // A client that comes now goes on: it is no matter of its key.
+            let (mut late, _) = start("client", &address, &keys, &[]);
+            late.has_said("going on, it may later");
+        } else {
+            echoes(&sockets[2], &local, b"three");
+            server.has_said("another client got its session slot");
+            echoes(&sockets[1], &local, b"still there");
+        }
+    }
+}
+
+#[test]
 fn a_whole_proxy_from_a_configuration_file() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));

@@ -14,6 +14,7 @@ mod instructions;
 mod macs;
 mod masks;
 mod peers;
+mod sessions;
 
 use crate::claim::{Claim, Unmeasured};
 use crate::process::{capture, cargo};
@@ -33,6 +34,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         macs::CLAIMS,
         masks::CLAIMS,
         peers::CLAIMS,
+        sessions::CLAIMS,
     ]
     .into_iter()
     .flatten()

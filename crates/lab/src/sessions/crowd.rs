@@ -42,8 +42,10 @@ pub struct Measured {
     pub evicted: u64,
     /// The share of time in which all slots were taken.
     pub time_congestion: Interval,
-    /// The share of attempts that were refused.
+    /// The share of attempts that found all slots taken: that were refused or evicted another.
     pub call_congestion: Interval,
+    /// The share of attempts that were refused.
+    pub refused_share: Interval,
     /// The share of sessions that were cut short by an eviction.
     pub cut_short: Interval,
 }
@@ -115,7 +117,8 @@ impl Measured {
             refused: sum(|batch| batch.refused),
             evicted: sum(|batch| batch.evicted),
             time_congestion: share(|batch| batch.full_micros, |batch| batch.micros),
-            call_congestion: share(|batch| batch.refused, |batch| batch.attempts),
+            call_congestion: share(|batch| batch.refused + batch.evicted, |batch| batch.attempts),
+            refused_share: share(|batch| batch.refused, |batch| batch.attempts),
             cut_short: share(|batch| batch.evicted, |batch| batch.sessions),
         }
     }
@@ -148,6 +151,7 @@ mod tests {
             let (measured, formula) = (crowd.run().unwrap(), crowd.formula());
             assert!((5000..7000).contains(&measured.attempts), "{}", measured.attempts);
             assert_eq!(measured.evicted, 0);
+            assert_eq!(measured.call_congestion, measured.refused_share);
             let (time, call) = (measured.time_congestion, measured.call_congestion);
             assert!(time.half_width < 0.03 && call.half_width < 0.02, "{measured:?}");
             assert!(near(time, formula.time_congestion()), "{crowd:?}: {measured:?}");
@@ -165,6 +169,7 @@ mod tests {
             let measured = crowd.run().unwrap();
             assert_eq!(measured.refused, 0);
             assert!(near(measured.time_congestion, formula.time_congestion()), "{measured:?}");
+            assert!(near(measured.call_congestion, formula.call_congestion()), "{measured:?}");
             assert!(near(measured.cut_short, formula.call_congestion()), "{measured:?}");
             assert!(measured.evicted > 300);
         }
@@ -177,6 +182,7 @@ mod tests {
         let idle = Crowd { when_full: WhenFull::EvictIdle(crowd.session), attempts: 2000, ..crowd };
         let some = idle.run().unwrap();
         assert!(some.refused > 50 && some.evicted > 10, "{some:?}");
+        assert!(near(some.call_congestion, crowd.formula().call_congestion()), "{some:?}");
         let busy = Crowd { talk: Some(crowd.session / 20), ..idle };
         let none = busy.run().unwrap();
         assert!(none.refused > 100 && none.evicted <= 1, "{none:?}");

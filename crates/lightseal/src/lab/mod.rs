@@ -2,11 +2,13 @@
 //!
 //! - [`figure`]: the papers' figures;
 //! - [`choice`]: which aggregation scheme suits which channel;
-//! - [`scenarios`]: MAC aggregation in scenarios, still and moving.
+//! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
+//! - [`sessions`]: servers with few session slots.
 
 mod choice;
 mod figure;
 mod scenarios;
+mod sessions;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -24,6 +26,8 @@ pub(crate) enum LabCommand {
     Scenarios(scenarios::ScenariosArgs),
     /// Let aggregation schemes follow a sender that moves, and compare with plain tags.
     Drives(scenarios::DrivesArgs),
+    /// Count how often clients find no free session slot, and say what the Engset formula says.
+    Sessions(sessions::SessionsArgs),
 }
 
 /// Runs the subcommand.
@@ -34,5 +38,6 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Rules(args) => choice::rules(args),
         LabCommand::Scenarios(args) => scenarios::scenarios(args),
         LabCommand::Drives(args) => scenarios::drives(args),
+        LabCommand::Sessions(args) => sessions::run(args),
     }
 }

@@ -11,7 +11,8 @@ use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
-use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, Settings};
+use dtls::codepoints::AlertDescription;
+use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -103,8 +104,13 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 /// If settings, keys or addresses are no good, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let config =
+    let mut config =
         ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy, SERVER_ID_BYTES)?);
+    if args.when_full.is_some() && args.max_sessions.is_none() {
+        return Err(Failure::new("--when-full needs --max-sessions"));
+    }
+    let when_full = args.when_full.unwrap_or_default();
+    config.slots = SessionSlots { most: args.max_sessions, when_full };
     let service = address::resolve("connect", args.proxy.connect.as_deref())?;
     let options = server::Options {
         service,
@@ -211,6 +217,11 @@ async fn check(
         Ok(()) => Ok(()),
         Err(CloseReason::HandshakeTimeout) => {
             tracing::warn!("{server} does not answer; going on, it may come later");
+            Ok(())
+        }
+        // Which is no word on the key.
+        Err(CloseReason::PeerAlert(alert)) if alert == AlertDescription::INTERNAL_ERROR => {
+            tracing::warn!("{server} cannot take a flow ({alert}); going on, it may later");
             Ok(())
         }
         Err(reason) => {

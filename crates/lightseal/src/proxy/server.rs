@@ -117,7 +117,10 @@ impl Host<Endpoint> for ServerHost {
             Event::Closed(reason) => {
                 let complete = self.associations.remove(&handle).is_some();
                 match reason {
-                    CloseReason::Local | CloseReason::Peer | CloseReason::Replaced => {
+                    CloseReason::Local
+                    | CloseReason::Peer
+                    | CloseReason::Replaced
+                    | CloseReason::Evicted => {
                         tracing::debug!("{peer}: {reason}");
                     }
                     _ if complete => {
@@ -303,6 +306,8 @@ impl ServerProxy {
             "accepted": endpoint.accepted,
             "refused": endpoint.refused,
             "ignored": endpoint.ignored,
+            "full": endpoint.full,
+            "evicted": endpoint.evicted,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{peer}: {why}")),
         });
         value
