@@ -1,5 +1,6 @@
-//! One small table of timers.
+//! One small table of timers, and how long the one for sending again takes.
 
+use core::time::Duration;
 use vocabulary::Instant;
 
 /// What a timer is for.
@@ -77,9 +78,44 @@ impl Timers {
     }
 }
 
+/// Round trips measured so far (RFC 6298, section 2), without a clock's granularity.
+///
+/// RFC 9147, section 5.8.2, suggests 1.5 times the last one, which a flight of several frames
+/// exceeds on a slow link after a hello of one: what is then sent again only delays the answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundTrips {
+    smoothed: Option<(Duration, Duration)>,
+}
+
+impl RoundTrips {
+    /// Takes a measurement; the timeout that follows from all so far.
+    pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
+        let (mean, variation) = match self.smoothed {
+            None => (round_trip, round_trip / 2),
+            Some((mean, variation)) => {
+                let off = mean.abs_diff(round_trip);
+                ((mean * 7 + round_trip) / 8, (variation * 3 + off) / 4)
+            }
+        };
+        self.smoothed = Some((mean, variation));
+        mean + variation * 4
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_round_trip_counts_threefold_and_steady_ones_ever_less() {
+        let mut trips = RoundTrips::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(trips.take(second), 3 * second);
+        let timeouts: [Duration; 20] = core::array::from_fn(|_| trips.take(second));
+        assert!(timeouts.is_sorted_by(|a, b| a > b));
+        assert!(timeouts[19] > second && timeouts[19] < second * 11 / 10);
+        assert!(trips.take(4 * second) > 4 * second);
+    }
 
     #[test]
     fn due_timers_fire_once() {

@@ -46,7 +46,7 @@ use crate::record::{
     ConnectionId, Held, NumberLength, ReceiveEpoch, RecordId, Resolution, SecurityLevel, SendEpoch,
 };
 use crate::stats::Stats;
-use crate::timer::{Timer, Timers};
+use crate::timer::{RoundTrips, Timer, Timers};
 use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
 use acks::Acks;
 use adapt::Adaptation;
@@ -168,6 +168,7 @@ pub struct Connection {
     timers: Timers,
     /// The current retransmission timeout.
     timeout: Duration,
+    round_trips: RoundTrips,
     /// When the current flight, or the answer to a repeated one, last left.
     last_repeat: Option<Instant>,
     held: Held,
@@ -271,6 +272,7 @@ impl Connection {
         timers.set(Timer::HandshakeDeadline, now + settings.handshake_deadline);
         Self {
             timeout: settings.initial_timeout,
+            round_trips: RoundTrips::default(),
             held: Held::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
             role,

@@ -354,12 +354,12 @@ impl Connection {
         Ok(())
     }
 
-    /// An answer to a flight that was sent once measures the path (RFC 9147, section 5.8.2).
+    /// An answer to a flight that was sent once measures the path.
     pub(super) fn measure_path(&mut self) {
         if let Some(start) = self.channel.flight.unambiguous_start() {
-            let round_trip = self.now.saturating_since(start);
-            self.timeout = (round_trip * 3 / 2)
-                .clamp(MIN_TIMEOUT, self.settings().initial_timeout.max(MIN_TIMEOUT));
+            let timeout = self.round_trips.take(self.now.saturating_since(start));
+            self.timeout =
+                timeout.clamp(MIN_TIMEOUT, self.settings().initial_timeout.max(MIN_TIMEOUT));
         }
     }
 
