@@ -22,6 +22,8 @@ pub enum Error {
     },
     /// The engine refuses its configuration.
     Engine(dtls::error::ConfigError),
+    /// A network that cannot be.
+    Fault(crate::links::Fault),
     /// A simulated association did not live as long as it was meant to.
     Stream(&'static str),
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Error {
             Self::Io { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Format { format, reason } => write!(f, "{format}: {reason}"),
             Self::Engine(error) => write!(f, "the engine: {error}"),
+            Self::Fault(fault) => write!(f, "{}: {}", fault.field, fault.reason),
             Self::Stream(reason) => f.write_str(reason),
         }
     }

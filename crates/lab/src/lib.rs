@@ -5,6 +5,10 @@
 //! - [`figures`]: the registry, one file a figure;
 //! - [`ciphers`]: lightweight block ciphers and their sizes;
 //! - [`stream`]: the engine itself over lossy links, simulated and real;
+//! - [`world`]: nodes with radios in virtual time, any engine in them;
+//! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: what lies between them and what it
+//!   costs;
+//! - [`handshakes`]: handshakes of the engine over all that;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`sessions`]: servers with few session slots, and many clients;
 //! - [`mod@write`]: CSV, JSON and SVG files.
@@ -26,14 +30,21 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregation;
+pub mod channels;
 pub mod choice;
 pub mod ciphers;
+pub mod energy;
 mod error;
 pub mod figure;
 pub mod figures;
+pub mod handshakes;
+pub mod links;
+pub mod lowpan;
+pub mod network;
 mod parallel;
 pub mod sessions;
 pub mod stream;
+pub mod world;
 pub mod write;
 
 pub use error::Error;

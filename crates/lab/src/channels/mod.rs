@@ -1,0 +1,277 @@
+//! Channels: which frames arrive whole.
+//!
+//! - [`Model`]: what a channel does, as scenario files say it;
+//! - [`Channels`]: the channels of all links of a world, and whether they strike acknowledgements
+//!   too.
+//!
+//! # A new channel
+//!
+//! A variant of [`Model`] and what it does in [`Model::arrives`].
+
+use crate::world::NodeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use vocabulary::Random;
+
+/// What a channel does to frames.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Model {
+    /// Frames are lost independently of each other.
+    Bernoulli {
+        /// Frames that arrive, of all: the packet delivery ratio.
+        delivery: f64,
+    },
+    /// Two states: in the good one every frame arrives, in the bad one some are lost.
+    GilbertElliott {
+        /// Frames lost, of all, in the long run.
+        loss: f64,
+        /// Frames that the bad state lasts, on average; at least 1.
+        burst: f64,
+        /// Frames lost in the bad state, of all there; more than `loss`.
+        #[serde(default = "one")]
+        depth: f64,
+    },
+    /// Independent errors of bytes: long frames are lost more often.
+    BitErrors {
+        /// Frames lost whatever their length, of all.
+        #[serde(default)]
+        floor: f64,
+        /// Bytes that arrive wrong, of all.
+        byte_errors: f64,
+    },
+    /// What a real link did, frame after frame, again and again from a random place.
+    Trace {
+        /// `1` for each frame that arrived and `0` for each that was lost; white space is ignored.
+        frames: String,
+    },
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+/// What a channel remembers from frame to frame.
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Fresh,
+    Good,
+    Bad,
+    At(usize),
+}
+
+impl Model {
+    /// Every frame arrives.
+    pub const PERFECT: Self = Self::Bernoulli { delivery: 1.0 };
+
+    /// Why it cannot be, if it cannot: the field and what is wrong with it.
+    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let share = |value: f64| (0.0..=1.0).contains(&value);
+        match self {
+            Self::Bernoulli { delivery } if !share(*delivery) => {
+                Some(("delivery", "must be from 0 to 1"))
+            }
+            Self::GilbertElliott { loss, .. } if !(0.0..1.0).contains(loss) => {
+                Some(("loss", "must be at least 0 and less than 1"))
+            }
+            Self::GilbertElliott { burst, .. } if !(1.0..=1e9).contains(burst) => {
+                Some(("burst", "must be at least 1"))
+            }
+            Self::GilbertElliott { loss, depth, .. } if depth <= loss || *depth > 1.0 => {
+                Some(("depth", "must be more than the loss, and at most 1"))
+            }
+            Self::BitErrors { floor, .. } if !share(*floor) => {
+                Some(("floor", "must be from 0 to 1"))
+            }
+            Self::BitErrors { byte_errors, .. } if !share(*byte_errors) => {
+                Some(("byte_errors", "must be from 0 to 1"))
+            }
+            Self::Trace { frames } if trace(frames).next().is_none() => {
+                Some(("frames", "must have a 0 or a 1"))
+            }
+            Self::Trace { frames } if frames.bytes().any(|byte| !is_traced(byte)) => {
+                Some(("frames", "must be of 0 and 1 and white space"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same, ready for use: a trace without white space.
+    fn prepared(&self) -> Self {
+        match self {
+            Self::Trace { frames } => {
+                Self::Trace { frames: trace(frames).map(char::from).collect() }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether a frame of so many bytes arrives.
+    fn arrives(&self, state: &mut State, random: &mut Random, bytes: usize) -> bool {
+        match self {
+            Self::Bernoulli { delivery } => happens(random, *delivery),
+            Self::GilbertElliott { loss, burst, depth } => {
+                // In the long run a share of loss / depth is spent in the bad state.
+                let bad = loss / depth;
+                let is_bad = match state {
+                    State::Bad => !happens(random, 1.0 / burst),
+                    State::Good => happens(random, bad / (1.0 - bad) / burst),
+                    _ => happens(random, bad),
+                };
+                *state = if is_bad { State::Bad } else { State::Good };
+                !(is_bad && happens(random, *depth))
+            }
+            Self::BitErrors { floor, byte_errors } => {
+                happens(random, (1.0 - floor) * (1.0 - byte_errors).powi(bytes as i32))
+            }
+            Self::Trace { frames } => {
+                let at = match state {
+                    State::At(at) => *at,
+                    _ => random.below(frames.len() as u64) as usize,
+                };
+                *state = State::At((at + 1) % frames.len().max(1));
+                frames.as_bytes().get(at) == Some(&b'1')
+            }
+        }
+    }
+}
+
+fn is_traced(byte: u8) -> bool {
+    matches!(byte, b'0' | b'1') || byte.is_ascii_whitespace()
+}
+
+fn trace(frames: &str) -> impl Iterator<Item = u8> {
+    frames.bytes().filter(|byte| matches!(byte, b'0' | b'1'))
+}
+
+/// A number from 0 to 1.
+fn unit(random: &mut Random) -> f64 {
+    random.below(1 << 53) as f64 / (1u64 << 53) as f64
+}
+
+/// Whether something of this probability does.
+fn happens(random: &mut Random, probability: f64) -> bool {
+    probability >= 1.0 || unit(random) < probability
+}
+
+/// A link whose channel is another than the others'.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Rule {
+    /// Who sends.
+    pub from: u16,
+    /// Who hears it.
+    pub to: u16,
+    /// What arrives.
+    pub channel: Model,
+}
+
+/// The channels of all links, each with a state of its own.
+#[derive(Clone, Debug)]
+pub struct Channels {
+    model: Model,
+    rules: BTreeMap<(NodeId, NodeId), Model>,
+    acknowledgements: bool,
+    states: BTreeMap<(NodeId, NodeId), State>,
+}
+
+impl Channels {
+    /// All links have the channel of `model`, but for those of `rules`. Acknowledgements share the
+    /// fate of frames of their length if `acknowledgements` says so; otherwise they all arrive.
+    pub fn new(model: &Model, rules: &[Rule], acknowledgements: bool) -> Self {
+        let rules = rules
+            .iter()
+            .map(|rule| ((NodeId(rule.from), NodeId(rule.to)), rule.channel.prepared()))
+            .collect();
+        Self { model: model.prepared(), rules, acknowledgements, states: BTreeMap::new() }
+    }
+
+    /// Everything arrives.
+    pub fn perfect() -> Self {
+        Self::new(&Model::PERFECT, &[], true)
+    }
+
+    /// Whether a frame of so many bytes arrives.
+    pub fn frame(&mut self, random: &mut Random, from: NodeId, to: NodeId, bytes: usize) -> bool {
+        let model = self.rules.get(&(from, to)).unwrap_or(&self.model);
+        match model {
+            Model::Bernoulli { .. } | Model::BitErrors { .. } => {
+                model.arrives(&mut State::Fresh, random, bytes)
+            }
+            _ => model.arrives(self.states.entry((from, to)).or_default(), random, bytes),
+        }
+    }
+
+    /// Whether an acknowledgement of so many bytes arrives.
+    pub fn acknowledgement(
+        &mut self,
+        random: &mut Random,
+        from: NodeId,
+        to: NodeId,
+        bytes: usize,
+    ) -> bool {
+        !self.acknowledgements || self.frame(random, from, to, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: usize = 40_000;
+
+    /// The share that arrives, and the mean length of runs of losses.
+    fn measure(model: Model, bytes: usize) -> (f64, f64) {
+        assert_eq!(model.fault(), None);
+        let mut channels = Channels::new(&model, &[], false);
+        let mut random = Random::insecure(7);
+        let mut arrives = || channels.frame(&mut random, NodeId(0), NodeId(1), bytes);
+        let came: Vec<bool> = (0..FRAMES).map(|_| arrives()).collect();
+        let lost = came.iter().filter(|came| !**came).count();
+        let bursts = came.windows(2).filter(|two| two[0] && !two[1]).count().max(1);
+        (1.0 - lost as f64 / FRAMES as f64, lost as f64 / bursts as f64)
+    }
+
+    #[test]
+    fn losses_are_as_often_as_the_model_says() {
+        let (share, burst) = measure(Model::Bernoulli { delivery: 0.9 }, 100);
+        assert!((share - 0.9).abs() < 0.01 && (burst - 1.0 / 0.9).abs() < 0.05, "{share} {burst}");
+        let model = Model::GilbertElliott { loss: 0.1, burst: 5.0, depth: 1.0 };
+        let (share, burst) = measure(model, 100);
+        assert!((share - 0.9).abs() < 0.015 && (burst - 5.0).abs() < 0.4, "{share} {burst}");
+        let model = Model::GilbertElliott { loss: 0.1, burst: 5.0, depth: 0.5 };
+        assert!((measure(model, 100).0 - 0.9).abs() < 0.015);
+        let model = || Model::BitErrors { floor: 0.01, byte_errors: 0.001 };
+        for bytes in [10, 100] {
+            let expected = 0.99 * 0.999_f64.powi(bytes as i32);
+            assert!((measure(model(), bytes).0 - expected).abs() < 0.01);
+        }
+        let (share, burst) = measure(Model::Trace { frames: "1110 0111 11".into() }, 1);
+        assert!((share - 0.8).abs() < 0.001 && (burst - 2.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn rules_are_of_one_direction() {
+        let rule = Rule { from: 0, to: 1, channel: Model::Bernoulli { delivery: 0.0 } };
+        let mut channels = Channels::new(&Model::PERFECT, &[rule], true);
+        let mut random = Random::insecure(1);
+        assert!(!channels.frame(&mut random, NodeId(0), NodeId(1), 10));
+        assert!(channels.frame(&mut random, NodeId(1), NodeId(0), 10));
+        assert!(!channels.acknowledgement(&mut random, NodeId(0), NodeId(1), 5));
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let wrong = [
+            Model::Bernoulli { delivery: 1.1 },
+            Model::Bernoulli { delivery: f64::NAN },
+            Model::GilbertElliott { loss: 0.5, burst: 2.0, depth: 0.4 },
+            Model::GilbertElliott { loss: 0.1, burst: 0.5, depth: 1.0 },
+            Model::BitErrors { floor: 0.0, byte_errors: -0.1 },
+            Model::Trace { frames: "12".into() },
+            Model::Trace { frames: " ".into() },
+        ];
+        assert!(wrong.iter().all(|model| model.fault().is_some()));
+    }
+}

@@ -1,0 +1,139 @@
+//! Currents and clocks of devices.
+
+use super::{Cpu, Slot, Spent, Use};
+use serde::{Deserialize, Serialize};
+
+/// What a device draws, and how fast it computes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// What it is.
+    pub about: String,
+    /// Where the figures come from.
+    pub sources: Vec<String>,
+    /// The supply.
+    pub volts: f64,
+    /// What its battery holds.
+    pub battery_joules: Option<f64>,
+    /// Currents.
+    pub milliamperes: Currents,
+    /// Its processor.
+    pub cpu: Cpu,
+    /// Charges by timeslot, which then count instead of the radio's currents in TSCH.
+    pub slot_microcoulombs: Option<SlotCharges>,
+}
+
+/// Currents, in mA.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Currents {
+    /// While the radio sends.
+    pub send: f64,
+    /// While it listens or receives.
+    pub listen: f64,
+    /// While the processor works.
+    pub compute: f64,
+}
+
+/// Charges of a timeslot, in µC.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlotCharges {
+    /// Nobody spoke.
+    pub idle_listen: f64,
+    /// A frame was sent and acknowledged.
+    pub send_acknowledged: f64,
+    /// A frame was sent and not acknowledged.
+    pub send_unacknowledged: f64,
+    /// A frame was received and acknowledged.
+    pub receive_acknowledge: f64,
+    /// A frame was received, or noise.
+    pub receive_only: f64,
+}
+
+/// Devices known by name.
+pub const DEVICES: &[(&str, &str)] = &[
+    ("wismote", include_str!("../../devices/wismote.toml")),
+    ("greennet", include_str!("../../devices/greennet.toml")),
+    ("cc2538", include_str!("../../devices/cc2538.toml")),
+    ("re-mote", include_str!("../../devices/re-mote.toml")),
+];
+
+impl Device {
+    /// Reads a device file.
+    ///
+    /// # Errors
+    /// What is wrong with it, and on which line.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// The known device of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        let (_, text) = DEVICES.iter().find(|(known, _)| *known == name)?;
+        Self::parse(text).ok()
+    }
+
+    /// Energy of what was spent, in mJ.
+    pub fn millijoules(&self, spent: &Spent) -> f64 {
+        let Currents { send, listen, compute } = self.milliamperes;
+        let by_slot = self.slot_microcoulombs.as_ref().filter(|_| spent.slots != [0; 5]);
+        // In nC: microseconds by mA.
+        let radio = match by_slot {
+            Some(charges) => 1e3 * charges.sum(&spent.slots),
+            None => spent.of(Use::Send) as f64 * send + spent.of(Use::Listen) as f64 * listen,
+        };
+        (radio + spent.of(Use::Compute) as f64 * compute) * self.volts / 1e6
+    }
+}
+
+impl SlotCharges {
+    fn sum(&self, slots: &[u64; 5]) -> f64 {
+        [
+            (Slot::IdleListen, self.idle_listen),
+            (Slot::SendAcknowledged, self.send_acknowledged),
+            (Slot::SendUnacknowledged, self.send_unacknowledged),
+            (Slot::ReceiveAcknowledge, self.receive_acknowledge),
+            (Slot::ReceiveOnly, self.receive_only),
+        ]
+        .into_iter()
+        .map(|(slot, charge)| slots[slot as usize] as f64 * charge)
+        .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::Work;
+
+    fn device(name: &str) -> Device {
+        Device::by_name(name).expect("a device file that can be read")
+    }
+
+    #[test]
+    fn every_device_is_known_with_its_sources() {
+        for (name, _) in DEVICES {
+            assert!(!device(name).sources.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_second_of_listening_costs_what_the_data_sheet_says() {
+        let spent = Spent { micros: [0, 1_000_000, 0], ..Spent::default() };
+        assert!((device("wismote").millijoules(&spent) - 51.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn slots_count_where_their_charges_are_known() {
+        let spent = Spent { micros: [1_000_000, 0, 0], slots: [0, 2, 0, 0, 1] };
+        assert!((device("cc2538").millijoules(&spent) - (2.0 * 54.5 + 22.6) * 3e-3).abs() < 1e-9);
+        assert!((device("wismote").millijoules(&spent) - 25.8 * 2.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_exchange_takes_as_long_as_was_measured() {
+        let work = Work { exchanges: 1, ..Work::default() };
+        assert_eq!(device("wismote").cpu.micros(work), 441_816);
+    }
+}

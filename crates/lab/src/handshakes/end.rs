@@ -1,0 +1,273 @@
+//! A client, a server, or a node that only relays.
+
+use super::profile::{Making, Profile, Start};
+use super::tinydtls::Retransmission;
+use super::work::Tally;
+use crate::Error;
+use crate::energy::Work;
+use crate::lowpan::PORT;
+use crate::world::{Node, NodeId, Wish};
+use core::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use dtls::{Connection, Endpoint, EndpointEvent, Event, Handle};
+use std::collections::BTreeMap;
+use vocabulary::{Engine, Instant, Output};
+
+/// A node of handshakes: a client, a server, or one that only relays.
+pub struct End(Role);
+
+enum Role {
+    /// Asks.
+    Client(Box<Party<Connection>>),
+    /// Answers.
+    Server(Box<Party<Endpoint>>),
+    /// Takes no part.
+    Relay,
+}
+
+/// An engine and what it did.
+struct Party<E> {
+    engine: E,
+    start: Start,
+    exchanges: u32,
+    /// Where tinydtls's timers decide.
+    retransmission: Option<Retransmission>,
+    /// With whom this end may exchange data, since when.
+    connected: BTreeMap<NodeId, Instant>,
+    sent: BTreeMap<NodeId, Sent>,
+    tally: Tally,
+}
+
+/// What a node sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Datagrams.
+    pub datagrams: u32,
+    /// Their bytes.
+    pub bytes: u32,
+    /// Datagrams of those that tinydtls's timers sent again.
+    pub again: u32,
+}
+
+/// Answers to the first data of a client that moved.
+const ANSWER: &[u8] = &[1];
+
+/// A node's address as engines see it.
+pub(super) const fn address(node: NodeId) -> SocketAddr {
+    let ip = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0);
+    SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, 0))
+}
+
+fn node(address: SocketAddr) -> Option<NodeId> {
+    match address {
+        SocketAddr::V6(v6) => Some(NodeId(v6.ip().segments()[7])),
+        SocketAddr::V4(_) => None,
+    }
+}
+
+/// What to do about an engine's event.
+enum Told {
+    Nothing,
+    /// A datagram of so many bytes is to be sent.
+    Said(NodeId, usize),
+    Connected(NodeId),
+    /// Data came from a peer whose old association goes on; the server's answer is still to be
+    /// sent.
+    Moved(NodeId, Handle),
+}
+
+/// An engine whose events a party understands.
+trait Speaks: Engine {
+    fn told(event: &Self::Event<'_>, start: Start, server: NodeId) -> Told;
+    fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error>;
+}
+
+impl Speaks for Connection {
+    fn told(event: &Event<'_>, start: Start, server: NodeId) -> Told {
+        match (event, start) {
+            (Event::Data(_), Start::Moved) => Told::Connected(server),
+            (Event::Connected(_), Start::Fresh | Start::Resumed) => Told::Connected(server),
+            _ => Told::Nothing,
+        }
+    }
+
+    fn answer(&mut self, _: Instant, _: Handle) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Speaks for Endpoint {
+    fn told(told: &EndpointEvent<'_>, start: Start, _: NodeId) -> Told {
+        let Some(peer) = node(told.peer) else { return Told::Nothing };
+        match (&told.event, start) {
+            (Event::PeerMoved { .. }, Start::Moved) => Told::Moved(peer, told.handle),
+            (Event::Connected(_), Start::Fresh | Start::Resumed) => Told::Connected(peer),
+            _ => Told::Nothing,
+        }
+    }
+
+    fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error> {
+        self.send(handle, now, ANSWER).map_err(|_| Error::Stream("an association has ended"))
+    }
+}
+
+impl End {
+    pub(super) fn client(profile: &Profile, making: &Making, engine: Connection) -> Self {
+        Self(Role::Client(Box::new(Party::new(profile, making, engine))))
+    }
+
+    pub(super) fn server(profile: &Profile, making: &Making, engine: Endpoint) -> Self {
+        Self(Role::Server(Box::new(Party::new(profile, making, engine))))
+    }
+
+    pub(super) const fn relay() -> Self {
+        Self(Role::Relay)
+    }
+
+    /// Since when it may exchange data with `peer`.
+    pub fn connected_at(&self, peer: NodeId) -> Option<Instant> {
+        match &self.0 {
+            Role::Client(party) => party.connected.get(&peer).copied(),
+            Role::Server(party) => party.connected.get(&peer).copied(),
+            Role::Relay => None,
+        }
+    }
+
+    /// What it sent to `peer`.
+    pub fn sent(&self, peer: NodeId) -> Sent {
+        match &self.0 {
+            Role::Client(party) => party.sent.get(&peer).copied().unwrap_or_default(),
+            Role::Server(party) => party.sent.get(&peer).copied().unwrap_or_default(),
+            Role::Relay => Sent::default(),
+        }
+    }
+}
+
+impl Node for End {
+    fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        match &mut self.0 {
+            Role::Client(party) => party.receive(now, from, datagram),
+            Role::Server(party) => party.receive(now, from, datagram),
+            Role::Relay => {}
+        }
+    }
+
+    fn wake(&mut self, now: Instant) {
+        match &mut self.0 {
+            Role::Client(party) => {
+                if party.start == Start::Moved && party.sent.is_empty() {
+                    // What it has to say is its first sign of life from its new address.
+                    let _ = party.engine.send(now, ANSWER);
+                }
+                party.wake(now);
+            }
+            Role::Server(party) => party.wake(now),
+            Role::Relay => {}
+        }
+    }
+
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        match &mut self.0 {
+            Role::Client(party) => {
+                let server = node(party.engine.peer()).unwrap_or(NodeId(0));
+                party.poll(now, buf, server)
+            }
+            Role::Server(party) => party.poll(now, buf, NodeId(0)),
+            Role::Relay => Wish::Idle,
+        }
+    }
+
+    fn work(&mut self) -> Work {
+        match &mut self.0 {
+            Role::Client(party) => party.tally.take(),
+            Role::Server(party) => party.tally.take(),
+            Role::Relay => Work::default(),
+        }
+    }
+}
+
+impl<E: Speaks> Party<E> {
+    fn new(profile: &Profile, making: &Making, engine: E) -> Self {
+        Self {
+            engine,
+            start: profile.start,
+            exchanges: profile.exchanges(),
+            retransmission: profile
+                .tinydtls
+                .then(|| Retransmission::new(making.timeout, profile.cookie)),
+            connected: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        self.tally.datagram(from, datagram, self.exchanges);
+        if let Some(retransmission) = &mut self.retransmission
+            && !retransmission.heard(from, datagram)
+        {
+            return;
+        }
+        self.engine.handle_datagram(now, address(from), datagram);
+    }
+
+    fn wake(&mut self, now: Instant) {
+        match &mut self.retransmission {
+            // The engine's own timers never fire.
+            Some(retransmission) => retransmission.wake(now),
+            None => self.engine.handle_timeout(now),
+        }
+    }
+
+    fn count(&mut self, to: NodeId, datagram: &[u8], again: bool) -> Wish {
+        self.tally.datagram(to, datagram, self.exchanges);
+        let sent = self.sent.entry(to).or_default();
+        sent.datagrams += 1;
+        sent.bytes += datagram.len() as u32;
+        sent.again += u32::from(again);
+        Wish::Send { to, len: datagram.len() }
+    }
+
+    fn poll(&mut self, now: Instant, buf: &mut [u8], server: NodeId) -> Wish {
+        let mut wake = None;
+        loop {
+            let told = match self.engine.poll_output(buf) {
+                Output::Datagram { to, payload } => {
+                    node(to).map_or(Told::Nothing, |to| Told::Said(to, payload.len()))
+                }
+                Output::Event(event) => E::told(&event, self.start, server),
+                Output::WakeAt(at) => {
+                    wake = Some(at);
+                    break;
+                }
+                Output::Idle => break,
+            };
+            let (peer, handle) = match told {
+                Told::Nothing => continue,
+                Told::Said(to, len) => {
+                    if let Some(retransmission) = &mut self.retransmission {
+                        retransmission.sent(now, to, &buf[..len]);
+                    }
+                    return self.count(to, &buf[..len], false);
+                }
+                Told::Connected(peer) => (peer, None),
+                Told::Moved(peer, handle) => (peer, Some(handle)),
+            };
+            self.connected.entry(peer).or_insert(now);
+            if let Some(retransmission) = &mut self.retransmission {
+                retransmission.end(peer);
+            }
+            if let Some(handle) = handle {
+                // If it has ended, the client waits in vain, which counts as failed.
+                let _ = self.engine.answer(now, handle);
+            }
+        }
+        if let Some(retransmission) = &mut self.retransmission {
+            if let Some((to, again)) = retransmission.next() {
+                buf[..again.len()].copy_from_slice(&again);
+                return self.count(to, &again, true);
+            }
+            wake = retransmission.wake_at();
+        }
+        wake.map_or(Wish::Idle, Wish::WakeAt)
+    }
+}

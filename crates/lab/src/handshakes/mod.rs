@@ -1,0 +1,22 @@
+//! Handshakes of the engine between nodes of a world.
+//!
+//! - [`Profile`]: which handshake, and who decides what is sent again;
+//! - [`End`]: a client or a server as a [`Node`](crate::world::Node);
+//! - [`Course`]: handshakes in one world, and what each of them cost.
+//!
+//! # A new profile
+//!
+//! One entry in [`PROFILES`].
+
+mod course;
+mod end;
+mod profile;
+mod tinydtls;
+mod work;
+
+pub use course::{Course, Outcome, Recording};
+pub use end::{End, Sent};
+pub use profile::{PROFILES, Profile};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Which handshake, and who decides what is sent again.
+
+use super::end::address;
+use crate::Error;
+use crate::world::NodeId;
+use core::net::SocketAddr;
+use core::time::Duration;
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use dtls::{
+    ClientConfig, Connection, CookiePolicy, Endpoint, KeyLog, Packing, ProtocolVersion, Psk,
+    ServerConfig, Settings,
+};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// A way to come to an association.
+#[derive(Debug)]
+pub struct Profile {
+    /// For scenario files and tables.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Whose timers decide: those of tinydtls instead of the engine's.
+    pub tinydtls: bool,
+    pub(super) start: Start,
+    version: ProtocolVersion,
+    mode: PskKeyExchangeMode,
+    pub(super) cookie: bool,
+    packing: Packing,
+}
+
+/// From what an association is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// From a key that both have.
+    Fresh,
+    /// From an older one, by ticket.
+    Resumed,
+    /// It goes on: its client has another address, and says so by connection ID.
+    Moved,
+}
+
+const OURS_12: Profile = Profile {
+    name: "1.2",
+    about: "DTLS 1.2, PSK with CCM_8 and cookie, flights in as few datagrams as can be",
+    tinydtls: false,
+    start: Start::Fresh,
+    version: ProtocolVersion::Dtls12,
+    mode: PskKeyExchangeMode::PSK_KE,
+    cookie: true,
+    packing: Packing::Full,
+};
+
+const RESUMED_12: Profile = Profile {
+    name: "1.2-resumed",
+    about: "DTLS 1.2 resumed by ticket, with cookie",
+    start: Start::Resumed,
+    ..OURS_12
+};
+
+const OURS_13: Profile = Profile {
+    name: "1.3",
+    about: "DTLS 1.3, PSK alone with CCM and cookie",
+    version: ProtocolVersion::Dtls13,
+    ..OURS_12
+};
+
+const DHE_13: Profile = Profile {
+    name: "1.3-dhe",
+    about: "DTLS 1.3, PSK with X25519, CCM and cookie",
+    mode: PskKeyExchangeMode::PSK_DHE_KE,
+    ..OURS_13
+};
+
+const TINYDTLS: Profile = Profile {
+    name: "tinydtls",
+    about: "DTLS 1.2, PSK with CCM_8 and cookie, a record a datagram, tinydtls's timers",
+    tinydtls: true,
+    packing: Packing::RecordPerDatagram,
+    ..OURS_12
+};
+
+/// The same without cookie.
+const fn without_cookie(name: &'static str, about: &'static str, with: Profile) -> Profile {
+    Profile { name, about, cookie: false, ..with }
+}
+
+/// All of them.
+pub const PROFILES: &[Profile] = &[
+    TINYDTLS,
+    without_cookie("tinydtls-no-cookie", "tinydtls without cookie", TINYDTLS),
+    OURS_12,
+    without_cookie("1.2-no-cookie", "1.2 without cookie", OURS_12),
+    RESUMED_12,
+    without_cookie("1.2-resumed-no-cookie", "1.2-resumed without cookie", RESUMED_12),
+    OURS_13,
+    without_cookie("1.3-no-cookie", "1.3 without cookie", OURS_13),
+    DHE_13,
+    without_cookie("1.3-dhe-no-cookie", "1.3-dhe without cookie", DHE_13),
+    Profile {
+        name: "cid",
+        about: "no handshake: a DTLS 1.3 client with a new address goes on by connection ID, and \
+                its address is checked (RFC 9853)",
+        start: Start::Moved,
+        ..OURS_13
+    },
+];
+
+/// Time for a handshake, far beyond what any takes.
+const DEADLINE: Duration = Duration::from_secs(3600);
+
+/// Bytes of connection IDs, where there are any.
+const ID_BYTES: u8 = 4;
+
+/// What all ends of a course are made with.
+pub(super) struct Making {
+    /// The first retransmission timeout of our own profiles.
+    pub(super) timeout: Duration,
+    pub(super) key_log: Option<Arc<dyn KeyLog>>,
+}
+
+impl Profile {
+    /// The profile of this name.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        PROFILES.iter().find(|profile| profile.name == name)
+    }
+
+    /// Multiplications on a curve at each end.
+    pub(super) fn exchanges(&self) -> u32 {
+        match self.mode {
+            PskKeyExchangeMode::PSK_DHE_KE if self.version == ProtocolVersion::Dtls13 => 2,
+            _ => 0,
+        }
+    }
+
+    fn settings(&self, making: &Making) -> Result<Settings, Error> {
+        let mut settings = Settings::new(&rustcrypto::PROVIDER).map_err(Error::Engine)?;
+        settings.versions = vec![self.version];
+        settings.suites = match self.version {
+            ProtocolVersion::Dtls12 => vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
+            ProtocolVersion::Dtls13 => vec![CipherSuiteId::AES_128_CCM_SHA256],
+        };
+        settings.psk_modes = vec![self.mode];
+        settings.packing = self.packing;
+        settings.handshake_deadline = DEADLINE;
+        settings.initial_timeout = making.timeout;
+        settings.key_log = making.key_log.clone();
+        settings.resumption = self.start == Start::Resumed;
+        settings.session_tickets = settings.resumption;
+        settings.connection_id = (self.start == Start::Moved).then_some(ID_BYTES);
+        if self.tinydtls {
+            // It decides itself what is sent again.
+            settings.require_extended_master_secret = false;
+            settings.initial_timeout = DEADLINE;
+        }
+        Ok(settings)
+    }
+
+    pub(super) fn server(&self, making: &Making, random: Random) -> Result<Endpoint, Error> {
+        let mut config = ServerConfig::with(Arc::new(psk()), self.settings(making)?);
+        config.cookies =
+            if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
+        Endpoint::server(Arc::new(config), random).map_err(Error::Engine)
+    }
+
+    /// A client that begins at `start`; what must come before is between it and `server` already.
+    pub(super) fn client(
+        &self,
+        making: &Making,
+        [me, server]: [NodeId; 2],
+        endpoint: &mut Endpoint,
+        start: Instant,
+        mut random: Random,
+    ) -> Result<Connection, Error> {
+        let mut config = ClientConfig::with(psk(), self.settings(making)?);
+        let connect = |config: &ClientConfig, at, random| {
+            let config = Arc::new(config.clone());
+            Connection::client(config, address(server), at, random).map_err(Error::Engine)
+        };
+        // Another port of the same node.
+        let mut before = address(me);
+        before.set_port(before.port() + 1);
+        match self.start {
+            Start::Fresh => {}
+            Start::Resumed => {
+                let mut older = connect(&config, Instant::ZERO, random.fork())?;
+                meet(&mut older, before, endpoint, address(server))?;
+                config.session = older.session();
+                older.close(Instant::ZERO);
+                let _ = meet(&mut older, before, endpoint, address(server));
+            }
+            Start::Moved => {
+                let mut client = connect(&config, Instant::ZERO, random.fork())?;
+                meet(&mut client, before, endpoint, address(server))?;
+                return Ok(client);
+            }
+        }
+        connect(&config, start, random)
+    }
+}
+
+/// Lets two ends exchange datagrams, at time zero and without loss, until neither has any.
+fn meet(
+    client: &mut Connection,
+    me: SocketAddr,
+    server: &mut Endpoint,
+    there: SocketAddr,
+) -> Result<(), Error> {
+    let mut buf = vec![0; 2048];
+    loop {
+        let mut is_quiet = true;
+        while let Some(mut datagram) = next(client, &mut buf) {
+            server.handle_datagram(Instant::ZERO, me, &mut datagram);
+            is_quiet = false;
+        }
+        while let Some(mut datagram) = next(server, &mut buf) {
+            client.handle_datagram(Instant::ZERO, there, &mut datagram);
+            is_quiet = false;
+        }
+        if is_quiet {
+            let is_met = client.is_connected();
+            return is_met.then_some(()).ok_or(Error::Stream("a first handshake has failed"));
+        }
+    }
+}
+
+/// The next datagram of an engine, past its events.
+fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
+    loop {
+        match engine.poll_output(buf) {
+            Output::Datagram { payload, .. } => return Some(payload.to_vec()),
+            Output::Event(_) => {}
+            Output::WakeAt(_) | Output::Idle => return None,
+        }
+    }
+}
+
+fn psk() -> Psk {
+    Psk::external(b"Client_identity", b"secretPSKsecretP").expect("of legal lengths")
+}

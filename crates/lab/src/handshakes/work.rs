@@ -1,0 +1,84 @@
+//! What a handshake lets processors compute, reckoned from its records.
+
+use crate::energy::Work;
+use crate::world::NodeId;
+use std::collections::BTreeSet;
+
+/// Blocks of SHA-256 for the keys of DTLS 1.2: 12 HMACs (master secret, key block, two verify_data)
+/// of four or five blocks.
+const KEYS_12: u32 = 54;
+
+/// Blocks for those of DTLS 1.3: about 30 HMACs (binder, secrets of two epochs, keys, IVs and
+/// number keys of four directions, two Finished).
+const KEYS_13: u32 = 130;
+
+/// Bytes of a block of a cipher, and of a hash function.
+const CIPHER_BLOCK: usize = 16;
+const HASH_BLOCK: usize = 64;
+
+/// Bytes of a record's header in DTLS 1.2 (RFC 6347, section 4.1).
+const HEADER_12: usize = 13;
+
+/// What has been computed and not been asked for yet.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    work: Work,
+    /// With whom there are keys.
+    keyed: BTreeSet<NodeId>,
+}
+
+impl Tally {
+    /// A datagram was sent or received; with keys come so many multiplications on a curve.
+    pub(super) fn datagram(&mut self, peer: NodeId, mut datagram: &[u8], exchanges: u32) {
+        self.work.datagrams += 1;
+        while let Some(first) = datagram.first() {
+            let is_13 = first >> 5 == 1;
+            let len = if is_13 { datagram.len() } else { len_12(datagram) };
+            let (record, rest) = datagram.split_at(len);
+            datagram = rest;
+            self.work.hash_blocks += record.len().div_ceil(HASH_BLOCK) as u32;
+            let is_protected = is_13 || record.get(3..5).is_some_and(|epoch| epoch != [0, 0]);
+            if !is_protected {
+                continue;
+            }
+            // CCM encrypts and authenticates each block, and its number and tag besides.
+            self.work.cipher_blocks += 2 * record.len().div_ceil(CIPHER_BLOCK) as u32 + 2;
+            if self.keyed.insert(peer) {
+                self.work.hash_blocks += if is_13 { KEYS_13 } else { KEYS_12 };
+                self.work.exchanges += exchanges;
+            }
+        }
+    }
+
+    /// What was computed since this was asked last.
+    pub(super) fn take(&mut self) -> Work {
+        core::mem::take(&mut self.work)
+    }
+}
+
+/// Bytes of the first record of DTLS 1.2, its header included.
+fn len_12(datagram: &[u8]) -> usize {
+    let len = datagram
+        .get(11..HEADER_12)
+        .map_or(0, |len| usize::from(u16::from_be_bytes([len[0], len[1]])));
+    (HEADER_12 + len).min(datagram.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_made_once_a_peer() {
+        let mut tally = Tally::default();
+        let clear = [&[22, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 51][..], &[0; 51]].concat();
+        tally.datagram(NodeId(1), &clear, 2);
+        assert_eq!(tally.take(), Work { datagrams: 1, hash_blocks: 1, ..Work::default() });
+        let protected = [0x2e; 40];
+        tally.datagram(NodeId(1), &protected, 2);
+        let work = tally.take();
+        assert_eq!((work.hash_blocks, work.cipher_blocks, work.exchanges), (131, 8, 2));
+        tally.datagram(NodeId(1), &protected, 2);
+        assert_eq!(tally.take().hash_blocks, 1);
+    }
+}

@@ -1,0 +1,370 @@
+//! Beacon-enabled IEEE 802.15.4 (IEEE 802.15.4-2006, section 7.5): slotted CSMA-CA in the
+//! contention access periods of a cluster tree.
+//!
+//! Every node with children is the head of a cluster, whose members they are. Each cluster has a
+//! superframe of its own in each beacon interval, one after the other in the order of their heads.
+//! Radios are off otherwise. All radios of a cluster hear each other, and no other cluster.
+
+use super::{ACK_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
+use crate::energy::Use;
+use crate::world::{Air, NodeId, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use vocabulary::Random;
+
+/// The shortest superframe (aBaseSuperframeDuration), in microseconds.
+const BASE_MICROS: u64 = 15_360;
+
+/// A backoff period (aUnitBackoffPeriod), in microseconds.
+const UNIT_MICROS: u64 = 320;
+
+/// macMinBE, macMaxBE, macMaxCSMABackoffs and macMaxFrameRetries by default.
+const LEAST_EXPONENT: u32 = 3;
+const MOST_EXPONENT: u32 = 5;
+const MOST_BACKOFFS: u32 = 4;
+const RETRIES: u32 = 3;
+
+/// The longer of the spaces between frames (macLIFSPeriod).
+const SPACE_MICROS: u64 = 640;
+
+/// How long an acknowledgement is awaited (macAckWaitDuration).
+const ACK_WAIT_MICROS: u64 = 864;
+
+/// A clear channel assessment.
+const ASSESSMENT_MICROS: u64 = 128;
+
+/// Bytes of a beacon with 64-bit addresses and one pending, and of a data request.
+const BEACON_BYTES: usize = 27;
+const REQUEST_BYTES: usize = 22;
+
+/// How frames go down from a head to its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Downlink {
+    /// As up: members listen throughout the access period.
+    #[default]
+    Direct,
+    /// One frame a beacon for each member, which asks for it.
+    Indirect,
+}
+
+/// Superframes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The beacon interval is 15.36 ms · 2^`beacon_order`.
+    pub beacon_order: u32,
+    /// The contention access period, beacon included, is 15.36 ms · 2^`superframe_order`.
+    pub superframe_order: u32,
+    /// How frames go down.
+    #[serde(default)]
+    pub downlink: Downlink,
+}
+
+impl Settings {
+    /// The beacon interval, in microseconds.
+    pub const fn interval_micros(&self) -> u64 {
+        BASE_MICROS << self.beacon_order
+    }
+
+    /// The contention access period, in microseconds.
+    pub const fn access_micros(&self) -> u64 {
+        BASE_MICROS << self.superframe_order
+    }
+}
+
+impl Setting for Settings {
+    fn name(&self) -> &'static str {
+        "beacon"
+    }
+
+    fn build(&self, topology: &Topology, _: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
+        if self.beacon_order > 14 {
+            return Err(Fault::new("beacon_order", "must be from 0 to 14"));
+        }
+        if self.superframe_order > self.beacon_order {
+            return Err(Fault::new("superframe_order", "must be at most the beacon order"));
+        }
+        let heads = topology.nodes().filter(|id| !topology.children(*id).is_empty());
+        let heads: Vec<NodeId> = heads.collect();
+        let room = 1u64 << (self.beacon_order - self.superframe_order);
+        if heads.len() as u64 > room {
+            let reason = format!("is too short for the superframes of {} clusters", heads.len());
+            return Err(Fault::new("beacon_order", reason));
+        }
+        let mut beacon = Beacon {
+            settings: self.clone(),
+            clusters: Vec::new(),
+            ways: Vec::new(),
+            index: BTreeMap::new(),
+        };
+        for (cluster, head) in heads.into_iter().enumerate() {
+            beacon.clusters.push(Cluster::default());
+            let down = beacon.add(cluster, head, false);
+            for member in topology.children(head) {
+                let up = beacon.add(cluster, *member, false);
+                beacon.index.insert((*member, head), up);
+                let down = match self.downlink {
+                    Downlink::Direct => down,
+                    Downlink::Indirect => beacon.add(cluster, head, true),
+                };
+                beacon.index.insert((head, *member), down);
+            }
+        }
+        Ok(Box::new(beacon))
+    }
+
+    fn period_micros(&self) -> u64 {
+        self.interval_micros()
+    }
+
+    fn round_trip_micros(&self, hops: u16) -> u64 {
+        // A message is a frame in an access period each way, and one that begins late waits.
+        2 * u64::from(hops) * (self.interval_micros() + self.access_micros())
+    }
+}
+
+/// A tree of clusters.
+#[derive(Debug)]
+struct Beacon {
+    settings: Settings,
+    clusters: Vec<Cluster>,
+    ways: Vec<Sending>,
+    index: BTreeMap<(NodeId, NodeId), usize>,
+}
+
+/// The air of a cluster.
+#[derive(Debug, Default)]
+struct Cluster {
+    /// Since when and until when it is taken, and whether twice.
+    began: u64,
+    until: u64,
+    collided: bool,
+}
+
+/// Frames of who contends for the air.
+#[derive(Debug)]
+struct Sending {
+    cluster: usize,
+    from: NodeId,
+    /// Whether the receiver must ask for each.
+    indirect: bool,
+    frames: VecDeque<(NodeId, Vec<u8>)>,
+    backoffs: u32,
+    exponent: u32,
+    retries: u32,
+    /// A timer is set for it.
+    active: bool,
+    /// The receiver has the first frame.
+    received: bool,
+}
+
+/// Timers: the first clear channel assessment, the second, sending, the end of it, and of the
+/// space behind it.
+const ASSESS: u16 = 0;
+const ASSESS_AGAIN: u16 = 1;
+const SEND: u16 = 2;
+const END: u16 = 3;
+const SPACED: u16 = 4;
+
+/// Time on the air of a frame and its acknowledgement, which begins on a boundary of backoff
+/// periods (section 7.5.6.4.2), half a period later on average.
+const fn acknowledged_micros(bytes: usize) -> u64 {
+    airtime_micros(bytes) + TURNAROUND_MICROS + UNIT_MICROS / 2 + airtime_micros(ACK_BYTES)
+}
+
+impl Beacon {
+    fn add(&mut self, cluster: usize, from: NodeId, indirect: bool) -> usize {
+        self.ways.push(Sending {
+            cluster,
+            from,
+            indirect,
+            frames: VecDeque::new(),
+            backoffs: 0,
+            exponent: LEAST_EXPONENT,
+            retries: 0,
+            active: false,
+            received: false,
+        });
+        self.ways.len() - 1
+    }
+
+    /// When the cluster's access period of that interval begins, behind its beacon, and ends.
+    fn period(&self, cluster: usize, interval: u64) -> (u64, u64) {
+        let access = self.settings.access_micros();
+        let start = interval * self.settings.interval_micros() + cluster as u64 * access;
+        let beacon = (airtime_micros(BEACON_BYTES) + SPACE_MICROS).div_ceil(UNIT_MICROS);
+        (start + beacon * UNIT_MICROS, start + access)
+    }
+
+    /// The interval that a time lies in, as the cluster sees it.
+    fn interval(&self, cluster: usize, at: u64) -> u64 {
+        let offset = cluster as u64 * self.settings.access_micros();
+        at.saturating_sub(offset) / self.settings.interval_micros()
+    }
+
+    /// The boundary of backoff periods that is `units` of access periods behind `at`.
+    fn boundary(&self, cluster: usize, at: u64, mut units: u64) -> u64 {
+        let mut interval = self.interval(cluster, at);
+        let mut at = at;
+        loop {
+            let (start, end) = self.period(cluster, interval);
+            let first = start + at.saturating_sub(start).div_ceil(UNIT_MICROS) * UNIT_MICROS;
+            let left = end.saturating_sub(first) / UNIT_MICROS;
+            if units < left {
+                return first + units * UNIT_MICROS;
+            }
+            units -= left;
+            interval += 1;
+            at = 0;
+        }
+    }
+
+    /// Backs off for a random while.
+    fn back_off(&mut self, air: &mut Air<'_>, way: usize, from: u64) {
+        let Sending { cluster, exponent, .. } = self.ways[way];
+        let units = air.random.below(1 << exponent);
+        let at = self.boundary(cluster, from, units);
+        self.set(air, way, ASSESS, at);
+    }
+
+    fn set(&mut self, air: &mut Air<'_>, way: usize, kind: u16, at: u64) {
+        self.ways[way].active = true;
+        air.wake_at(at, kind, way as u32);
+    }
+
+    /// Starts on the first frame, if there is one.
+    fn begin(&mut self, air: &mut Air<'_>, way: usize) {
+        let now = air.now.as_micros();
+        let sending = &mut self.ways[way];
+        if sending.active || sending.frames.is_empty() {
+            return;
+        }
+        (sending.backoffs, sending.exponent) = (0, LEAST_EXPONENT);
+        let (cluster, indirect) = (sending.cluster, sending.indirect);
+        let from = match indirect {
+            // Told by the next beacon, and asked for behind it.
+            true => self.period(cluster, self.interval(cluster, now) + 1).0,
+            false => now,
+        };
+        self.back_off(air, way, from);
+    }
+
+    fn assess(&mut self, air: &mut Air<'_>, way: usize, again: bool) {
+        let now = air.now.as_micros();
+        let Sending { cluster, from, indirect, .. } = self.ways[way];
+        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let bytes = frame.len();
+        air.energy.spend(if indirect { *to } else { from }, Use::Listen, ASSESSMENT_MICROS);
+        if self.clusters[cluster].until > now {
+            let sending = &mut self.ways[way];
+            sending.backoffs += 1;
+            sending.exponent = (sending.exponent + 1).min(MOST_EXPONENT);
+            if sending.backoffs > MOST_BACKOFFS {
+                return self.next(air, way);
+            }
+            return self.back_off(air, way, now + UNIT_MICROS);
+        }
+        let interval = self.interval(cluster, now);
+        let (_, end) = self.period(cluster, interval);
+        let request = if indirect { acknowledged_micros(REQUEST_BYTES) } else { 0 };
+        let transaction = airtime_micros(bytes) + ACK_WAIT_MICROS + SPACE_MICROS;
+        if !again && now + 2 * UNIT_MICROS + request + transaction > end {
+            // It does not fit any more: another backoff in the next access period.
+            let next = self.period(cluster, interval + 1).0;
+            return self.back_off(air, way, next);
+        }
+        let kind = if again { SEND } else { ASSESS_AGAIN };
+        self.set(air, way, kind, now + UNIT_MICROS);
+    }
+
+    fn send_now(&mut self, air: &mut Air<'_>, way: usize) {
+        let now = air.now.as_micros();
+        let Sending { cluster, from, indirect, .. } = self.ways[way];
+        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let (to, bytes) = (*to, frame.len());
+        let mut until = now + acknowledged_micros(bytes);
+        if indirect {
+            until += acknowledged_micros(REQUEST_BYTES) + TURNAROUND_MICROS;
+            air.energy.spend(to, Use::Send, airtime_micros(REQUEST_BYTES));
+            air.energy.spend(from, Use::Send, airtime_micros(ACK_BYTES));
+            air.energy.spend(to, Use::Listen, acknowledged_micros(bytes));
+        }
+        let air_of = &mut self.clusters[cluster];
+        air_of.collided = air_of.began == now && air_of.until > now;
+        (air_of.began, air_of.until) = (now, air_of.until.max(until));
+        air.energy.spend(from, Use::Send, airtime_micros(bytes));
+        air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS);
+        self.set(air, way, END, until);
+    }
+
+    fn end(&mut self, air: &mut Air<'_>, way: usize) {
+        let now = air.now.as_micros();
+        let Sending { cluster, from, indirect, .. } = self.ways[way];
+        let collided = self.clusters[cluster].collided;
+        let Some((to, frame)) = self.ways[way].frames.front() else { return };
+        let to = *to;
+        let start = now - acknowledged_micros(frame.len());
+        let asked =
+            !indirect || air.signal(to, from, REQUEST_BYTES) && air.answer(from, to, ACK_BYTES);
+        let mut is_acknowledged = false;
+        if asked && air.frame(start, from, to, frame) && !collided {
+            let answered = start + airtime_micros(frame.len()) + TURNAROUND_MICROS;
+            is_acknowledged = air.acknowledge(answered, to, from, frame);
+            air.energy.spend(to, Use::Send, airtime_micros(ACK_BYTES));
+            if !self.ways[way].received {
+                air.arrive(now + SPACE_MICROS, to, frame.clone());
+            }
+            self.ways[way].received = true;
+        }
+        let sending = &mut self.ways[way];
+        sending.retries += 1;
+        if is_acknowledged || sending.retries > RETRIES {
+            return self.next(air, way);
+        }
+        sending.active = false;
+        self.begin(air, way);
+    }
+
+    /// Turns to the next frame.
+    fn next(&mut self, air: &mut Air<'_>, way: usize) {
+        let sending = &mut self.ways[way];
+        sending.frames.pop_front();
+        (sending.retries, sending.received) = (0, false);
+        self.set(air, way, SPACED, air.now.as_micros() + SPACE_MICROS);
+    }
+}
+
+impl LinkLayer for Beacon {
+    fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>) {
+        let Some(way) = self.index.get(&(from, to)).copied() else { return };
+        self.ways[way].frames.push_back((to, frame));
+        self.begin(air, way);
+    }
+
+    fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
+        let way = timer.whose as usize;
+        match timer.kind {
+            ASSESS => self.assess(air, way, false),
+            ASSESS_AGAIN => self.assess(air, way, true),
+            SEND => self.send_now(air, way),
+            END => self.end(air, way),
+            _ => {
+                self.ways[way].active = false;
+                self.begin(air, way);
+            }
+        }
+    }
+
+    fn idle(&self, topology: &Topology, node: NodeId, micros: u64) -> Idle {
+        let intervals = micros / self.settings.interval_micros();
+        let access = self.settings.access_micros();
+        let as_member = match (topology.parent(node), self.settings.downlink) {
+            (None, _) => 0,
+            (Some(_), Downlink::Direct) => access,
+            (Some(_), Downlink::Indirect) => airtime_micros(BEACON_BYTES),
+        };
+        let as_head = if topology.children(node).is_empty() { 0 } else { access };
+        Idle { listen_micros: intervals * (as_member + as_head), slots: 0 }
+    }
+}

@@ -1,0 +1,356 @@
+//! Time slotted channel hopping (IEEE 802.15.4-2015, section 6.2.6, and its default template of a
+//! timeslot).
+//!
+//! Cells are dedicated to one direction of one link, or shared by all nodes. Dedicated cells do
+//! not disturb each other: those of links that share a node lie in different timeslots, others on
+//! different channels.
+
+use super::{ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, Timer, airtime_micros};
+use crate::energy::{Slot, Use};
+use crate::world::{Air, NodeId, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use vocabulary::Random;
+
+/// A timeslot, in microseconds.
+pub const SLOT_MICROS: u64 = 10_000;
+
+/// From the start of a timeslot to that of the frame (macTsTxOffset).
+const TX_OFFSET_MICROS: u64 = 2_120;
+
+/// How long a receiver waits for a frame (macTsRxWait); half of it before a punctual one.
+const RX_WAIT_MICROS: u64 = 2_200;
+
+/// From the end of a frame to its acknowledgement (macTsTxAckDelay).
+const ACK_DELAY_MICROS: u64 = 1_000;
+
+/// How long a sender listens for one (macTsAckWait).
+const ACK_WAIT_MICROS: u64 = 400;
+
+/// Exponents of the backoff in shared cells (macMinBe, macMaxBe for TSCH).
+const LEAST_EXPONENT: u32 = 1;
+const MOST_EXPONENT: u32 = 7;
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Timeslots of 10 ms in a slotframe.
+    pub slotframe: u64,
+    /// Cells of a slotframe: each way of each link, or shared by all nodes.
+    pub cells: u64,
+    /// Whether all nodes share them.
+    #[serde(default)]
+    pub shared: bool,
+    /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries).
+    #[serde(default = "retries")]
+    pub retries: u32,
+}
+
+const fn retries() -> u32 {
+    7
+}
+
+impl Settings {
+    /// So many dedicated cells each way.
+    pub const fn dedicated(slotframe: u64, cells: u64) -> Self {
+        Self { slotframe, cells, shared: false, retries: retries() }
+    }
+}
+
+impl Setting for Settings {
+    fn name(&self) -> &'static str {
+        "tsch"
+    }
+
+    fn build(&self, topology: &Topology, random: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
+        if !(1..=65_535).contains(&self.slotframe) {
+            return Err(Fault::new("slotframe", "must be from 1 to 65535"));
+        }
+        let most = if self.shared { self.slotframe } else { self.slotframe / 2 };
+        if !(1..=most).contains(&self.cells) {
+            return Err(Fault::new("cells", format!("must be from 1 to {most} here")));
+        }
+        let mut tsch = Tsch {
+            length: self.slotframe,
+            retries: self.retries,
+            shared: self.shared,
+            ways: Vec::new(),
+            index: BTreeMap::new(),
+            contenders: BTreeMap::new(),
+            listens: vec![0; topology.len()],
+        };
+        match self.shared {
+            true => tsch.share(topology, self.cells),
+            false => tsch.dedicate(topology, self.cells, random)?,
+        }
+        Ok(Box::new(tsch))
+    }
+
+    fn period_micros(&self) -> u64 {
+        self.slotframe * SLOT_MICROS
+    }
+
+    fn round_trip_micros(&self, hops: u16) -> u64 {
+        let wait = self.slotframe.div_ceil(self.cells) + 1;
+        2 * u64::from(hops) * wait * SLOT_MICROS
+    }
+}
+
+/// A schedule and its radios.
+#[derive(Debug)]
+struct Tsch {
+    length: u64,
+    retries: u32,
+    shared: bool,
+    ways: Vec<Sending>,
+    /// Which of them a node uses towards another; towards any, where cells are shared.
+    index: BTreeMap<(NodeId, NodeId), usize>,
+    /// Of timeslots of shared cells to come: who will send.
+    contenders: BTreeMap<u64, Vec<usize>>,
+    /// In how many cells of a slotframe each node listens.
+    listens: Vec<u64>,
+}
+
+/// Frames that wait for their cell.
+#[derive(Debug)]
+struct Sending {
+    from: NodeId,
+    /// In which timeslots of the slotframe, ascending.
+    slots: Vec<u64>,
+    frames: VecDeque<(NodeId, Vec<u8>)>,
+    tries: u32,
+    exponent: u32,
+    /// The receiver has the first frame: only its acknowledgement was lost.
+    received: bool,
+}
+
+/// Timers: a dedicated cell, and a shared one.
+const OWN: u16 = 0;
+const SHARED: u16 = 1;
+
+/// So many timeslots, evenly spaced from `offset` half spaces on.
+fn spaced(length: u64, count: u64, halves: u64, shift: u64) -> Vec<u64> {
+    let slot = |k| ((2 * k + halves) * length / (2 * count) + shift) % length;
+    let mut slots: Vec<u64> = (0..count).map(slot).collect();
+    slots.sort_unstable();
+    slots
+}
+
+impl Tsch {
+    fn add(&mut self, from: NodeId, slots: Vec<u64>) -> usize {
+        let exponent = LEAST_EXPONENT;
+        let frames = VecDeque::new();
+        self.ways.push(Sending { from, slots, frames, tries: 0, exponent, received: false });
+        self.ways.len() - 1
+    }
+
+    /// Cells for everyone.
+    fn share(&mut self, topology: &Topology, cells: u64) {
+        for id in topology.nodes() {
+            self.add(id, spaced(self.length, cells, 0, 0));
+        }
+        self.listens.fill(cells);
+    }
+
+    /// Evenly spaced cells up and, midway between them, down each link of the tree, of which no two
+    /// at one node share a timeslot.
+    fn dedicate(
+        &mut self,
+        topology: &Topology,
+        cells: u64,
+        random: &mut Random,
+    ) -> Result<(), Fault> {
+        let length = self.length;
+        let mut taken: Vec<Vec<u64>> = vec![Vec::new(); topology.len()];
+        for id in topology.nodes() {
+            let Some(parent) = topology.parent(id) else { continue };
+            let ends = [id, parent].map(|end| usize::from(end.0));
+            let first = random.below(length);
+            let fits = (0..length).map(|shift| (first + shift) % length).find_map(|shift| {
+                let ways = [0, 1].map(|halves| spaced(length, cells, halves, shift));
+                let clash = |slot: &u64| ends.iter().any(|end| taken[*end].contains(slot));
+                let is_free = !ways.iter().flatten().any(clash);
+                is_free.then_some(ways)
+            });
+            let Some(ways) = fits else {
+                let reason = format!("do not fit at node {} into {length} timeslots", parent.0);
+                return Err(Fault::new("cells", reason));
+            };
+            for (slots, [from, to]) in ways.into_iter().zip([[id, parent], [parent, id]]) {
+                ends.iter().for_each(|end| taken[*end].extend(&slots));
+                self.listens[usize::from(to.0)] += slots.len() as u64;
+                let way = self.add(from, slots);
+                self.index.insert((from, to), way);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which frames' turn comes when, after `slots` of its cells have passed unused.
+    fn wait(&mut self, air: &mut Air<'_>, way: usize, skipped: u64) {
+        let slot = air.now.as_micros() / SLOT_MICROS + 1;
+        let slots = &self.ways[way].slots;
+        let count = slots.len() as u64;
+        let next = slots.partition_point(|cell| *cell < slot % self.length) as u64 + skipped;
+        let frame = slot / self.length + next / count;
+        let at = frame * self.length + slots[(next % count) as usize];
+        if !self.shared {
+            return air.wake_at(at * SLOT_MICROS, OWN, way as u32);
+        }
+        let contenders = self.contenders.entry(at).or_default();
+        contenders.push(way);
+        if contenders.len() == 1 {
+            air.wake_at(at * SLOT_MICROS, SHARED, 0);
+        }
+    }
+
+    /// What a sender and its receiver spend.
+    fn spend(air: &mut Air<'_>, from: NodeId, to: NodeId, bytes: usize, fate: Fate) {
+        let (frame, ack) = (airtime_micros(bytes), airtime_micros(ACK_BYTES));
+        let sender = match fate {
+            Fate::Acknowledged => Slot::SendAcknowledged,
+            Fate::Received | Fate::Lost => Slot::SendUnacknowledged,
+        };
+        air.energy.slot(from, sender);
+        air.energy.spend(from, Use::Send, frame);
+        air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS.max(ack));
+        if fate == Fate::Lost {
+            // The receiver hears nothing, as in any cell that is not used, or noise.
+            return;
+        }
+        air.energy.slot(to, Slot::ReceiveAcknowledge);
+        air.energy.spend(to, Use::Listen, frame + RX_WAIT_MICROS / 2);
+        air.energy.spend(to, Use::Send, ack);
+    }
+
+    /// Sends the first frame of `way`; `is_clear` says whether nobody disturbs it.
+    fn transmit(&mut self, air: &mut Air<'_>, way: usize, is_clear: bool) {
+        let sending = &mut self.ways[way];
+        let from = sending.from;
+        let Some((to, frame)) = sending.frames.front() else { return };
+        let (to, bytes) = (*to, frame.len());
+        sending.tries += 1;
+        let start = air.now.as_micros() + TX_OFFSET_MICROS;
+        let end = start + airtime_micros(bytes);
+        let mut fate = Fate::Lost;
+        if air.frame(start, from, to, frame) && is_clear {
+            fate = Fate::Received;
+            if !sending.received {
+                air.arrive(end, to, frame.clone());
+            }
+            sending.received = true;
+            if air.acknowledge(end + ACK_DELAY_MICROS, to, from, frame) {
+                fate = Fate::Acknowledged;
+            }
+        }
+        let is_done = fate == Fate::Acknowledged || sending.tries > self.retries;
+        let mut skipped = 0;
+        if is_done {
+            sending.frames.pop_front();
+            (sending.tries, sending.received) = (0, false);
+            sending.exponent = LEAST_EXPONENT;
+        } else if self.shared {
+            skipped = air.random.below(1 << sending.exponent);
+            sending.exponent = (sending.exponent + 1).min(MOST_EXPONENT);
+        }
+        let is_waiting = !sending.frames.is_empty();
+        Self::spend(air, from, to, bytes, fate);
+        if is_waiting {
+            self.wait(air, way, skipped);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Lost,
+    Received,
+    Acknowledged,
+}
+
+impl LinkLayer for Tsch {
+    fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>) {
+        let way = match self.shared {
+            true => Some(usize::from(from.0)),
+            false => self.index.get(&(from, to)).copied(),
+        };
+        let Some(way) = way else { return };
+        self.ways[way].frames.push_back((to, frame));
+        if self.ways[way].frames.len() == 1 {
+            self.wait(air, way, 0);
+        }
+    }
+
+    fn handle(&mut self, air: &mut Air<'_>, timer: Timer) {
+        if timer.kind == OWN {
+            return self.transmit(air, timer.whose as usize, true);
+        }
+        let slot = air.now.as_micros() / SLOT_MICROS;
+        let Some(senders) = self.contenders.remove(&slot) else { return };
+        let is_sending = |id: NodeId| senders.iter().any(|way| self.ways[*way].from == id);
+        let clear: Vec<bool> = senders
+            .iter()
+            .map(|way| {
+                let Sending { from, frames, .. } = &self.ways[*way];
+                let Some((to, _)) = frames.front() else { return false };
+                let others = air.topology.hears(*to).iter().filter(|id| *id != from);
+                !is_sending(*to) && !others.copied().any(is_sending)
+            })
+            .collect();
+        for (way, is_clear) in senders.into_iter().zip(clear) {
+            self.transmit(air, way, is_clear);
+        }
+    }
+
+    fn idle(&self, _: &Topology, node: NodeId, micros: u64) -> Idle {
+        let cells = self.listens[usize::from(node.0)];
+        let slots = micros * cells / (self.length * SLOT_MICROS);
+        Idle { listen_micros: slots * RX_WAIT_MICROS, slots }
+    }
+}
+
+const _: () = assert!(
+    TX_OFFSET_MICROS + airtime_micros(FRAME_BYTES) + ACK_DELAY_MICROS + airtime_micros(ACK_BYTES)
+        < SLOT_MICROS
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_spaced_evenly_and_those_back_midway() {
+        assert_eq!(spaced(101, 3, 0, 0), [0, 33, 67]);
+        assert_eq!(spaced(101, 3, 1, 0), [16, 50, 84]);
+        assert_eq!(spaced(101, 1, 1, 70), [19]);
+    }
+
+    #[test]
+    fn no_node_has_two_cells_in_one_timeslot() {
+        let topology = Topology::grid(4, 3);
+        let settings = Settings::dedicated(101, 3);
+        let mut tsch = Tsch {
+            length: 101,
+            retries: 7,
+            shared: false,
+            ways: Vec::new(),
+            index: BTreeMap::new(),
+            contenders: BTreeMap::new(),
+            listens: vec![0; 12],
+        };
+        let mut random = Random::insecure(5);
+        tsch.dedicate(&topology, settings.cells, &mut random).expect("they fit");
+        for id in topology.nodes() {
+            let mine = tsch.index.iter().filter(|((from, to), _)| *from == id || *to == id);
+            let mut slots: Vec<u64> =
+                mine.flat_map(|(_, way)| tsch.ways[*way].slots.clone()).collect();
+            let count = slots.len();
+            slots.sort_unstable();
+            slots.dedup();
+            assert_eq!(slots.len(), count);
+        }
+        let crowded = Settings::dedicated(7, 3).build(&topology, &mut random);
+        assert_eq!(crowded.err().map(|fault| fault.field), Some("cells"));
+    }
+}

@@ -1,0 +1,152 @@
+//! MAC, IPv6 and UDP headers of a datagram.
+
+use super::{PORT, Packet, checksum};
+use crate::world::NodeId;
+use vocabulary::{DecodeError, Reader};
+
+/// Bytes of the MAC header: frame control, sequence number, PAN, two 64-bit addresses.
+pub(super) const MAC_BYTES: usize = 21;
+
+/// Data, acknowledgement requested, one PAN, 64-bit addresses, version of 2006.
+const FRAME_CONTROL: u16 = 0xdc61;
+
+const PAN: u16 = 0xabcd;
+
+/// IPHC: traffic class elided, next header compressed.
+const IPHC: u8 = 0b0111_1100;
+/// Hop limits: inline, and 64.
+const HOPS_INLINE: u8 = 0;
+const HOPS_64: u8 = 2;
+/// Both addresses are link-local and follow from those of the frame.
+const NEIGHBOURS: u8 = 0b0011_0011;
+/// Both share a prefix with context 0 and carry their interface identifiers.
+const RELAYED: u8 = 0b0101_0101;
+
+/// UDP with checksum and both ports.
+const UDP: u8 = 0b1111_0000;
+
+/// A node's 64-bit address, its universal/local bit as in an interface identifier.
+fn identifier(node: NodeId) -> [u8; 8] {
+    let [high, low] = node.0.to_be_bytes();
+    [0, 0, 0, 0xff, 0xfe, 0, high, low]
+}
+
+/// The node with this interface identifier.
+fn node(identifier: [u8; 8]) -> Option<NodeId> {
+    let id = NodeId(u16::from_be_bytes([identifier[6], identifier[7]]));
+    (self::identifier(id) == identifier).then_some(id)
+}
+
+/// The universal/local bit, which interface identifiers invert (RFC 4291, appendix A).
+const LOCAL: u8 = 2;
+
+fn address_on_air(node: NodeId) -> [u8; 8] {
+    let mut address = identifier(node);
+    address[0] ^= LOCAL;
+    address.reverse();
+    address
+}
+
+fn node_on_air(mut address: [u8; 8]) -> Option<NodeId> {
+    address.reverse();
+    address[0] ^= LOCAL;
+    node(address)
+}
+
+pub(super) fn mac_header(here: NodeId, next: NodeId, sequence: u8) -> Vec<u8> {
+    let mut header = Vec::with_capacity(crate::links::FRAME_BYTES);
+    header.extend(FRAME_CONTROL.to_le_bytes());
+    header.push(sequence);
+    header.extend(PAN.to_le_bytes());
+    header.extend(address_on_air(next));
+    header.extend(address_on_air(here));
+    header
+}
+
+/// Who sent a frame to whom, and what is behind the MAC header.
+pub(super) fn read_mac(body: &[u8]) -> Option<(NodeId, NodeId, &[u8])> {
+    let (header, rest) = body.split_first_chunk::<MAC_BYTES>()?;
+    let (control, pan) = (&header[..2], &header[3..5]);
+    let ours = control == FRAME_CONTROL.to_le_bytes() && pan == PAN.to_le_bytes();
+    let next = node_on_air(header[5..13].try_into().ok()?)?;
+    let here = node_on_air(header[13..21].try_into().ok()?)?;
+    ours.then_some((here, next, rest))
+}
+
+fn ipv6(prefix: [u8; 8], node: NodeId) -> [u8; 16] {
+    let mut address = [0; 16];
+    address[..8].copy_from_slice(&prefix);
+    address[8..].copy_from_slice(&identifier(node));
+    address
+}
+
+const LINK_LOCAL: [u8; 8] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
+/// For documentation (RFC 3849).
+const SITE: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0];
+
+fn udp_checksum(packet: &Packet, neighbours: bool) -> u16 {
+    let prefix = if neighbours { LINK_LOCAL } else { SITE };
+    let [from, to] = [packet.from, packet.to].map(|node| ipv6(prefix, node));
+    checksum::udp(from, to, [PORT, PORT], &packet.payload)
+}
+
+/// A packet's compressed IPv6 and UDP headers for the hop from `here` to `next`.
+pub(super) fn compress(packet: &Packet, here: NodeId, next: NodeId) -> Vec<u8> {
+    let neighbours = packet.from == here && packet.to == next;
+    let mut headers = Vec::new();
+    if neighbours {
+        headers.extend([IPHC | HOPS_64, NEIGHBOURS]);
+    } else {
+        headers.extend([IPHC | HOPS_INLINE, RELAYED, packet.hops]);
+        headers.extend(identifier(packet.from));
+        headers.extend(identifier(packet.to));
+    }
+    headers.push(UDP);
+    headers.extend(PORT.to_be_bytes());
+    headers.extend(PORT.to_be_bytes());
+    headers.extend(udp_checksum(packet, neighbours).to_be_bytes());
+    headers
+}
+
+/// Headers that were read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Headers {
+    from: NodeId,
+    to: NodeId,
+    hops: u8,
+    neighbours: bool,
+    checksum: u16,
+}
+
+impl Headers {
+    /// Reads what [`compress`] wrote; the rest of `r` is payload.
+    pub(super) fn read(
+        r: &mut Reader<'_>,
+        here: NodeId,
+        next: NodeId,
+    ) -> Result<Self, DecodeError> {
+        let invalid = DecodeError::Invalid("6LoWPAN header");
+        let (first, second) = (r.u8()?, r.u8()?);
+        let neighbours = (first, second) == (IPHC | HOPS_64, NEIGHBOURS);
+        let (from, to, hops) = if neighbours {
+            (here, next, super::HOPS)
+        } else if (first, second) == (IPHC | HOPS_INLINE, RELAYED) {
+            let hops = r.u8()?;
+            let (from, to) = (node(r.array()?), node(r.array()?));
+            (from.ok_or(invalid)?, to.ok_or(invalid)?, hops)
+        } else {
+            return Err(invalid);
+        };
+        let udp = (r.u8()?, r.u16()?, r.u16()?);
+        if udp != (UDP, PORT, PORT) {
+            return Err(DecodeError::Invalid("UDP header"));
+        }
+        Ok(Self { from, to, hops, neighbours, checksum: r.u16()? })
+    }
+
+    /// The packet with this payload, if its checksum is right.
+    pub(super) fn packet(&self, payload: Vec<u8>) -> Option<Packet> {
+        let packet = Packet { from: self.from, to: self.to, hops: self.hops, payload };
+        (udp_checksum(&packet, self.neighbours) == self.checksum).then_some(packet)
+    }
+}

@@ -1,0 +1,28 @@
+//! Frames that were on the air.
+
+use vocabulary::Instant;
+
+/// A frame, with its checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// When its first byte behind the PHY header was sent.
+    pub at: Instant,
+    /// From the MAC header to the checksum.
+    pub bytes: Vec<u8>,
+}
+
+/// Frames in the order they were sent in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frames(Vec<Frame>);
+
+impl Frames {
+    pub(super) fn add(&mut self, at: u64, bytes: &[u8]) {
+        self.0.push(Frame { at: Instant::from_micros(at), bytes: bytes.to_vec() });
+    }
+
+    /// Them, ordered by time.
+    pub(super) fn take(mut self) -> Vec<Frame> {
+        self.0.sort_by_key(|frame| frame.at);
+        self.0
+    }
+}
