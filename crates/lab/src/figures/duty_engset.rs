@@ -98,7 +98,8 @@ fn make(options: &Options) -> Result<Output, Error> {
     let steps = 8 * options.resolution.max(1);
     for clients in CLIENTS {
         for step in 0..=steps {
-            let load = MOST_LOAD * f64::from(step) / f64::from(steps);
+            // Closer where the curves bend most.
+            let load = MOST_LOAD * (f64::from(step) / f64::from(steps)).powi(2);
             rows.extend(both(clients, load, None).map(Row::cells));
         }
     }
