@@ -35,6 +35,8 @@ pub struct Options {
     /// Messages sent for each cell of a measured table; a fifth of them where there are
     /// hundreds of cells.
     pub messages: usize,
+    /// Simulated handshakes for each point.
+    pub runs: u32,
     /// Of all randomness in what is simulated.
     pub seed: u64,
 }
@@ -43,7 +45,7 @@ impl Default for Options {
     /// Smooth to the eye at the size the plots have, and measured closely enough to tell schemes
     /// apart.
     fn default() -> Self {
-        Self { resolution: 8, messages: 100_000, seed: 1 }
+        Self { resolution: 8, messages: 100_000, runs: 1000, seed: 1 }
     }
 }
 

@@ -29,6 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod aggregation;
 pub mod channels;
 pub mod choice;
@@ -43,7 +44,9 @@ pub mod lowpan;
 pub mod network;
 mod parallel;
 pub mod sessions;
+pub mod statistics;
 pub mod stream;
+mod tagged;
 pub mod world;
 pub mod write;
 

@@ -9,6 +9,7 @@ mod bad_starts;
 mod choice;
 mod coap;
 mod command;
+mod duty;
 mod hostile;
 mod instructions;
 mod macs;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         choice::CLAIMS,
         coap::CLAIMS,
         command::CLAIMS,
+        duty::CLAIMS,
         hostile::CLAIMS,
         instructions::CLAIMS,
         macs::CLAIMS,

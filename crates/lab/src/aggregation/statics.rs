@@ -2,9 +2,10 @@
 
 use super::schemes;
 use crate::Error;
+use crate::statistics::Interval;
 use crate::stream::loss::{Air, Bernoulli};
 use crate::stream::sockets::Sockets;
-use crate::stream::{Accounting, Interval, Log, Stream, run};
+use crate::stream::{Accounting, Log, Stream, run};
 use ::aggregation::Scheme;
 use core::time::Duration;
 use net::impairment::Probability;

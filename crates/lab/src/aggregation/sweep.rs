@@ -4,8 +4,9 @@ use super::energy::packet_microjoules;
 use super::schemes;
 use crate::Error;
 use crate::parallel::parallel;
+use crate::statistics::Interval;
 use crate::stream::loss::{Air, BitErrors};
-use crate::stream::{Accounting, Interval, Stream, run};
+use crate::stream::{Accounting, Stream, run};
 use ::aggregation::Scheme;
 
 /// What is swept over.

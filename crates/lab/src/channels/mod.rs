@@ -8,6 +8,7 @@
 //!
 //! A variant of [`Model`] and what it does in [`Model::arrives`].
 
+use crate::tagged;
 use crate::world::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,6 +65,18 @@ enum State {
 impl Model {
     /// Every frame arrives.
     pub const PERFECT: Self = Self::Bernoulli { delivery: 1.0 };
+
+    /// Reads a channel as `bernoulli,delivery=0.9`.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let model: Self = tagged::parse("model", text)?;
+        match model.fault() {
+            Some((field, reason)) => Err(format!("{field}: {reason}")),
+            None => Ok(model),
+        }
+    }
 
     /// Why it cannot be, if it cannot: the field and what is wrong with it.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
@@ -249,6 +262,15 @@ mod tests {
         }
         let (share, burst) = measure(Model::Trace { frames: "1110 0111 11".into() }, 1);
         assert!((share - 0.8).abs() < 0.001 && (burst - 2.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn channels_are_read_from_a_line() {
+        let parsed = Model::parse("gilbert-elliott,loss=0.1,burst=2");
+        assert_eq!(parsed, Ok(Model::GilbertElliott { loss: 0.1, burst: 2.0, depth: 1.0 }));
+        for wrong in ["", "bernoulli", "bernoulli,delivery=2", "bernoulli,delivery=1,burst=2"] {
+            assert!(Model::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,19 +2,17 @@
 //! counted at a real server.
 
 use super::aggregation::{columns, linear, percent, whole};
+use super::duty::PAPER;
 use crate::Error;
 use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::sessions::{Crowd, Engset, Measured};
-use crate::stream::Interval;
+use crate::statistics::Interval;
 use core::num::NonZeroUsize;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-engset",
     title: "How often a server with three session slots is full",
-    source: Source {
-        paper: "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)",
-        item: "section IV",
-    },
+    source: Source { paper: PAPER, item: "section IV" },
     about: "The share of time in which all three slots are taken (time congestion), and of clients \
             that are refused (call congestion), by the Engset formula and counted with clients and a \
             server that are the engine itself. The paper's 17 % for 5 clients at 0.5 are time \

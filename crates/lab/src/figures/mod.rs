@@ -12,7 +12,13 @@ mod aggregation_figure_8;
 mod aggregation_figure_9;
 mod aggregation_table_1;
 mod aggregation_table_2;
+mod duty;
 mod duty_engset;
+mod duty_facts;
+mod duty_figure_2;
+mod duty_figure_3;
+mod duty_profiles;
+mod duty_tables;
 mod lightmac_figure_1;
 mod lightmac_table_1;
 mod lightmac_table_2;
@@ -40,7 +46,18 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_10::AGG,
     aggregation_figure_10::R2D2,
     aggregation_figure_11::FIGURE,
+    duty_figure_2::DURATION,
+    duty_figure_2::HOPS,
+    duty_figure_2::ENERGY,
+    duty_figure_3::DURATION,
+    duty_figure_3::HOPS,
+    duty_figure_3::ENERGY,
+    duty_tables::SINGLE_HOP,
+    duty_tables::MULTI_HOP,
+    duty_tables::MATCHES,
     duty_engset::FIGURE,
+    duty_profiles::FIGURE,
+    duty_facts::FIGURE,
 ];
 
 /// The LightMAC paper, for its figures' sources.
@@ -72,7 +89,7 @@ mod tests {
 
     /// Enough for every row.
     fn few() -> Options {
-        Options { messages: 600, ..Options::default() }
+        Options { messages: 600, runs: 4, ..Options::default() }
     }
 
     #[test]

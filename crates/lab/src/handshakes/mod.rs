@@ -2,7 +2,8 @@
 //!
 //! - [`Profile`]: which handshake, and who decides what is sent again;
 //! - [`End`]: a client or a server as a [`Node`](crate::world::Node);
-//! - [`Course`]: handshakes in one world, and what each of them cost.
+//! - [`Course`]: handshakes in one world, and what each of them cost;
+//! - [`Survey`]: many of one kind, and what they cost on average.
 //!
 //! # A new profile
 //!
@@ -10,13 +11,17 @@
 
 mod course;
 mod end;
+pub mod expected;
 mod profile;
+mod survey;
 mod tinydtls;
 mod work;
 
 pub use course::{Course, Outcome, Recording};
 pub use end::{End, Sent};
 pub use profile::{PROFILES, Profile};
+pub use survey::{Summary, Survey};
+pub(crate) use work::Tally;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use dtls::{
     ClientConfig, Connection, CookiePolicy, Endpoint, KeyLog, Packing, ProtocolVersion, Psk,
     ServerConfig, Settings,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vocabulary::{Engine, Instant, Output, Random};
 
 /// A way to come to an association.
@@ -126,6 +126,24 @@ impl Profile {
         PROFILES.iter().find(|profile| profile.name == name)
     }
 
+    /// What a record of an association adds to a payload of 16 bytes.
+    ///
+    /// # Errors
+    /// When the engine refuses the profile.
+    pub fn overhead_bytes(&self) -> Result<usize, Error> {
+        const PAYLOAD: [u8; 16] = [0; 16];
+        let making = Making { timeout: DEADLINE, key_log: None };
+        let mut random = Random::insecure(1);
+        let ends = [NodeId(1), NodeId(0)];
+        let mut server = self.server(&making, random.fork())?;
+        let mut client = self.client(&making, ends, &mut server, Instant::ZERO, random.fork())?;
+        meet(&mut client, address(ends[0]), &mut server, address(ends[1]))?;
+        let mut datagram = [0; 256];
+        let len = client.seal_into(Instant::ZERO, &PAYLOAD, &mut datagram);
+        let len = len.map_err(|_| Error::Stream("a record was not sealed"))?;
+        Ok(len - PAYLOAD.len())
+    }
+
     /// Multiplications on a curve at each end.
     pub(super) fn exchanges(&self) -> u32 {
         match self.mode {
@@ -135,7 +153,7 @@ impl Profile {
     }
 
     fn settings(&self, making: &Making) -> Result<Settings, Error> {
-        let mut settings = Settings::new(&rustcrypto::PROVIDER).map_err(Error::Engine)?;
+        let mut settings = defaults()?;
         settings.versions = vec![self.version];
         settings.suites = match self.version {
             ProtocolVersion::Dtls12 => vec![CipherSuiteId::PSK_WITH_AES_128_CCM_8],
@@ -234,6 +252,16 @@ fn next<E: Engine>(engine: &mut E, buf: &mut [u8]) -> Option<Vec<u8>> {
             Output::WakeAt(_) | Output::Idle => return None,
         }
     }
+}
+
+/// The engine's defaults. Making them tests the provider, which once is enough.
+fn defaults() -> Result<Settings, Error> {
+    static DEFAULTS: OnceLock<Settings> = OnceLock::new();
+    if let Some(defaults) = DEFAULTS.get() {
+        return Ok(defaults.clone());
+    }
+    let made = Settings::new(&rustcrypto::PROVIDER).map_err(Error::Engine)?;
+    Ok(DEFAULTS.get_or_init(|| made).clone())
 }
 
 fn psk() -> Psk {

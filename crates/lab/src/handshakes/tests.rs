@@ -1,5 +1,5 @@
 use super::*;
-use crate::links::{Layer, beacon, tsch, xmac};
+use crate::links::{Layer, always_on, beacon, tsch, xmac};
 use crate::lowpan::Reassembly;
 use crate::network::Network;
 use crate::world::{NodeId, Topology};
@@ -92,6 +92,8 @@ fn every_profile_ends_over_every_layer() {
         beacons(3, 4, beacon::Downlink::Indirect),
         Network { computes: true, ..xmac(2, 125.0) },
         star(Layer::Tsch(shared)),
+        star(Layer::AlwaysOn(always_on::Settings { retries: Some(3) })),
+        Network::line(3, Layer::AlwaysOn(always_on::Settings { retries: None })),
     ];
     for network in &networks {
         for Profile { name, .. } in PROFILES {

@@ -21,7 +21,7 @@ const HEADER_12: usize = 13;
 
 /// What has been computed and not been asked for yet.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     work: Work,
     /// With whom there are keys.
     keyed: BTreeSet<NodeId>,
@@ -29,7 +29,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// A datagram was sent or received; with keys come so many multiplications on a curve.
-    pub(super) fn datagram(&mut self, peer: NodeId, mut datagram: &[u8], exchanges: u32) {
+    pub(crate) fn datagram(&mut self, peer: NodeId, mut datagram: &[u8], exchanges: u32) {
         self.work.datagrams += 1;
         while let Some(first) = datagram.first() {
             let is_13 = first >> 5 == 1;
@@ -51,7 +51,7 @@ impl Tally {
     }
 
     /// What was computed since this was asked last.
-    pub(super) fn take(&mut self) -> Work {
+    pub(crate) fn take(&mut self) -> Work {
         core::mem::take(&mut self.work)
     }
 }

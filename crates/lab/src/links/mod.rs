@@ -2,6 +2,7 @@
 //!
 //! - [`LinkLayer`]: what each of them is, one file each;
 //! - [`Layer`]: their settings, as scenario files say them;
+//! - [`always_on`]: plain CSMA-CA;
 //! - [`beacon`]: beacon-enabled mode;
 //! - [`tsch`]: time slotted channel hopping;
 //! - [`xmac`]: preamble sampling.
@@ -12,10 +13,12 @@
 //! It gets frames, sets timers, and says which frames arrive when; a
 //! [`World`](crate::world::World) does the rest.
 
+pub mod always_on;
 pub mod beacon;
 pub mod tsch;
 pub mod xmac;
 
+use crate::tagged;
 use crate::world::{Air, NodeId, Topology};
 use serde::{Deserialize, Serialize};
 use vocabulary::{Instant, Random};
@@ -88,6 +91,8 @@ pub struct Arrival {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
 pub enum Layer {
+    /// Plain CSMA-CA.
+    AlwaysOn(always_on::Settings),
     /// Preamble sampling.
     XMac(xmac::Settings),
     /// Beacon-enabled IEEE 802.15.4.
@@ -132,12 +137,42 @@ impl Fault {
 }
 
 impl Layer {
+    /// Reads a layer and its settings as `x-mac,check_interval_ms=125`.
+    ///
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        tagged::parse("layer", text)
+    }
+
     /// The settings, whatever layer they are of.
     pub fn setting(&self) -> &dyn Setting {
         match self {
+            Self::AlwaysOn(settings) => settings,
             Self::XMac(settings) => settings,
             Self::Beacon(settings) => settings,
             Self::Tsch(settings) => settings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_read_from_a_line() {
+        let parsed = Layer::parse("x-mac,check_interval_ms=62.5,busy_wait=false");
+        let Ok(Layer::XMac(settings)) = parsed else { panic!("{parsed:?}") };
+        assert_eq!((settings.check_interval_ms, settings.busy_wait), (62.5, false));
+        let parsed = Layer::parse("beacon,beacon_order=3,superframe_order=1,downlink=indirect");
+        let Ok(Layer::Beacon(settings)) = parsed else { panic!("{parsed:?}") };
+        assert_eq!(settings.downlink, beacon::Downlink::Indirect);
+        for wrong in
+            ["", "z-mac", "tsch", "tsch,slotframe", "tsch,slotframe=x,cells=1", "x-mac,a=1"]
+        {
+            let error = Layer::parse(wrong).expect_err(wrong);
+            assert!(!error.contains('\n'), "{error}");
         }
     }
 }

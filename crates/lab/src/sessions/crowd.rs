@@ -4,7 +4,7 @@ use super::Engset;
 use super::world::{Tally, World};
 use crate::Error;
 use crate::parallel::parallel;
-use crate::stream::Interval;
+use crate::statistics::Interval;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use dtls::WhenFull;

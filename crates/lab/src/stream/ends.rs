@@ -37,7 +37,7 @@ pub(super) struct Ends {
 /// Longer than any experiment: open sets are closed by the next record, never by silence.
 const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
-fn address(way: Way) -> SocketAddr {
+pub(super) fn address(way: Way) -> SocketAddr {
     match way {
         Way::There => ([192, 0, 2, 1], 40_000).into(),
         Way::Back => ([192, 0, 2, 2], 5684).into(),
@@ -65,6 +65,11 @@ impl Ends {
         }
         link.begin();
         Ok(ends)
+    }
+
+    /// The engines, and the time.
+    pub(super) fn into_parts(self) -> (Connection, Endpoint, Instant) {
+        (self.sender, self.receiver, self.now)
     }
 
     /// How the sender's records are tagged.

@@ -3,13 +3,16 @@
 //! - [`Stream`]: what is sent, and how its records are tagged;
 //! - [`run`]: sends it over a [`Link`] and logs what became of each message;
 //! - [`loss`]: channels in virtual time;
+//! - [`radio`]: link layers in virtual time, over several hops too;
 //! - [`sockets`]: real sockets, with the impairment relay between them.
 
 mod ends;
 pub mod loss;
+pub mod radio;
 pub mod sockets;
 
 use crate::Error;
+use crate::statistics::Interval;
 use core::time::Duration;
 use dtls::{Adapt, Delivery, Scheme};
 use ends::{Ends, Told};
@@ -189,35 +192,6 @@ pub fn goodput(messages: &[Message], payload_bytes: usize, accounting: Accountin
     (taken * payload_bytes) as f64 / (bytes as f64).max(1.0)
 }
 
-/// A mean and how far the truth may be from it, with 95 % confidence.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The mean.
-    pub mean: f64,
-    /// Half the interval's width.
-    pub half_width: f64,
-}
-
-impl Interval {
-    /// Of values that do not depend on each other and are many: the normal quantile is used.
-    pub fn of(values: &[f64]) -> Self {
-        let count = values.len().max(1) as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let variance = squares / (count - 1.0).max(1.0);
-        Self { mean, half_width: 1.96 * (variance / count).sqrt() }
-    }
-
-    /// By how much `self` exceeds `base`, as a share of it, where the two do not depend on each
-    /// other (the error of a quotient to first order).
-    #[must_use]
-    pub fn gain_over(self, base: Self) -> Self {
-        let ratio = self.mean / base.mean;
-        let relative = (self.half_width / self.mean).hypot(base.half_width / base.mean);
-        Self { mean: ratio - 1.0, half_width: ratio * relative }
-    }
-}
-
 /// Sends the stream over `link`.
 ///
 /// # Errors
@@ -344,15 +318,5 @@ mod tests {
         let early = over(&early, Bernoulli::new(0.0, 1));
         assert!(early.taken_within(5) > 0.9 && verified.taken_within(20) < 0.1);
         assert!(verified.taken_within(26) > 0.9);
-    }
-
-    #[test]
-    fn intervals_know_their_error() {
-        let values: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
-        let interval = Interval::of(&values);
-        assert!((interval.mean - 0.5).abs() < 1e-12 && (interval.half_width - 0.0985).abs() < 1e-3);
-        let twice = Interval { mean: 1.0, half_width: 0.01 };
-        let gain = twice.gain_over(Interval { mean: 0.5, half_width: 0.0 });
-        assert!((gain.mean - 1.0).abs() < 1e-12 && (gain.half_width - 0.02).abs() < 1e-12);
     }
 }

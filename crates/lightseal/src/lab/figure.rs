@@ -2,7 +2,7 @@
 
 use crate::failure::{Context, Failure};
 use ::lab::figures::{FIGURES, by_name};
-use ::lab::write::{Format, write};
+use ::lab::write::{Format, json, write};
 use ::lab::{Figure, Options};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -25,6 +25,9 @@ pub(crate) struct FigureArgs {
     #[arg(long, value_name = "FORMAT,..", value_delimiter = ',', default_value = "csv,json,svg",
           value_parser = formats())]
     format: Vec<Format>,
+    /// Print the data as JSON instead of writing files.
+    #[arg(long, conflicts_with_all = ["out", "format"], requires = "names")]
+    print: bool,
     /// Points of a curve for each doubling on its horizontal axis.
     #[arg(long, value_name = "N", default_value_t = Options::default().resolution,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -33,6 +36,10 @@ pub(crate) struct FigureArgs {
     #[arg(long, value_name = "N", default_value_t = Options::default().messages as u32,
           value_parser = clap::value_parser!(u32).range(500..=10_000_000))]
     messages: u32,
+    /// Simulated handshakes for each point.
+    #[arg(long, value_name = "N", default_value_t = Options::default().runs,
+          value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    runs: u32,
     /// All randomness comes from this number.
     #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
     seed: u64,
@@ -40,8 +47,8 @@ pub(crate) struct FigureArgs {
 
 impl FigureArgs {
     fn options(&self) -> Options {
-        let Self { resolution, messages, seed, .. } = *self;
-        Options { resolution, messages: messages as usize, seed }
+        let Self { resolution, messages, runs, seed, .. } = *self;
+        Options { resolution, messages: messages as usize, runs, seed }
     }
 }
 
@@ -63,6 +70,11 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     let figures = chosen(&args.names)?;
     for figure in figures {
         let output = (figure.make)(&args.options()).context(figure.name)?;
+        if args.print {
+            let text = json::render(figure, &output).context(figure.name)?;
+            out.write_all(text.as_bytes()).context("standard output")?;
+            continue;
+        }
         let written = write(figure, &output, &args.out, &args.format).context(figure.name)?;
         let mut line = format!("{}: {} rows", figure.name, output.table.rows.len());
         for path in &written {

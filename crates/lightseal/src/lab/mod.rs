@@ -1,14 +1,19 @@
 //! `lightseal lab`: the laboratory's door, one file a subcommand.
 //!
 //! - [`figure`]: the papers' figures;
+//! - [`handshake`]: what handshakes cost over a link layer;
 //! - [`choice`]: which aggregation scheme suits which channel;
+//! - [`stream`]: data with shared tags over link layers, and which scheme suits;
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 
 mod choice;
 mod figure;
+mod handshake;
 mod scenarios;
 mod sessions;
+mod speed;
+mod stream;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -18,6 +23,12 @@ use clap::Subcommand;
 pub(crate) enum LabCommand {
     /// Make figures and tables of the papers again, with their data.
     Figure(figure::FigureArgs),
+    /// Measure what handshakes cost over a link layer: time, energy, bytes, and how many fail.
+    Handshake(handshake::HandshakeArgs),
+    /// Send data with shared tags over a link layer: goodput, delay, energy.
+    Stream(stream::StreamArgs),
+    /// Say which aggregation scheme suits a network and a workload best, by trying each.
+    Advise(stream::AdviseArgs),
     /// Fit the boundaries between aggregation schemes to simulated channels.
     Choice(choice::ChoiceArgs),
     /// Compare the rules that choose an aggregation scheme from the losses they see.
@@ -28,16 +39,22 @@ pub(crate) enum LabCommand {
     Drives(scenarios::DrivesArgs),
     /// Count how often clients find no free session slot, and say what the Engset formula says.
     Sessions(sessions::SessionsArgs),
+    /// Measure how fast the simulator is on this machine.
+    Speed(speed::SpeedArgs),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Figure(args) => figure::run(args),
+        LabCommand::Handshake(args) => handshake::run(args),
+        LabCommand::Stream(args) => stream::stream(args),
+        LabCommand::Advise(args) => stream::advice(args),
         LabCommand::Choice(args) => choice::choice(args),
         LabCommand::Rules(args) => choice::rules(args),
         LabCommand::Scenarios(args) => scenarios::scenarios(args),
         LabCommand::Drives(args) => scenarios::drives(args),
         LabCommand::Sessions(args) => sessions::run(args),
+        LabCommand::Speed(args) => speed::run(args),
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::{Context, Failure};
 use crate::slots::when_full;
 use crate::units::Quantity;
 use ::lab::sessions::{Crowd, Measured};
-use ::lab::stream::Interval;
+use ::lab::statistics::Interval;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use dtls::WhenFull;

@@ -1,0 +1,104 @@
+//! Which aggregation scheme suits a network and a workload: each is tried, with the engine itself.
+
+use crate::Error;
+use crate::network::Network;
+use crate::parallel::parallel;
+use crate::stream::radio::{Summary, run};
+use crate::stream::{Accounting, Stream};
+use core::time::Duration;
+use dtls::Scheme;
+
+/// What an application sends, and what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Payload of each message, in bytes.
+    pub payload_bytes: usize,
+    /// From one message to the next.
+    pub interval: Duration,
+    /// How long 95 % of messages may take until they are verified.
+    pub most_delay: Option<Duration>,
+    /// How many of all messages must be verified, of those that are with plain tags.
+    pub least_taken: f64,
+    /// Messages to try each scheme with.
+    pub messages: usize,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+/// A scheme and what is to be expected of it.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// How records are tagged.
+    pub scheme: Scheme,
+    /// What became of the messages.
+    pub summary: Summary,
+    /// Whether it does what the workload asks for.
+    pub suits: bool,
+}
+
+/// What is tried: plain tags first.
+pub const CANDIDATES: [&str; 9] =
+    ["off", "agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
+
+/// Tries every candidate; those that suit first, and of these that of the best goodput.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Error> {
+    let tried = parallel(CANDIDATES.len(), |index| {
+        let scheme = CANDIDATES[index].parse().map_err(|_| Error::Stream("no such scheme"))?;
+        let stream = Stream {
+            interval: workload.interval,
+            seed: workload.seed,
+            ..Stream::new(scheme, workload.payload_bytes, workload.messages)
+        };
+        let course = run(&stream, network)?;
+        Ok((scheme, course.summarize(&network.device, Accounting::Ours)))
+    });
+    let tried: Vec<(Scheme, Summary)> = tried.into_iter().collect::<Result<_, Error>>()?;
+    let plain = tried.first().map_or(0.0, |(_, summary)| summary.taken);
+    let most = workload.most_delay.map_or(f64::INFINITY, |delay| delay.as_secs_f64());
+    let mut advice: Vec<Advice> = tried
+        .into_iter()
+        .map(|(scheme, summary)| {
+            let is_soon = summary.p95_delay_s <= most;
+            let suits = is_soon && summary.taken >= workload.least_taken * plain;
+            Advice { scheme, summary, suits }
+        })
+        .collect();
+    advice.sort_by(|a, b| {
+        b.suits.cmp(&a.suits).then(b.summary.goodput.total_cmp(&a.summary.goodput))
+    });
+    Ok(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::{Layer, always_on};
+
+    fn best(delivery: f64, most_delay: Option<Duration>) -> Advice {
+        let layer = Layer::AlwaysOn(always_on::Settings { retries: None });
+        let network = Network::line(2, layer).with_delivery(delivery);
+        let workload = Workload {
+            payload_bytes: 10,
+            interval: Duration::from_secs(1),
+            most_delay,
+            least_taken: 0.0,
+            messages: 600,
+            seed: 1,
+        };
+        let advice = advise(&network, &workload).expect("it can be tried");
+        assert_eq!(advice.len(), CANDIDATES.len());
+        advice.into_iter().next().expect("there are candidates")
+    }
+
+    #[test]
+    fn the_better_the_channel_and_the_more_time_the_more_tags_are_shared() {
+        let name = |advice: &Advice| advice.scheme.to_string();
+        assert_eq!(name(&best(1.0, None)), "agg:16");
+        assert!(name(&best(0.95, None)) != "agg:16");
+        let soon = best(1.0, Some(Duration::from_secs(4)));
+        assert!(soon.suits && soon.summary.p95_delay_s <= 4.0 && name(&soon) != "agg:16");
+    }
+}

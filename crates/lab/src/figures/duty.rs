@@ -1,0 +1,95 @@
+//! What the figures of the paper on duty-cycled networks have in common.
+
+use super::aggregation::percent;
+use crate::Error;
+use crate::figure::{Axis, Cell, Scale, Table};
+use crate::handshakes::{Profile, Summary, Survey};
+use crate::network::Network;
+use core::time::Duration;
+
+/// For its figures' sources.
+pub(super) const PAPER: &str =
+    "Vucinic et al., DTLS Performance in Duty-Cycled Networks, 2015 (PIMRC)";
+
+/// A timer that never fires within a handshake: tinydtls with its timeout raised.
+pub(super) const RAISED: Duration = Duration::from_secs(900);
+
+/// Handshakes to survey, under a name.
+pub(super) struct Point {
+    pub(super) series: String,
+    pub(super) x: f64,
+    pub(super) network: Network,
+    pub(super) profile: &'static str,
+    pub(super) timeout: Option<Duration>,
+    pub(super) paper: Option<f64>,
+}
+
+impl Point {
+    pub(super) fn survey(&self, runs: u32, seed: u64) -> Result<Summary, Error> {
+        let profile = Profile::by_name(self.profile).ok_or(Error::Stream("no such profile"))?;
+        let survey = Survey::new(self.network.clone(), profile, runs, seed);
+        Survey { timeout: self.timeout, ..survey }.summarize()
+    }
+}
+
+/// The columns of [`row`], behind that of the horizontal axis.
+pub(super) const COLUMNS: [(&str, &str); 9] = [
+    ("duration_s", "mean from the first datagram until both ends may send data"),
+    ("duration_error_s", "half the width of its interval of 95 %"),
+    ("median_s", "median duration"),
+    ("p95_s", "what 95 % of durations stay below"),
+    ("energy_mj", "mean energy of the client until then"),
+    ("energy_error_mj", "half the width of its interval of 95 %"),
+    ("success_percent", "handshakes that came to an end; the others count in no mean"),
+    ("datagrams", "mean number, of both ends"),
+    ("bytes", "mean DTLS bytes, of both ends"),
+];
+
+/// What a survey found, by [`COLUMNS`].
+pub(super) fn cells(summary: &Summary) -> [Cell; 9] {
+    let measured = |value: f64| {
+        if value.is_nan() || summary.ended == 0 { Cell::Missing } else { Cell::Number(value) }
+    };
+    [
+        measured(summary.seconds.mean),
+        measured(summary.seconds.half_width),
+        measured(summary.median),
+        measured(summary.p95),
+        measured(summary.millijoules.mean),
+        measured(summary.millijoules.half_width),
+        percent(summary.success()),
+        Cell::Number(summary.datagrams),
+        Cell::Number(summary.bytes),
+    ]
+}
+
+/// One row a point: series, x, [`COLUMNS`], and the paper's value.
+pub(super) fn table(
+    points: &[Point],
+    x: (&'static str, &'static str),
+    paper: &'static str,
+    runs: u32,
+    seed: u64,
+) -> Result<Table, Error> {
+    let mut columns = vec![("series", "what shakes hands, and over what"), x];
+    columns.extend(COLUMNS);
+    columns.push(("paper", paper));
+    let mut rows = Vec::with_capacity(points.len());
+    for point in points {
+        let summary = point.survey(runs, seed)?;
+        let mut row = vec![point.series.as_str().into(), point.x.into()];
+        row.extend(cells(&summary));
+        row.push(point.paper.into());
+        rows.push(row);
+    }
+    Ok(Table { columns: super::aggregation::columns(&columns), rows })
+}
+
+/// An axis from 0 to a round number above all values of a column.
+pub(super) fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
+    let place = table.column(column);
+    let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());
+    let most = values.fold(0.0, f64::max);
+    let step = 10_f64.powf(most.max(1e-6).log10().floor()) / 2.0;
+    Axis { column, label, scale: Scale::Linear, from: 0.0, to: (most / step).ceil() * step }
+}

@@ -1,0 +1,95 @@
+//! Single figures that the paper on duty-cycled networks gives in its text.
+
+use super::aggregation::columns;
+use super::duty::{PAPER, Point};
+use crate::Error;
+use crate::energy::Device;
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::handshakes::{Profile, expected};
+use crate::links::{FRAME_BYTES, Layer, tsch, xmac};
+use crate::network::Network;
+use core::time::Duration;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "duty-facts",
+    title: "Figures in the text, and ours beside them",
+    source: Source { paper: PAPER, item: "text" },
+    about: "What a record adds, what a handshake takes from a small battery, the two values the paper \
+            gives for the same TSCH schedule, and what a fixed timer does where frames only wait.",
+    make,
+};
+
+fn survey(
+    options: &Options,
+    layer: Layer,
+    profile: &'static str,
+    timeout: Option<Duration>,
+) -> Result<crate::handshakes::Summary, Error> {
+    let network = Network::line(2, layer);
+    let series = String::new();
+    Point { series, x: 0.0, network, profile, timeout, paper: None }
+        .survey(options.runs, options.seed)
+}
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let overhead = |name| {
+        let profile = Profile::by_name(name).ok_or(Error::Stream("no such profile"))?;
+        profile.overhead_bytes().map(|bytes| bytes as f64)
+    };
+    let (old, new) = (overhead("1.2")?, overhead("1.3")?);
+    let share = |bytes: f64| 100.0 * bytes / FRAME_BYTES as f64;
+    let layer = Layer::XMac(xmac::Settings::contiki(500.0));
+    let spent = survey(options, layer, "tinydtls", None)?.millijoules.mean;
+    let greennet = Device::by_name("greennet").expect("it is among the devices");
+    let battery = greennet.battery_joules.unwrap_or(f64::NAN);
+    let of_battery = |millijoules: f64| 100.0 * millijoules / 1e3 / battery;
+    let shared = tsch::Settings { shared: true, ..tsch::Settings::dedicated(101, 1) };
+    let one_shared = |profile, timeout| {
+        let layer = Layer::Tsch(shared.clone());
+        survey(options, layer, profile, timeout).map(|found| found.seconds.mean)
+    };
+    let raised = Some(super::duty::RAISED);
+    let rows: Vec<(&str, &str, Option<f64>, f64)> = vec![
+        ("overhead of a record, DTLS 1.2 with CCM_8", "B", Some(29.0), old),
+        ("of a frame", "%", Some(22.8), share(old)),
+        ("overhead of a record, DTLS 1.3 with CCM", "B", None, new),
+        ("of a frame", "%", None, share(new)),
+        ("a handshake over X-MAC, CI 500 ms", "mJ", Some(29.05), spent),
+        ("of a battery of 201.6 J", "%", Some(0.0144), of_battery(spent)),
+        ("the paper's own energy, of that battery", "%", Some(0.0144), of_battery(29.05)),
+        (
+            "a handshake over TSCH, L = 101, C = 1, in Table I",
+            "s",
+            Some(5.15),
+            expected::tsch_seconds(101, 1, 1, 1.0),
+        ),
+        (
+            "the same in the paper's conclusion",
+            "s",
+            Some(5.5),
+            expected::tsch_seconds(101, 1, 1, 1.0),
+        ),
+        (
+            "one shared cell of 101, tinydtls with its timer of 2 s",
+            "s",
+            None,
+            one_shared("tinydtls", None)?,
+        ),
+        ("the same with a raised timer", "s", None, one_shared("tinydtls", raised)?),
+        ("the same, our DTLS 1.2", "s", None, one_shared("1.2", None)?),
+        ("the same, our DTLS 1.3 without cookie", "s", None, one_shared("1.3-no-cookie", None)?),
+    ];
+    let named = [
+        ("what", "what is meant"),
+        ("unit", "of both values"),
+        ("paper", "the paper's"),
+        ("ours", "ours"),
+    ];
+    let rows = rows
+        .into_iter()
+        .map(|(what, unit, paper, ours)| {
+            vec![what.into(), unit.into(), paper.into(), Cell::Number(ours)]
+        })
+        .collect();
+    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+}

@@ -1,0 +1,86 @@
+//! What each way to an association costs over each link layer.
+
+use super::aggregation::columns;
+use super::duty::{COLUMNS, PAPER, Point, cells};
+use crate::Error;
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::handshakes::PROFILES;
+use crate::links::{Layer, beacon, tsch, xmac};
+use crate::network::Network;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "duty-profiles",
+    title: "Every way to an association, over every link layer",
+    source: Source { paper: PAPER, item: "ours: profiles" },
+    about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
+            them. tinydtls's timer starts at 2 s; ours at the longest that flights of two frames take \
+            there and back. Below: sizes of other protocols as their authors give them, which are \
+            not simulated.",
+    make,
+};
+
+/// Bytes of a handshake as others count them (draft-ietf-iotops-security-protocol-comparison), not
+/// simulated.
+const LITERATURE: [(&str, u64); 5] = [
+    ("DTLS 1.3 with PSK", 331),
+    ("TLS 1.3 with PSK", 280),
+    ("cTLS with PSK", 120),
+    ("EDHOC", 101),
+    ("OSCORE, no handshake", 0),
+];
+
+fn layers() -> [(String, Layer); 6] {
+    let xmac = |interval: f64| {
+        (format!("X-MAC, CI {interval} ms"), Layer::XMac(xmac::Settings::contiki(interval)))
+    };
+    let beacon = |beacon_order| {
+        let downlink = beacon::Downlink::Direct;
+        let settings = beacon::Settings { beacon_order, superframe_order: 1, downlink };
+        let interval = settings.interval_micros() as f64 / 1e3;
+        (format!("beacons, BI {interval} ms, CAP 30.7 ms"), Layer::Beacon(settings))
+    };
+    let tsch = ("TSCH, L = 101, C = 1".into(), Layer::Tsch(tsch::Settings::dedicated(101, 1)));
+    [xmac(62.5), xmac(125.0), xmac(500.0), tsch, beacon(3), beacon(6)]
+}
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    for (name, layer) in layers() {
+        for delivery in [1.0, 0.9] {
+            for profile in PROFILES {
+                let point = Point {
+                    series: String::new(),
+                    x: 0.0,
+                    network: Network::line(2, layer.clone()).with_delivery(delivery),
+                    profile: profile.name,
+                    timeout: None,
+                    paper: None,
+                };
+                let summary = point.survey(options.runs.div_ceil(4).max(2), options.seed)?;
+                let mut row: Vec<Cell> = vec![
+                    profile.name.into(),
+                    "simulated".into(),
+                    name.as_str().into(),
+                    (100.0 * delivery).into(),
+                ];
+                row.extend(cells(&summary));
+                rows.push(row);
+            }
+        }
+    }
+    for (name, bytes) in LITERATURE {
+        let mut row: Vec<Cell> =
+            vec![name.into(), "literature".into(), Cell::Missing, Cell::Missing];
+        row.resize(COLUMNS.len() + 3, Cell::Missing);
+        row.push(Cell::Integer(bytes));
+        rows.push(row);
+    }
+    let mut named = vec![
+        ("profile", "the way to an association"),
+        ("origin", "simulated here, or taken from the literature"),
+        ("link", "the link layer and its settings"),
+        ("delivery_percent", "frames that arrive; acknowledgements alike"),
+    ];
+    named.extend(COLUMNS);
+    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+}

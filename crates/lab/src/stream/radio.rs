@@ -1,0 +1,339 @@
+//! The same stream over radios: a node that sends, one that receives, and relays between them.
+
+use super::ends::{Ends, address};
+use super::loss::{Air, Bernoulli};
+use super::{Accounting, Delay, Log, Message, Stream, Way, fill, index_of};
+use crate::Error;
+use crate::energy::{Device, Spent, Work};
+use crate::handshakes::Tally;
+use crate::network::Network;
+use crate::statistics::quantile;
+use crate::world::{Node, NodeId, Wish};
+use core::time::Duration;
+use dtls::{Connection, Endpoint, Event, Scheme};
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// What became of a stream, and what its sender spent.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Every message.
+    pub log: Log,
+    /// What the sender spent from the first message to the last.
+    pub spent: Spent,
+}
+
+/// What is to be expected of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Payload bytes taken over DTLS bytes sent, both ways.
+    pub goodput: f64,
+    /// Messages taken, of all.
+    pub taken: f64,
+    /// From sending a message until it is taken, in s: the median.
+    pub median_delay_s: f64,
+    /// What 95 % of those stay below.
+    pub p95_delay_s: f64,
+    /// What the sender spends on a message, listening for others included, in mJ.
+    pub millijoules: f64,
+}
+
+impl Course {
+    /// What became of it, by an accounting of bytes, for a sender that is such a device.
+    pub fn summarize(&self, device: &Device, accounting: Accounting) -> Summary {
+        let delays = self.log.messages.iter().filter_map(|message| message.taken);
+        let delays: Vec<f64> = delays.map(|delay| delay.time.as_secs_f64()).collect();
+        Summary {
+            goodput: self.log.goodput(accounting),
+            taken: self.log.taken(),
+            median_delay_s: quantile(&delays, 0.5),
+            p95_delay_s: quantile(&delays, 0.95),
+            millijoules: device.millijoules(&self.spent) / self.log.messages.len().max(1) as f64,
+        }
+    }
+}
+
+/// After the last message what is under way has this long.
+const TAIL: Duration = Duration::from_secs(600);
+
+/// Sends the stream from the last node of `network` to its root, over an association that is there
+/// already.
+///
+/// # Errors
+/// When the network cannot be, or the engines refuse their configuration.
+pub fn run(stream: &Stream, network: &Network) -> Result<Course, Error> {
+    let mut ideal = Air::new(Bernoulli::new(0.0, 1), Accounting::Ours);
+    let ends = Ends::connect(stream, &mut ideal)?;
+    let scheme = ends.scheme();
+    let (sender, receiver, start) = ends.into_parts();
+    let pace = Pace { start, interval: stream.interval, messages: stream.messages };
+    let mut world = network.world(Random::insecure(stream.seed))?;
+    let (root, last) = (NodeId(0), NodeId(network.topology.len() as u16 - 1));
+    let mut source = Some(Source::new(sender, pace, stream.payload_bytes, root, scheme));
+    let mut sink = Some(Sink::new(receiver, pace, last));
+    for id in network.topology.nodes() {
+        let program = match id {
+            _ if id == root => sink.take().map_or(Program::Relay, Program::Sink),
+            _ if id == last => source.take().map_or(Program::Relay, Program::Source),
+            _ => Program::Relay,
+        };
+        world.add(start, program);
+    }
+    let end = pace.sent_at(stream.messages);
+    world.run(end, |_, _| false);
+    let spent = world.spent(last, start);
+    world.run(end + TAIL, |_, _| false);
+    let (Program::Source(source), Program::Sink(sink)) = (world.node(last), world.node(root))
+    else {
+        return Err(Error::Stream("a stream needs two nodes"));
+    };
+    let mut messages = source.messages.clone();
+    for (message, heard) in messages.iter_mut().zip(&sink.messages) {
+        message.taken = heard.taken;
+        message.bytes.iter_mut().zip(heard.bytes).for_each(|(sum, back)| *sum += back);
+    }
+    let schemes = source.schemes.clone();
+    Ok(Course { log: Log { payload_bytes: stream.payload_bytes, messages, schemes }, spent })
+}
+
+/// When messages are sent.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    start: Instant,
+    interval: Duration,
+    messages: usize,
+}
+
+impl Pace {
+    fn sent_at(&self, index: usize) -> Instant {
+        self.start + self.interval * u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// The last message sent by then.
+    fn newest(&self, now: Instant) -> usize {
+        let interval = vocabulary::time::micros(self.interval).max(1);
+        let passed = vocabulary::time::micros(now.saturating_since(self.start)) / interval;
+        (passed as usize).min(self.messages.saturating_sub(1))
+    }
+}
+
+/// A node of a stream.
+enum Program {
+    Source(Box<Source>),
+    Sink(Box<Sink>),
+    Relay,
+}
+
+struct Source {
+    engine: Connection,
+    pace: Pace,
+    next: usize,
+    payload: Vec<u8>,
+    root: NodeId,
+    messages: Vec<Message>,
+    schemes: Vec<(usize, Scheme)>,
+    tally: Tally,
+}
+
+struct Sink {
+    engine: Endpoint,
+    pace: Pace,
+    peer: NodeId,
+    messages: Vec<Message>,
+    tally: Tally,
+}
+
+fn count(message: Option<&mut Message>, datagram: &[u8]) {
+    let Some(message) = message else { return };
+    for (sum, accounting) in message.bytes.iter_mut().zip(Accounting::ALL) {
+        *sum += accounting.bytes(datagram) as u32;
+    }
+}
+
+impl Source {
+    fn new(
+        engine: Connection,
+        pace: Pace,
+        payload_bytes: usize,
+        root: NodeId,
+        scheme: Scheme,
+    ) -> Box<Self> {
+        Box::new(Self {
+            engine,
+            pace,
+            next: 0,
+            payload: vec![0; payload_bytes],
+            root,
+            messages: vec![Message::default(); pace.messages],
+            schemes: vec![(0, scheme)],
+            tally: Tally::default(),
+        })
+    }
+
+    fn wake(&mut self, now: Instant) {
+        if self.next <= self.pace.messages && self.pace.sent_at(self.next) <= now {
+            if self.next < self.pace.messages {
+                fill(&mut self.payload, self.next);
+                // What is not taken was not sent, and counts as lost.
+                let _ = self.engine.send(now, &self.payload);
+            } else {
+                self.engine.close(now);
+            }
+            self.next += 1;
+        }
+        self.engine.handle_timeout(now);
+    }
+
+    fn poll(&mut self, buf: &mut [u8]) -> Wish {
+        let newest = self.next.saturating_sub(1).min(self.pace.messages.saturating_sub(1));
+        let mut wake = None;
+        loop {
+            match self.engine.poll_output(buf) {
+                Output::Datagram { payload, .. } => {
+                    let message = self.messages.get_mut(newest);
+                    count(message, payload);
+                    let len = payload.len();
+                    if let Some(message) = self.messages.get_mut(newest) {
+                        message.datagrams += 1;
+                    }
+                    self.tally.datagram(self.root, payload, 0);
+                    return Wish::Send { to: self.root, len };
+                }
+                Output::Event(Event::AggregationChanged { send, .. }) => {
+                    self.schemes.push((newest, send));
+                }
+                Output::Event(_) => {}
+                Output::WakeAt(at) => {
+                    wake = Some(at);
+                    break;
+                }
+                Output::Idle => break,
+            }
+        }
+        let due = (self.next <= self.pace.messages).then(|| self.pace.sent_at(self.next));
+        wake.into_iter().chain(due).min().map_or(Wish::Idle, Wish::WakeAt)
+    }
+}
+
+impl Sink {
+    fn new(engine: Endpoint, pace: Pace, peer: NodeId) -> Box<Self> {
+        let messages = vec![Message::default(); pace.messages];
+        Box::new(Self { engine, pace, peer, messages, tally: Tally::default() })
+    }
+
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        let newest = self.pace.newest(now);
+        loop {
+            match self.engine.poll_output(buf) {
+                Output::Datagram { payload, .. } => {
+                    count(self.messages.get_mut(newest), payload);
+                    self.tally.datagram(self.peer, payload, 0);
+                    return Wish::Send { to: self.peer, len: payload.len() };
+                }
+                Output::Event(told) => {
+                    let (Event::Data(data) | Event::Provisional { data, .. }) = told.event else {
+                        continue;
+                    };
+                    let Some(index) = index_of(data, newest) else { continue };
+                    let time = now.saturating_since(self.pace.sent_at(index));
+                    let follow_ups = u32::try_from(newest - index).unwrap_or(u32::MAX);
+                    self.messages[index].taken.get_or_insert(Delay { follow_ups, time });
+                }
+                Output::WakeAt(at) => return Wish::WakeAt(at),
+                Output::Idle => return Wish::Idle,
+            }
+        }
+    }
+}
+
+impl Node for Program {
+    fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        match self {
+            Self::Source(source) => {
+                source.tally.datagram(from, datagram, 0);
+                source.engine.handle_datagram(now, address(Way::Back), datagram);
+            }
+            Self::Sink(sink) => {
+                sink.tally.datagram(from, datagram, 0);
+                sink.engine.handle_datagram(now, address(Way::There), datagram);
+            }
+            Self::Relay => {}
+        }
+    }
+
+    fn wake(&mut self, now: Instant) {
+        match self {
+            Self::Source(source) => source.wake(now),
+            Self::Sink(sink) => sink.engine.handle_timeout(now),
+            Self::Relay => {}
+        }
+    }
+
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        match self {
+            Self::Source(source) => source.poll(buf),
+            Self::Sink(sink) => sink.poll(now, buf),
+            Self::Relay => Wish::Idle,
+        }
+    }
+
+    fn work(&mut self) -> Work {
+        match self {
+            Self::Source(source) => source.tally.take(),
+            Self::Sink(sink) => sink.tally.take(),
+            Self::Relay => Work::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channels::Model;
+    use crate::links::{Layer, tsch, xmac};
+
+    fn stream(scheme: &str) -> Stream {
+        let scheme = scheme.parse().expect("a scheme");
+        Stream { interval: Duration::from_secs(2), ..Stream::new(scheme, 10, 200) }
+    }
+
+    fn tsch(nodes: u16) -> Network {
+        Network::line(nodes, Layer::Tsch(tsch::Settings::dedicated(31, 1)))
+    }
+
+    #[test]
+    fn without_loss_every_message_comes_later_by_its_hops() {
+        let mean = |nodes| {
+            let course = run(&stream("off"), &tsch(nodes)).expect("it runs");
+            let delays: Vec<f64> = course
+                .log
+                .messages
+                .iter()
+                .map(|message| message.taken.expect("nothing is lost").time.as_secs_f64())
+                .collect();
+            assert!(course.spent.of(crate::energy::Use::Send) > 0);
+            delays.iter().sum::<f64>() / delays.len() as f64
+        };
+        let delays = [2, 3, 4].map(mean);
+        assert!(delays[0] < 0.32 && delays[0] < delays[1] && delays[1] < delays[2], "{delays:?}");
+    }
+
+    #[test]
+    fn shared_tags_save_bytes_over_radios_too() {
+        let network = tsch(3);
+        let [off, agg] =
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+        assert_eq!((off.log.taken(), agg.log.taken()), (1.0, 1.0));
+        assert!(agg.log.goodput(Accounting::Ours) > 1.5 * off.log.goodput(Accounting::Ours));
+    }
+
+    #[test]
+    fn where_frames_are_lost_for_good_sets_are_too() {
+        let layer = Layer::XMac(xmac::Settings::contiki(125.0));
+        let network = Network::line(2, layer).with_delivery(0.95);
+        let network = Network { channel: Model::Bernoulli { delivery: 0.95 }, ..network };
+        let [off, agg] =
+            ["off", "agg:8"].map(|name| run(&stream(name), &network).expect("it runs"));
+        assert!((0.88..0.99).contains(&off.log.taken()), "{}", off.log.taken());
+        assert!(agg.log.taken() < off.log.taken());
+    }
+}

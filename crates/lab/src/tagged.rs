@@ -1,0 +1,29 @@
+//! Settings on one line: a name, and values behind it.
+
+use serde::de::DeserializeOwned;
+
+/// Reads `name,field=value,..` as a table whose field `tag` is the name.
+///
+/// # Errors
+/// What is wrong, in one line.
+pub(crate) fn parse<T: DeserializeOwned>(tag: &str, text: &str) -> Result<T, String> {
+    let mut parts = text.split(',');
+    let mut table = toml::Table::new();
+    table.insert(tag.into(), parts.next().unwrap_or_default().into());
+    for part in parts {
+        let (field, value) = part.split_once('=').ok_or_else(|| format!("{part} has no ="))?;
+        table.insert(field.trim().into(), value_of(value.trim()));
+    }
+    table.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
+}
+
+/// A number or a truth value; anything else is text.
+fn value_of(text: &str) -> toml::Value {
+    if let Ok(number) = text.parse::<i64>() {
+        return number.into();
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return number.into();
+    }
+    text.parse::<bool>().map_or_else(|_| text.into(), Into::into)
+}

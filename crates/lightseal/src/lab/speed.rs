@@ -1,0 +1,100 @@
+//! `lightseal lab speed`: how fast the simulator is here.
+
+use crate::failure::{Context, Failure};
+use ::lab::handshakes::{Course, Profile, Survey};
+use ::lab::links::{Layer, xmac};
+use ::lab::network::Network;
+use ::lab::world::{NodeId, Topology};
+use clap::Args;
+use core::time::Duration;
+use serde_json::json;
+use std::io::Write as _;
+use std::time::Instant;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SpeedArgs {
+    /// Nodes of the largest world; each one before it has half as many.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u16).range(800..=60_000))]
+    nodes: u16,
+    /// Worlds, each measured three times.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=6))]
+    worlds: u8,
+    /// Print as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Handshakes of the first measurement.
+const HANDSHAKES: u32 = 1000;
+
+/// How often the time of a world is taken: the least counts, as others only add to it.
+const TIMES: usize = 3;
+
+/// Nodes in a row of a world.
+const WIDTH: u16 = 100;
+
+fn profile() -> Result<&'static Profile, Failure> {
+    Profile::by_name("tinydtls").ok_or_else(|| Failure::new("no such profile"))
+}
+
+fn layer() -> Layer {
+    Layer::XMac(xmac::Settings::contiki(125.0))
+}
+
+/// Seconds of a thousand handshakes, each in a world of its own, on all processors.
+fn handshakes() -> Result<f64, Failure> {
+    let begun = Instant::now();
+    let survey = Survey::new(Network::line(2, layer()), profile()?, HANDSHAKES, 1);
+    survey.run().context("handshakes")?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Seconds of one world in which every other node shakes hands with the one beside it.
+fn world(nodes: u16) -> Result<(f64, usize), Failure> {
+    let topology = Topology::grid(WIDTH, nodes / WIDTH);
+    let pairs = (0..topology.len() as u16).step_by(2).map(|id| [NodeId(id + 1), NodeId(id)]);
+    let pairs: Vec<_> = pairs.collect();
+    let network = Network { topology, ..Network::line(2, layer()) };
+    let window = Duration::from_secs(60);
+    let course = Course { pairs, window, ..Course::single(&network, profile()?, 1) };
+    let mut least = f64::INFINITY;
+    let mut ended = 0;
+    for _ in 0..TIMES {
+        let begun = Instant::now();
+        let outcomes = course.run().context("a world")?;
+        least = least.min(begun.elapsed().as_secs_f64());
+        ended = outcomes.iter().filter(|outcome| outcome.duration.is_some()).count();
+    }
+    Ok((least, ended))
+}
+
+/// Measures and prints.
+pub(crate) fn run(args: &SpeedArgs) -> Result<(), Failure> {
+    let seconds = handshakes()?;
+    let mut worlds = Vec::new();
+    for halvings in (0..args.worlds).rev() {
+        let nodes = args.nodes >> halvings;
+        let (seconds, ended) = world(nodes)?;
+        worlds.push((nodes, seconds, ended));
+    }
+    let growth: Vec<f64> = worlds.windows(2).map(|two| two[1].1 / two[0].1).collect();
+    let text = if args.json {
+        let worlds = worlds.iter().map(|(nodes, seconds, ended)| {
+            json!({ "nodes": nodes, "seconds": seconds, "handshakes": ended })
+        });
+        let value = json!({
+            "handshakes": HANDSHAKES,
+            "handshakes_seconds": seconds,
+            "worlds": worlds.collect::<Vec<_>>(),
+            "growth": growth,
+        });
+        serde_json::to_string_pretty(&value).context("figures")? + "\n"
+    } else {
+        let mut text = format!("{HANDSHAKES} handshakes over X-MAC: {seconds:.2} s\n");
+        for (nodes, seconds, ended) in &worlds {
+            text += &format!("a world of {nodes} nodes, {ended} handshakes: {seconds:.2} s\n");
+        }
+        text
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
+}

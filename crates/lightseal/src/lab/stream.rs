@@ -1,0 +1,210 @@
+//! `lightseal lab stream` and `lab advise`: data with shared tags over link layers.
+
+use crate::failure::{Context, Failure};
+use ::lab::advise::{Advice, Workload, advise};
+use ::lab::channels::Model;
+use ::lab::energy::{DEVICES, Device};
+use ::lab::links::Layer;
+use ::lab::network::Network;
+use ::lab::stream::radio::{Summary, run as send};
+use ::lab::stream::{Accounting, Stream};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use core::time::Duration;
+use dtls::Scheme;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Where messages are sent, and which.
+#[derive(Clone, Debug, Args)]
+struct Shared {
+    /// Payload of a message, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    payload: u16,
+    /// From one message to the next, in seconds.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// The link layer and its settings, as of lab handshake, or always-on.
+    #[arg(long, value_name = "LAYER,SETTING=VALUE..", default_value = "always-on", value_parser = Layer::parse)]
+    link: Layer,
+    /// What arrives: bernoulli,delivery=0.98 or gilbert-elliott,loss=0.02,burst=2 or
+    /// bit-errors,byte_errors=0.0005 or trace,frames=1110111.
+    #[arg(long, value_name = "MODEL,SETTING=VALUE..", default_value = "bernoulli,delivery=1", value_parser = Model::parse)]
+    channel: Model,
+    /// Nodes in a row, sender and receiver at the ends.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    nodes: u16,
+    /// What nodes are made of.
+    #[arg(long, value_name = "NAME", default_value = "re-mote", value_parser = devices())]
+    device: Device,
+    /// Messages under each scheme.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    messages: u32,
+    /// All randomness comes from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print everything as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StreamArgs {
+    /// How records are tagged; several are compared.
+    #[arg(
+        long,
+        value_name = "SCHEME,..",
+        value_delimiter = ',',
+        default_value = "off,agg:4,agg:8,agg:16,r2d2:50,r2d2:150"
+    )]
+    scheme: Vec<Scheme>,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdviseArgs {
+    /// How long 95 % of messages may take until they are verified, in seconds [default: any].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    max_delay: Option<Duration>,
+    /// How many messages must be verified, of those that are with plain tags.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = share)]
+    min_verified: f64,
+    #[command(flatten)]
+    shared: Shared,
+}
+
+fn devices() -> impl TypedValueParser<Value = Device> {
+    PossibleValuesParser::new(DEVICES.iter().map(|(name, _)| *name))
+        .try_map(|name| Device::by_name(&name).ok_or("no such device"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let within = |value: &f64| (0.001..=86_400.0).contains(value);
+    let value = text.parse().ok().filter(within);
+    value.map(Duration::from_secs_f64).ok_or_else(|| "must be from 0.001 to 86400".into())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| "must be from 0 to 1".into())
+}
+
+impl Shared {
+    fn network(&self) -> Network {
+        let line = Network::line(self.nodes, self.link.clone());
+        Network { channel: self.channel.clone(), device: self.device.clone(), ..line }
+    }
+
+    fn print(
+        &self,
+        schemes: &[(Scheme, Summary, Option<bool>)],
+        last: &str,
+    ) -> Result<(), Failure> {
+        let text = match self.json {
+            true => {
+                let rows: Vec<Value> = schemes.iter().map(as_json).collect();
+                let value = json!({
+                    "link": self.link,
+                    "channel": self.channel,
+                    "nodes": self.nodes,
+                    "payload_bytes": self.payload,
+                    "interval_s": self.interval.as_secs_f64(),
+                    "messages": self.messages,
+                    "seed": self.seed,
+                    "schemes": rows,
+                });
+                serde_json::to_string_pretty(&value).context("summaries")? + "\n"
+            }
+            false => as_text(schemes) + last,
+        };
+        std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
+    }
+}
+
+/// Sends with each scheme and prints.
+pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
+    let StreamArgs { scheme, shared } = args;
+    let network = shared.network();
+    let mut found = Vec::new();
+    for scheme in scheme {
+        let stream = Stream {
+            interval: shared.interval,
+            seed: shared.seed,
+            ..Stream::new(*scheme, shared.payload.into(), shared.messages as usize)
+        };
+        let course = send(&stream, &network).context(format_args!("{scheme}"))?;
+        found.push((*scheme, course.summarize(&network.device, Accounting::Ours), None));
+    }
+    shared.print(&found, "")
+}
+
+/// Tries every scheme and says which is best.
+pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
+    let AdviseArgs { max_delay, min_verified, shared } = args;
+    let workload = Workload {
+        payload_bytes: shared.payload.into(),
+        interval: shared.interval,
+        most_delay: *max_delay,
+        least_taken: *min_verified,
+        messages: shared.messages as usize,
+        seed: shared.seed,
+    };
+    let found = advise(&shared.network(), &workload).context("advice")?;
+    let last = match found.first() {
+        Some(Advice { scheme, suits: true, .. }) => format!("best: --aggregate {scheme}\n"),
+        _ => "nothing suits: allow a longer delay or fewer verified messages\n".into(),
+    };
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|advice| (advice.scheme, advice.summary, Some(advice.suits)))
+        .collect();
+    shared.print(&found, &last)
+}
+
+fn as_text(schemes: &[(Scheme, Summary, Option<bool>)]) -> String {
+    let mut text = format!(
+        "{:10} {:>9} {:>9} {:>11} {:>11} {:>14}\n",
+        "", "goodput", "verified", "median, s", "95 %, s", "mJ a message"
+    );
+    for (scheme, summary, suits) in schemes {
+        let _ = writeln!(
+            text,
+            "{:10} {:>7.1} % {:>7.1} % {:>11.3} {:>11.3} {:>14.3}{}",
+            scheme.to_string(),
+            100.0 * summary.goodput,
+            100.0 * summary.taken,
+            summary.median_delay_s,
+            summary.p95_delay_s,
+            summary.millijoules,
+            if *suits == Some(false) { "  does not suit" } else { "" }
+        );
+    }
+    text
+}
+
+fn as_json((scheme, summary, suits): &(Scheme, Summary, Option<bool>)) -> Value {
+    json!({
+        "scheme": scheme.to_string(),
+        "suits": suits,
+        "goodput_percent": 100.0 * summary.goodput,
+        "verified_percent": 100.0 * summary.taken,
+        "median_delay_s": summary.median_delay_s,
+        "p95_delay_s": summary.p95_delay_s,
+        "energy_mj": summary.millijoules,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_times_are_within_reason() {
+        assert_eq!((share("0.5"), seconds("2")), (Ok(0.5), Ok(Duration::from_secs(2))));
+        for wrong in ["-1", "NaN", "", "1e9"] {
+            assert!(share(wrong).is_err() && seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
