@@ -25,6 +25,11 @@ fn help_exists_for_every_command() {
         "mac ciphers",
         "lab",
         "lab figure",
+        "lab handshake",
+        "lab stream",
+        "lab advise",
+        "lab sessions",
+        "lab speed",
         "psk",
         "completions",
     ] {

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{TempDir, lightseal};
+use program::{TempDir, fails, lightseal};
 use serde_json::Value;
 
 fn printed(args: &[&str]) -> String {
@@ -19,7 +19,8 @@ fn every_listed_figure_is_written_and_what_is_said_to_be_written_is_there() {
     let list = printed(&["lab", "figure", "--list"]);
     assert_eq!(list, printed(&["lab", "figure"]));
     // As few messages as may be: what is tested are the files.
-    let said = printed(&["lab", "figure", "all", "--messages", "500", "--out", &out]);
+    let said =
+        printed(&["lab", "figure", "all", "--messages", "500", "--runs", "2", "--out", &out]);
     assert_eq!(said.lines().count(), list.lines().count());
     for line in said.lines() {
         let files: Vec<_> = line.split(", ").filter(|part| part.starts_with(&out)).collect();
@@ -85,4 +86,48 @@ fn ciphers_answer_scripts() {
     let value: Value = serde_json::from_str(&printed(&["mac", "ciphers", "--json"])).unwrap();
     let taken = value.as_array().unwrap().iter().filter(|size| !size["taken_as"].is_null());
     assert_eq!(taken.count(), 4);
+}
+
+/// What a subcommand of `lab` prints with `--json`.
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[&["lab"], args, &["--json"]].concat())).unwrap()
+}
+
+#[test]
+fn handshakes_are_measured_over_link_layers() {
+    let args = ["handshake", "--profile", "tinydtls,1.3-no-cookie", "--runs", "10"];
+    for link in [
+        "x-mac,check_interval_ms=125",
+        "tsch,slotframe=31,cells=1",
+        "beacon,beacon_order=3,superframe_order=1",
+        "always-on,retries=3",
+    ] {
+        let found = json(&[&args[..], &["--link", link]].concat());
+        let of = |profile: &str| found["profiles"][profile]["duration_s"].as_f64().unwrap();
+        assert!(of("1.3-no-cookie") < of("tinydtls"), "{link}");
+        assert_eq!(found, json(&[&args[..], &["--link", link]].concat()), "{link}");
+    }
+    fails(&["lab", "handshake", "--link", "x-mac"], &["--link", "check_interval_ms"]);
+    fails(
+        &["lab", "handshake", "--link", "x-mac,check_interval_ms=1", "--runs", "1"],
+        &["check_interval_ms", "from 12.5"],
+    );
+    fails(&["lab", "handshake", "--profile", "3.0"], &["3.0"]);
+    fails(&["lab", "handshake", "--delivery", "1.5"], &["delivery", "from 0 to 1"]);
+}
+
+#[test]
+fn the_best_scheme_is_the_first_and_suits() {
+    let channel = ["--channel", "bernoulli,delivery=0.98", "--messages", "400"];
+    let found = json(&[&["advise", "--max-delay", "5"], &channel[..]].concat());
+    let schemes = found["schemes"].as_array().unwrap();
+    let goodput = |of: &Value| of["goodput_percent"].as_f64().unwrap();
+    assert_eq!(schemes[0]["suits"], true);
+    let off = schemes.iter().find(|row| row["scheme"] == "off").unwrap();
+    assert!(goodput(&schemes[0]) > goodput(off));
+    let found = json(&[&["stream", "--scheme", "agg:4"], &channel[..]].concat());
+    let of_stream = &found["schemes"][0];
+    let of_advice = schemes.iter().find(|row| row["scheme"] == "agg:4").unwrap();
+    assert_eq!(goodput(of_stream), goodput(of_advice));
+    fails(&["lab", "advise", "--channel", "bernoulli,delivery=2"], &["delivery"]);
 }

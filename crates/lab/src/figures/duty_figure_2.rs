@@ -69,7 +69,7 @@ const X: (&str, &str) = ("check_interval_ms", "from one listening to the next");
 
 fn by_interval() -> Axis {
     let label = "check interval, in ms";
-    Axis { column: X.0, label, scale: Scale::Log2, from: 62.5, to: 1000.0 }
+    Axis { column: X.0, label, scale: Scale::Linear, from: 0.0, to: 1000.0 }
 }
 
 fn duration(options: &Options) -> Result<Output, Error> {

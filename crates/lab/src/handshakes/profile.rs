@@ -101,7 +101,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "cid",
         about: "no handshake: a DTLS 1.3 client with a new address goes on by connection ID, and \
-                its address is checked (RFC 9853)",
+                its address is checked (RFC 9853); data that is lost stays lost",
         start: Start::Moved,
         ..OURS_13
     },

@@ -31,7 +31,7 @@ const HANDSHAKES: u32 = 1000;
 const TIMES: usize = 3;
 
 /// Nodes in a row of a world.
-const WIDTH: u16 = 100;
+const WIDTH: u16 = 50;
 
 fn profile() -> Result<&'static Profile, Failure> {
     Profile::by_name("tinydtls").ok_or_else(|| Failure::new("no such profile"))
