@@ -72,6 +72,8 @@ mod endpoint;
 pub mod error;
 pub mod handshake;
 pub mod messages;
+#[cfg(feature = "passive")]
+pub mod passive;
 pub mod record;
 pub mod stats;
 mod timer;

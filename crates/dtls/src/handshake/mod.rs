@@ -17,7 +17,7 @@ pub(crate) mod dtls12;
 pub(crate) mod extras;
 pub(crate) mod flight;
 pub(crate) mod greeting;
-mod ranges;
+pub(crate) mod ranges;
 pub(crate) mod reassembly;
 pub(crate) mod server;
 

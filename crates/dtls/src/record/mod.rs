@@ -19,6 +19,8 @@ pub mod header;
 pub mod held;
 pub mod number;
 pub mod open;
+#[cfg(feature = "passive")]
+mod passive;
 pub mod seal;
 
 pub use cid::ConnectionId;
@@ -27,4 +29,6 @@ pub use epochs::{ReceiveEpochs, SendEpochs};
 pub use header::{PlaintextHeader, UnifiedHeader};
 pub use held::{Held, RecordId, Resolution};
 pub use open::{ReceiveEpoch, SecurityLevel};
+#[cfg(feature = "passive")]
+pub(crate) use passive::{Read, Reading};
 pub use seal::{NumberLength, SendEpoch};

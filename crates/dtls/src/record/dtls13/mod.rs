@@ -7,9 +7,13 @@
 
 mod mask;
 mod open;
+#[cfg(feature = "passive")]
+mod passive;
 mod seal;
 
 pub(super) use open::Opening;
+#[cfg(feature = "passive")]
+pub(super) use passive::Reading13;
 pub(super) use seal::Sealing;
 
 use crate::crypto::TrafficSecret;

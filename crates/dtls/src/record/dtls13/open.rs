@@ -376,7 +376,7 @@ impl Aggregated {
 
 /// Parses a closing tag's content in the record `number` (MAC aggregation
 /// specification, closing tags).
-fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
+pub(super) fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
     let mut r = Reader::new(content);
     let back = r.u8().ok()?;
     let count = r.u8().ok()?;

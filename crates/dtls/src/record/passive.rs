@@ -1,0 +1,121 @@
+//! Reading records of others under known keys: one direction of one epoch.
+//!
+//! A reader is no end: it has no replay window that drops anything, copies are read again and marked.
+
+use super::dtls12::{Header12, Keys12, inner};
+use super::dtls13::Reading13;
+use super::{ConnectionId, UnifiedHeader};
+use crate::codepoints::ContentType;
+use crate::config::NumberMasks;
+use crate::crypto::{Aead, CipherSuite, CipherSuite12, TrafficSecret};
+use crate::passive::Proof;
+use aggregation::{ClosingTag, Scheme};
+use alloc::boxed::Box;
+use vocabulary::ReplayWindow;
+
+/// A record that was read.
+#[derive(Debug)]
+pub(crate) struct Read<'a> {
+    pub(crate) number: u64,
+    /// `None` if there is no telling.
+    pub(crate) kind: Option<ContentType>,
+    /// Empty if it could not be decrypted.
+    pub(crate) content: &'a [u8],
+    pub(crate) proof: Proof,
+    /// Whether it was read before.
+    pub(crate) repeated: bool,
+}
+
+impl Read<'_> {
+    /// A record whose own tag is wrong: nothing in it means anything.
+    pub(super) const fn forged(number: u64) -> Self {
+        Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
+    }
+}
+
+/// One direction of one epoch.
+pub(crate) struct Reading {
+    epoch: u64,
+    layout: Layout,
+}
+
+enum Layout {
+    Dtls12 { keys: Keys12, window: ReplayWindow },
+    Dtls13(Reading13),
+}
+
+impl Reading {
+    pub(crate) fn dtls12(suite: &CipherSuite12, aead: Box<dyn Aead>, cid: ConnectionId) -> Self {
+        let keys = Keys12::new(suite, aead, cid);
+        let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
+        Self { epoch: super::epochs::EPOCH_12, layout }
+    }
+
+    pub(crate) fn dtls13(
+        epoch: u64,
+        suite: &'static CipherSuite,
+        scheme: Scheme,
+        secret: &TrafficSecret,
+        masks: NumberMasks,
+    ) -> Self {
+        let layout = Layout::Dtls13(Reading13::new(epoch, suite, scheme, secret, masks));
+        Self { epoch, layout }
+    }
+
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Reads a record of DTLS 1.2 where it stands; `None` if it is too short or of the wrong form.
+    pub(crate) fn read12<'a>(
+        &mut self,
+        header: &Header12,
+        record: &'a mut [u8],
+    ) -> Option<Read<'a>> {
+        let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
+        let body = keys.body(header, record)?;
+        let Some(content) = keys.open(header, body) else {
+            return Some(Read::forged(header.number));
+        };
+        let repeated = !window.check(header.number);
+        window.commit(header.number);
+        let (kind, content) = inner(header.kind, content)?;
+        let (number, proof) = (header.number, Proof::Verified);
+        Some(Read { number, kind: Some(kind), content, proof, repeated })
+    }
+
+    /// As [`Self::read12`], of DTLS 1.3. `serial` names it in a verdict to come.
+    pub(crate) fn read13<'a>(
+        &mut self,
+        header: UnifiedHeader,
+        record: &'a mut [u8],
+        serial: u64,
+    ) -> Option<Read<'a>> {
+        match &mut self.layout {
+            Layout::Dtls12 { .. } => None,
+            Layout::Dtls13(reading) => reading.read(header, record, serial),
+        }
+    }
+
+    /// Takes the closing tag at the epoch's end.
+    pub(crate) fn end(&mut self, closing: ClosingTag) {
+        if let Layout::Dtls13(reading) = &mut self.layout {
+            reading.end(closing);
+        }
+    }
+
+    /// What is known now of a record that was pending: its serial and proof.
+    pub(crate) fn next_verdict(&mut self) -> Option<(u64, Proof)> {
+        match &mut self.layout {
+            Layout::Dtls12 { .. } => None,
+            Layout::Dtls13(reading) => reading.next_verdict(),
+        }
+    }
+
+    /// Nothing more comes: verdicts on all that is pending follow.
+    pub(crate) fn finish(&mut self) {
+        if let Layout::Dtls13(reading) = &mut self.layout {
+            reading.finish();
+        }
+    }
+}
