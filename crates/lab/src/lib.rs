@@ -31,6 +31,7 @@
 
 pub mod advise;
 pub mod aggregation;
+pub mod capture;
 pub mod channels;
 pub mod choice;
 pub mod ciphers;

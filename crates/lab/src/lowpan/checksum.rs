@@ -12,7 +12,7 @@ fn fcs(bytes: &[u8]) -> u16 {
 }
 
 /// Adds a frame's checksum.
-pub(super) fn append_fcs(frame: &mut Vec<u8>) {
+pub(crate) fn append_fcs(frame: &mut Vec<u8>) {
     let crc = fcs(frame);
     frame.extend_from_slice(&crc.to_le_bytes());
 }
@@ -24,7 +24,7 @@ pub(super) fn check_fcs(frame: &[u8]) -> Option<&[u8]> {
 }
 
 /// The UDP checksum over the pseudo-header of IPv6 (RFC 8200, section 8.1).
-pub(super) fn udp(from: [u8; 16], to: [u8; 16], ports: [u16; 2], payload: &[u8]) -> u16 {
+pub(crate) fn udp(from: [u8; 16], to: [u8; 16], ports: [u16; 2], payload: &[u8]) -> u16 {
     const UDP: u32 = 17;
     let length = 8 + payload.len() as u32;
     let words = |bytes: &[u8]| {

@@ -54,9 +54,16 @@ pub(super) fn cut(headers: &[u8], payload: &[u8], room: usize, tag: u16) -> Vec<
 }
 
 /// What a node makes packets of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reassembly {
     making: VecDeque<Making>,
+    most: usize,
+}
+
+impl Default for Reassembly {
+    fn default() -> Self {
+        Self::with_room(MOST)
+    }
 }
 
 /// A packet in the making.
@@ -72,6 +79,11 @@ struct Making {
 }
 
 impl Reassembly {
+    /// With room for so many packets in the making, at least one.
+    pub fn with_room(packets: usize) -> Self {
+        Self { making: VecDeque::new(), most: packets.max(1) }
+    }
+
     /// Takes a frame; the packet that it completes.
     pub fn take(&mut self, now: Instant, frame: &[u8]) -> Option<Packet> {
         let (here, next, body) = read_mac(check_fcs(frame)?)?;
@@ -104,7 +116,7 @@ impl Reassembly {
         self.making.retain(|making| now - making.begun <= PATIENCE);
         let same = |making: &Making| (making.from, making.tag) == (from, tag);
         let place = self.making.iter().position(same).unwrap_or_else(|| {
-            if self.making.len() == MOST {
+            if self.making.len() == self.most {
                 self.making.pop_front();
             }
             let (payload, missing) = (vec![0; len], vec![true; len.div_ceil(UNIT)]);

@@ -13,6 +13,7 @@ mod checksum;
 mod fragments;
 mod header;
 
+pub(crate) use checksum::{append_fcs, udp as udp_checksum};
 pub use fragments::Reassembly;
 
 use crate::links::FRAME_BYTES;
@@ -62,7 +63,7 @@ pub fn frames(packet: &Packet, here: NodeId, next: NodeId, numbers: &mut Sequenc
         let mut frame = mac_header(here, next, numbers.frame);
         numbers.frame = numbers.frame.wrapping_add(1);
         parts.iter().for_each(|part| frame.extend_from_slice(part));
-        checksum::append_fcs(&mut frame);
+        append_fcs(&mut frame);
         frame
     };
     if headers.len() + packet.payload.len() <= room {
@@ -79,8 +80,13 @@ pub fn acknowledgement(frame: &[u8]) -> Vec<u8> {
     const FRAME_CONTROL: u16 = 2;
     let [low, high] = FRAME_CONTROL.to_le_bytes();
     let mut answer = vec![low, high, frame.get(2).copied().unwrap_or(0)];
-    checksum::append_fcs(&mut answer);
+    append_fcs(&mut answer);
     answer
+}
+
+/// Which node sent a frame; `None` for frames without addresses of ours.
+pub fn sender(frame: &[u8]) -> Option<NodeId> {
+    header::read_mac(frame).map(|(here, ..)| here)
 }
 
 #[cfg(test)]

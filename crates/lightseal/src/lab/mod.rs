@@ -4,10 +4,12 @@
 //! - [`handshake`]: what handshakes cost over a link layer;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
+//! - [`decrypt`]: the DTLS in a capture;
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 
 mod choice;
+mod decrypt;
 mod figure;
 mod handshake;
 mod scenarios;
@@ -37,6 +39,8 @@ pub(crate) enum LabCommand {
     Scenarios(scenarios::ScenariosArgs),
     /// Let aggregation schemes follow a sender that moves, and compare with plain tags.
     Drives(scenarios::DrivesArgs),
+    /// Decrypt the DTLS in a capture with the key log of one of its ends.
+    Decrypt(decrypt::DecryptArgs),
     /// Count how often clients find no free session slot, and say what the Engset formula says.
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
@@ -53,6 +57,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Choice(args) => choice::choice(args),
         LabCommand::Rules(args) => choice::rules(args),
         LabCommand::Scenarios(args) => scenarios::scenarios(args),
+        LabCommand::Decrypt(args) => decrypt::run(args),
         LabCommand::Drives(args) => scenarios::drives(args),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),

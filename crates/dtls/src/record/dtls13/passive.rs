@@ -195,10 +195,9 @@ impl Aggregated {
             }
             return (recent.proof, true);
         }
-        match self.opener.admit(number) {
-            // Another record of this number is genuine, or its time is over.
-            Err(_) => return (Proof::Unknown, false),
-            Ok(()) => {}
+        // Another record of this number may be genuine, or its time is over.
+        if self.opener.admit(number).is_err() {
+            return (Proof::Unknown, false);
         }
         let Some(slot) = self.slots.take(serial) else { return (Proof::Unknown, false) };
         let offer = self.opener.offer_data(&*self.prf, number, state.clone(), tags, slot);

@@ -1,0 +1,213 @@
+//! An association over an ideal link between two nodes, captured.
+
+use super::KeyLog;
+use super::pcap::{LinkType, Writer};
+use crate::Error;
+use crate::lowpan::{PORT, Packet, Reassembly, Sequence, frames};
+use crate::world::NodeId;
+use core::net::{Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+const CLIENT: NodeId = NodeId(0);
+const SERVER: NodeId = NodeId(1);
+/// Between one frame and the next.
+const FRAME: Duration = Duration::from_millis(5);
+/// Between one message and the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// An association that is not through by then never is.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Two ends and what they say.
+#[derive(Debug)]
+pub struct Conversation {
+    /// The client.
+    pub client: ClientConfig,
+    /// The server.
+    pub server: ServerConfig,
+    /// Messages of the client, each of which the server sends back.
+    pub messages: Vec<Vec<u8>>,
+    /// After so many messages the client changes its keys.
+    pub new_keys_after: Option<usize>,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+/// What was on the air, and its secrets.
+#[derive(Debug)]
+pub struct Captured {
+    /// Frames with checksums, in the order of time.
+    pub frames: Vec<(Instant, Vec<u8>)>,
+    /// What both ends logged.
+    pub keys: Arc<KeyLog>,
+    /// Messages that came back.
+    pub echoed: usize,
+}
+
+impl Captured {
+    /// Writes the frames as a capture file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write<W: Write>(&self, out: W) -> io::Result<W> {
+        let mut writer = Writer::new(out, LinkType::Ieee802154)?;
+        for (at, frame) in &self.frames {
+            writer.write(*at, frame)?;
+        }
+        writer.finish()
+    }
+}
+
+fn address(node: NodeId) -> SocketAddr {
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0), PORT).into()
+}
+
+/// Both engines and the link.
+struct Run {
+    now: Instant,
+    client: Connection,
+    server: Endpoint,
+    peer: Option<Handle>,
+    connected: bool,
+    to_echo: VecDeque<Vec<u8>>,
+    /// For whom, and what.
+    link: VecDeque<(NodeId, Vec<u8>)>,
+    numbers: [Sequence; 2],
+    reassembly: [Reassembly; 2],
+    captured: Captured,
+}
+
+impl Conversation {
+    /// Has it.
+    ///
+    /// # Errors
+    /// When an engine refuses its configuration, or the association does not come about.
+    pub fn run(mut self) -> Result<Captured, Error> {
+        let keys = Arc::new(KeyLog::default());
+        self.client.settings.key_log = Some(keys.clone());
+        self.server.settings.key_log = Some(keys.clone());
+        let mut random = Random::insecure(self.seed);
+        let now = Instant::ZERO;
+        let (client, server) = (Arc::new(self.client), Arc::new(self.server));
+        let mut run = Run {
+            now,
+            client: Connection::client(client, address(SERVER), now, random.fork())
+                .map_err(Error::Engine)?,
+            server: Endpoint::server(server, random.fork()).map_err(Error::Engine)?,
+            peer: None,
+            connected: false,
+            to_echo: VecDeque::new(),
+            link: VecDeque::new(),
+            numbers: [Sequence::default(); 2],
+            reassembly: [Reassembly::default(), Reassembly::default()],
+            captured: Captured { frames: Vec::new(), keys, echoed: 0 },
+        };
+        run.until(now + PATIENCE, |run| run.connected && run.peer.is_some())?;
+        for (at, message) in self.messages.iter().enumerate() {
+            if self.new_keys_after == Some(at) {
+                run.client.update_keys(run.now);
+            }
+            run.client.send(run.now, message).map_err(|_| STUCK)?;
+            run.until(run.now + PAUSE, |_| false)?;
+        }
+        // What shared tags hold back comes when their time is up.
+        run.until(run.now + PATIENCE, |run| run.captured.echoed == self.messages.len())?;
+        run.client.close(run.now);
+        run.until(run.now + PAUSE, |_| false)?;
+        Ok(run.captured)
+    }
+}
+
+const STUCK: Error = Error::Stream("an association that was to be captured did not come about");
+
+impl Run {
+    /// Lets time pass until it is over or `done`; an error if that was waited for in vain.
+    fn until(&mut self, end: Instant, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
+        let waits = end - self.now >= PATIENCE;
+        loop {
+            let wake = self.drain();
+            if done(self) {
+                return Ok(());
+            }
+            if let Some((to, frame)) = self.link.pop_front() {
+                self.now += FRAME;
+                self.captured.frames.push((self.now, frame.clone()));
+                self.deliver(to, &frame);
+            } else if let Some(wake) = wake.filter(|wake| *wake <= end) {
+                self.now = self.now.max(wake);
+                self.client.handle_timeout(self.now);
+                self.server.handle_timeout(self.now);
+            } else if waits {
+                return Err(STUCK);
+            } else {
+                self.now = self.now.max(end);
+                return Ok(());
+            }
+        }
+    }
+
+    fn deliver(&mut self, to: NodeId, frame: &[u8]) {
+        let reassembly = &mut self.reassembly[usize::from(to.0)];
+        let Some(mut packet) = reassembly.take(self.now, frame) else { return };
+        if to == SERVER {
+            self.server.handle_datagram(self.now, address(CLIENT), &mut packet.payload);
+        } else {
+            self.client.handle_datagram(self.now, address(SERVER), &mut packet.payload);
+        }
+    }
+
+    fn send(&mut self, from: NodeId, to: NodeId, datagram: &[u8]) {
+        let packet = Packet::new(from, to, datagram);
+        let numbers = &mut self.numbers[usize::from(from.0)];
+        self.link.extend(frames(&packet, from, to, numbers).into_iter().map(|frame| (to, frame)));
+    }
+
+    /// Takes what both engines have to say; when the earlier one wants to be woken.
+    fn drain(&mut self) -> Option<Instant> {
+        let mut buf = [0; 2048];
+        let mut wake: Option<Instant> = None;
+        loop {
+            match self.client.poll_output(&mut buf) {
+                Output::Datagram { payload, .. } => {
+                    let datagram = payload.to_vec();
+                    self.send(CLIENT, SERVER, &datagram);
+                }
+                Output::Event(Event::Connected(_)) => self.connected = true,
+                Output::Event(Event::Data(_)) => self.captured.echoed += 1,
+                Output::Event(_) => {}
+                Output::WakeAt(at) => {
+                    wake = Some(at);
+                    break;
+                }
+                Output::Idle => break,
+            }
+        }
+        loop {
+            match self.server.poll_output(&mut buf) {
+                Output::Datagram { payload, .. } => {
+                    let datagram = payload.to_vec();
+                    self.send(SERVER, CLIENT, &datagram);
+                    continue;
+                }
+                Output::Event(told) => {
+                    match told.event {
+                        Event::Connected(_) => self.peer = Some(told.handle),
+                        Event::Data(data) => self.to_echo.push_back(data.to_vec()),
+                        _ => {}
+                    }
+                    continue;
+                }
+                Output::WakeAt(at) => wake = Some(wake.map_or(at, |wake| wake.min(at))),
+                Output::Idle => {}
+            }
+            let (Some(peer), Some(data)) = (self.peer, self.to_echo.pop_front()) else { break };
+            // It may be closed by now.
+            let _ = self.server.send(peer, self.now, &data);
+        }
+        wake
+    }
+}

@@ -1,0 +1,20 @@
+//! What was on the air, in files that other tools open, and what it says to whoever has the keys.
+//!
+//! - [`pcap`]: capture files, written and read;
+//! - [`KeyLog`]: the secrets of a run, as other tools read them (SSLKEYLOGFILE);
+//! - [`Datagrams`]: UDP datagrams from captured frames;
+//! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data without it;
+//! - [`describe`]: contents of records, in words;
+//! - [`Conversation`]: an association to capture, for tests of other tools.
+
+mod conversation;
+mod datagrams;
+mod decryption;
+pub mod describe;
+mod key_log;
+pub mod pcap;
+
+pub use conversation::{Captured, Conversation};
+pub use datagrams::{Datagram, Datagrams};
+pub use decryption::{Decryption, Entry, Stripped, Tally};
+pub use key_log::KeyLog;

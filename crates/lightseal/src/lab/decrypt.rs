@@ -1,0 +1,266 @@
+//! `lightseal lab decrypt`: the DTLS in a capture, for whoever has the keys.
+
+use crate::failure::{Context, Failure};
+use ::lab::capture::pcap::Reader;
+use ::lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
+use clap::{Args, ValueEnum};
+use dtls::NumberMasks;
+use dtls::codepoints::ContentType;
+use dtls::passive::{Record, Secrets, Sender};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DecryptArgs {
+    /// A capture in pcap format: of IEEE 802.15.4, Ethernet, IP or Linux's "any".
+    #[arg(value_name = "FILE.pcap")]
+    capture: PathBuf,
+    /// The key log that an end wrote (SSLKEYLOGFILE).
+    #[arg(long, value_name = "FILE")]
+    keys: PathBuf,
+    /// Pass over datagrams that are not from or to this UDP port.
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// How both ends hide the numbers of records with shared tags.
+    #[arg(long, value_enum, default_value_t = Masks::Standard)]
+    number_masks: Masks,
+    /// Write the application data into this pcap file, as UDP datagrams in clear.
+    #[arg(long, value_name = "FILE.pcap")]
+    out: Option<PathBuf>,
+    /// Print everything as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Masks {
+    /// As in RFC 9147.
+    Standard,
+    /// As in the paper on MAC aggregation.
+    Paper,
+    /// With a pad for short records.
+    Strong,
+}
+
+impl From<Masks> for NumberMasks {
+    fn from(masks: Masks) -> Self {
+        match masks {
+            Masks::Standard => Self::Standard,
+            Masks::Paper => Self::Paper,
+            Masks::Strong => Self::Strong,
+        }
+    }
+}
+
+/// Lists every datagram and record.
+pub(crate) fn run(args: &DecryptArgs) -> Result<(), Failure> {
+    let secrets = read_keys(&args.keys)?;
+    let name = args.capture.display();
+    let file = File::open(&args.capture).context(&name)?;
+    let reader = Reader::new(BufReader::new(file)).context(&name)?;
+    let mut decryption =
+        Decryption::new(reader, secrets).of_port(args.port).with_masks(args.number_masks.into());
+    let mut stripped = args.out.as_deref().map(create).transpose()?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let wrote = |result: std::io::Result<()>| result.context("standard output");
+    if args.json {
+        wrote(out.write_all(b"{\"datagrams\":["))?;
+    }
+    let mut separator = "\n";
+    // A damaged file is listed as far as it goes.
+    let end = loop {
+        match decryption.next_entry() {
+            Ok(Some(entry)) => {
+                if let (Some(stripped), Some(path)) = (&mut stripped, &args.out) {
+                    stripped.write(&entry).context(path.display())?;
+                }
+                if args.json {
+                    wrote(write!(out, "{separator}{}", entry_as_json(&entry)))?;
+                    separator = ",\n";
+                } else {
+                    wrote(out.write_all(entry_as_text(&entry).as_bytes()))?;
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error).context(&name),
+        }
+    };
+    let (frames, tally) = (decryption.frames(), decryption.tally());
+    if args.json {
+        wrote(writeln!(out, "\n],\"summary\":{}}}", tally_as_json(frames, &tally)))?;
+    } else {
+        wrote(out.write_all(tally_as_text(frames, &tally).as_bytes()))?;
+    }
+    wrote(out.flush())?;
+    if let (Some(stripped), Some(path)) = (stripped, &args.out) {
+        stripped.finish().context(path.display())?;
+    }
+    end
+}
+
+fn read_keys(path: &Path) -> Result<Secrets, Failure> {
+    let name = path.display();
+    let mut file = File::open(path).context(&name)?;
+    let len = file.metadata().context(&name)?.len();
+    // At once as long as it is: growing would leave copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(len as usize + 1));
+    file.read_to_string(&mut text).context(&name)?;
+    Secrets::read(&text).context(&name)
+}
+
+fn create(path: &Path) -> Result<Stripped<BufWriter<File>>, Failure> {
+    let file = File::create(path).context(path.display())?;
+    Stripped::new(BufWriter::new(file)).context(path.display())
+}
+
+const MICROS: u64 = 1_000_000;
+
+fn entry_as_text(entry: &Entry) -> String {
+    let Datagram { at, from, to, payload } = &entry.datagram;
+    let (seconds, micros) = (at.as_micros() / MICROS, at.as_micros() % MICROS);
+    let mut text = format!("{seconds}.{micros:06}  {from} > {to}  {} B\n", payload.len());
+    for record in &entry.records {
+        let number = record.number.map_or_else(|| "?".into(), |number| number.to_string());
+        let kind = record.kind.map_or_else(|| "?".into(), describe::kind);
+        let _ = write!(text, "  {}/{number} {kind} {} B", record.epoch, record.len);
+        let _ = write!(text, " {}", describe::proof(record.proof));
+        if record.repeated {
+            text.push_str(", again");
+        }
+        let content = describe::content(record);
+        if !content.is_empty() {
+            let _ = write!(text, ": {content}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn entry_as_json(entry: &Entry) -> Value {
+    let Datagram { at, from, to, payload } = &entry.datagram;
+    json!({
+        "time_us": at.as_micros(),
+        "from": from.to_string(),
+        "to": to.to_string(),
+        "bytes": payload.len(),
+        "records": entry.records.iter().map(record_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn record_as_json(record: &Record) -> Value {
+    let Record { association, sender, epoch, number, kind, len, content, proof, .. } = record;
+    let mut value = json!({
+        "association": association,
+        "sender": match sender { Sender::Client => "client", Sender::Server => "server" },
+        "epoch": epoch,
+        "number": number,
+        "content_type": kind.map(describe::kind),
+        "bytes": len,
+        "proof": describe::proof(*proof),
+        "repeated": record.repeated,
+        "content_hex": describe::hex(content),
+    });
+    if kind.is_some_and(|kind| kind != ContentType::APPLICATION_DATA) {
+        value["content"] = describe::content(record).into();
+    }
+    value
+}
+
+fn tally_as_text((frames, repeated): (u64, u64), tally: &Tally) -> String {
+    let Tally { datagrams, other_datagrams, records, .. } = tally;
+    let mut text = format!(
+        "{frames} frames ({repeated} sent again), {datagrams} datagrams with DTLS, \
+         {other_datagrams} others; {records} records, {} under keys",
+        tally.protected()
+    );
+    for kind in Tally::PROOFS {
+        if tally.of(kind) > 0 {
+            let _ = write!(text, ", {} {}", tally.of(kind), describe::proof(kind));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn tally_as_json((frames, repeated): (u64, u64), tally: &Tally) -> Value {
+    let mut value = json!({
+        "frames": frames,
+        "frames_repeated": repeated,
+        "datagrams": tally.datagrams,
+        "datagrams_other": tally.other_datagrams,
+        "records": tally.records,
+        "protected": tally.protected(),
+    });
+    for kind in Tally::PROOFS {
+        value[describe::proof(kind)] = tally.of(kind).into();
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtls::passive::Proof;
+    use vocabulary::Instant;
+
+    fn entry() -> Entry {
+        let [from, to] = ["[fe80::1]:5684", "[fe80::2]:5684"].map(|address| address.parse());
+        let record = Record {
+            serial: 0,
+            association: 0,
+            sender: Sender::Client,
+            epoch: 3,
+            number: Some(7),
+            kind: Some(ContentType::APPLICATION_DATA),
+            len: 20,
+            content: b"23.5 C".to_vec(),
+            proof: Proof::Verified,
+            repeated: true,
+        };
+        let locked = Record {
+            number: None,
+            kind: None,
+            content: Vec::new(),
+            proof: Proof::Locked,
+            repeated: false,
+            ..record.clone()
+        };
+        let (at, payload) = (Instant::from_micros(1_000_002), vec![0; 40]);
+        Entry {
+            datagram: Datagram { at, from: from.unwrap(), to: to.unwrap(), payload },
+            records: vec![record, locked],
+        }
+    }
+
+    #[test]
+    fn every_record_has_its_line() {
+        assert_eq!(
+            entry_as_text(&entry()),
+            "1.000002  [fe80::1]:5684 > [fe80::2]:5684  40 B\n  \
+             3/7 application_data 20 B verified, again: \"23.5 C\"\n  \
+             3/? ? 20 B locked\n"
+        );
+        let value = entry_as_json(&entry());
+        assert_eq!(value["records"][0]["content_hex"], "32332e352043");
+        assert_eq!(value["records"][1]["number"], Value::Null);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_in_one_line() {
+        let missing = DecryptArgs {
+            capture: "no such file.pcap".into(),
+            keys: "no such file.keys".into(),
+            port: None,
+            number_masks: Masks::Standard,
+            out: None,
+            json: false,
+        };
+        let text = run(&missing).unwrap_err().to_string();
+        assert!(text.starts_with("no such file.keys: "), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+}
