@@ -15,11 +15,13 @@
 //! - [`tunnel`]: two of our proxies and a relay, as processes;
 //! - [`coap`]: libcoap's client and server, and a tap that counts;
 //! - [`coaps`]: libcoap over its own DTLS with our proxy in the place of either end;
-//! - [`trial`]: CoAP through such a tunnel.
+//! - [`trial`]: CoAP through such a tunnel;
+//! - [`captures`]: captures of the lab in Wireshark's tshark.
 //!
 //! Everything here serves tests and measurements and is never published:
 //! wolfSSL is under the GPL.
 
+pub mod captures;
 pub mod coap;
 pub mod coaps;
 pub mod dimpl_race;

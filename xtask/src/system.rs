@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, Probe)] = &[
     ("openssl", Probe::Program("openssl")),
     ("gnutls-bin", Probe::Program("gnutls-cli")),
     ("libcoap3-bin", Probe::Program("coap-client-notls")),
+    ("tshark", Probe::Program("tshark")),
 ];
 
 /// What builds and runs the peer in Java. The one in Go takes a newer Go than Debian's.

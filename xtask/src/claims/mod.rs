@@ -6,6 +6,7 @@
 mod aggregation;
 mod attacks;
 mod bad_starts;
+mod captures;
 mod choice;
 mod coap;
 mod command;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
     [
         aggregation::CLAIMS,
         attacks::CLAIMS,
+        captures::CLAIMS,
         choice::CLAIMS,
         coap::CLAIMS,
         command::CLAIMS,

@@ -96,14 +96,23 @@ impl Observer {
         if let Some(found) = flow {
             return found;
         }
-        // From a new address, perhaps.
-        let mut newest = self.associations.iter().rev();
-        let moved = newest.find_map(|(id, known)| Some((*id, known.sender_of(datagram)?)));
-        if let Some((id, sender)) = moved {
+        if let Some((id, sender)) = self.moved(datagram) {
             self.remember(from, to, id, sender);
             return (id, sender);
         }
         self.begin(from, to, None)
+    }
+
+    /// Whether a datagram is of an association that this observer knows already, by addresses or by a
+    /// connection ID. Other protocols may begin like an encrypted record.
+    pub fn knows(&self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
+        self.flows.contains_key(&(from, to)) || self.moved(datagram).is_some()
+    }
+
+    /// Who may have sent a datagram from a new address.
+    fn moved(&self, datagram: &[u8]) -> Option<(u64, Sender)> {
+        let mut newest = self.associations.iter().rev();
+        newest.find_map(|(id, known)| Some((*id, known.sender_of(datagram)?)))
     }
 
     fn begin(

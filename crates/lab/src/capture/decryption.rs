@@ -94,7 +94,10 @@ impl<R: Read> Decryption<R> {
         Self { reader, datagrams, observer, port, waiting, ended, failed, tally }
     }
 
-    /// Passes over what is not from or to this UDP port.
+    /// Passes over what is not from or to this UDP port, and takes for DTLS what is.
+    ///
+    /// Without one, encrypted records of 1.3 are known by their association: where a capture lacks its
+    /// beginning they count as something else.
     #[must_use]
     pub fn of_port(mut self, port: Option<u16>) -> Self {
         self.port = port;
@@ -145,7 +148,11 @@ impl<R: Read> Decryption<R> {
 
     fn datagram(&mut self, datagram: Datagram) {
         let Datagram { from, to, payload, .. } = &datagram;
-        let wanted = self.port.is_none_or(|port| [from, to].iter().any(|end| end.port() == port));
+        let wanted = match self.port {
+            Some(port) => [from, to].iter().any(|end| end.port() == port),
+            // An encrypted record of 1.3 begins with nothing that other protocols do not.
+            None => !is_unified(payload) || self.observer.knows(*from, *to, payload),
+        };
         if !wanted || !looks_like_dtls(payload) {
             self.tally.other_datagrams += 1;
             return;
@@ -179,10 +186,13 @@ impl<R: Read> Decryption<R> {
 /// Whether a datagram begins like one of DTLS.
 fn looks_like_dtls(payload: &[u8]) -> bool {
     let known = ContentType::CHANGE_CIPHER_SPEC.0..=ContentType::RETURN_ROUTABILITY_CHECK.0;
-    payload.first().is_some_and(|first| {
-        UnifiedHeader::begins_with(*first)
-            || known.contains(first) && Header12::read(payload, 0).is_ok()
-    })
+    let in_clear = payload.first().is_some_and(|first| known.contains(first));
+    is_unified(payload) || in_clear && Header12::read(payload, 0).is_ok()
+}
+
+/// Whether it begins with an encrypted record of 1.3.
+fn is_unified(payload: &[u8]) -> bool {
+    payload.first().is_some_and(|first| UnifiedHeader::begins_with(*first))
 }
 
 /// Writes application data that was decrypted as UDP datagrams in clear, as if there had been no DTLS.

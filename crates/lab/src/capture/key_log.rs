@@ -1,7 +1,9 @@
 //! The secrets of a run.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroizing;
 
@@ -22,6 +24,18 @@ impl KeyLog {
             out.write_all(line.as_bytes())?;
         }
         out.flush()
+    }
+
+    /// Writes all lines into a file that only its owner may read.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        self.write(options.open(path)?)
     }
 
     /// All lines.

@@ -22,7 +22,8 @@ pub(crate) struct DecryptArgs {
     /// The key log that an end wrote (SSLKEYLOGFILE).
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
-    /// Pass over datagrams that are not from or to this UDP port.
+    /// Pass over datagrams that are not from or to this UDP port [default: those that are not of an
+    /// association whose beginning was captured].
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// How both ends hide the numbers of records with shared tags.

@@ -1,0 +1,290 @@
+//! Captures of the lab, opened by Wireshark's `tshark`.
+
+use dtls::codepoints::{ContentType, PskKeyExchangeMode};
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use dtls::passive::{Proof, Secrets};
+use dtls::{
+    AggregationPolicy, ClientConfig, CookiePolicy, ProtocolVersion, Psk, ServerConfig, Settings,
+};
+use lab::capture::pcap::Reader;
+use lab::capture::{Captured, Conversation, Decryption, Tally};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// An association that is captured.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// For files and tables.
+    pub name: &'static str,
+    /// Its version.
+    pub version: ProtocolVersion,
+    /// Its suite.
+    pub suite: CipherSuiteId,
+    /// Bytes of connection IDs, if it has any.
+    pub id_bytes: Option<u8>,
+    /// Whose tags are shared, if any are.
+    pub scheme: Option<&'static str>,
+    /// Whether tshark 4.0.17 decrypts it: of 1.2 neither suites with ECDHE_PSK nor with
+    /// ChaCha20-Poly1305, of 1.3 nothing, whose records it does not know.
+    pub readable: bool,
+}
+
+const CCM_8_12: Case = Case {
+    name: "12-ccm8",
+    version: ProtocolVersion::Dtls12,
+    suite: CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+    id_bytes: None,
+    scheme: None,
+    readable: true,
+};
+
+const CCM_13: Case = Case {
+    name: "13-ccm",
+    version: ProtocolVersion::Dtls13,
+    suite: CipherSuiteId::AES_128_CCM_SHA256,
+    readable: false,
+    ..CCM_8_12
+};
+
+/// All of them.
+pub const CASES: &[Case] = &[
+    CCM_8_12,
+    Case { name: "12-ccm8-id", id_bytes: Some(3), ..CCM_8_12 },
+    Case {
+        name: "12-ecdhe-ccm8",
+        suite: CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+        readable: false,
+        ..CCM_8_12
+    },
+    Case { name: "12-ccm", suite: CipherSuiteId::PSK_WITH_AES_128_CCM, ..CCM_8_12 },
+    Case { name: "12-gcm", suite: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256, ..CCM_8_12 },
+    Case {
+        name: "12-ecdhe-gcm",
+        suite: CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+        readable: false,
+        ..CCM_8_12
+    },
+    Case {
+        name: "12-chacha",
+        suite: CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+        readable: false,
+        ..CCM_8_12
+    },
+    CCM_13,
+    Case { name: "13-ccm-id", id_bytes: Some(3), ..CCM_13 },
+    Case { name: "13-ccm8", suite: CipherSuiteId::AES_128_CCM_8_SHA256, ..CCM_13 },
+    Case { name: "13-gcm", suite: CipherSuiteId::AES_128_GCM_SHA256, ..CCM_13 },
+    Case { name: "13-chacha", suite: CipherSuiteId::CHACHA20_POLY1305_SHA256, ..CCM_13 },
+    Case { name: "13-lightmac", suite: CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, ..CCM_13 },
+    Case { name: "13-agg8", scheme: Some("agg:8"), ..CCM_13 },
+    Case { name: "13-r2d2", scheme: Some("r2d2:100"), id_bytes: Some(2), ..CCM_13 },
+];
+
+/// A capture file and its key log.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The capture.
+    pub capture: PathBuf,
+    /// The secrets.
+    pub keys: PathBuf,
+}
+
+/// What we read in a capture ourselves.
+#[derive(Clone, Debug)]
+pub struct Ours {
+    /// How many of what.
+    pub tally: Tally,
+    /// Application data that was decrypted, and how often.
+    payloads: BTreeMap<String, usize>,
+}
+
+/// What tshark made of a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Theirs {
+    /// Frames.
+    pub frames: usize,
+    /// Of those: malformed, or not what is in ours.
+    pub malformed: usize,
+    /// Of those: with a wrong checksum of the frame or of UDP.
+    pub bad_checksums: usize,
+    /// Datagrams with UDP.
+    pub udp: usize,
+    /// Datagrams with DTLS.
+    pub dtls: usize,
+    /// Records under keys whose content is the one we sent.
+    pub decrypted: usize,
+}
+
+impl Case {
+    /// Captures it.
+    ///
+    /// # Panics
+    /// When our own engines do not come together.
+    pub fn captured(&self) -> Captured {
+        let psk = Psk::external(b"Client_identity", b"secretPSKsecretP").expect("legal lengths");
+        let mut settings = Settings::new(&rustcrypto::PROVIDER).expect("it knows its answers");
+        settings.versions = vec![self.version];
+        settings.suites = vec![self.suite];
+        settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+        settings.connection_id = self.id_bytes;
+        if let Some(scheme) = self.scheme {
+            settings.aggregation = AggregationPolicy::both(scheme.parse().expect("a scheme"));
+        }
+        let client = ClientConfig::with(psk.clone(), settings.clone());
+        let mut server = ServerConfig::with(Arc::new(psk), settings);
+        server.cookies = CookiePolicy::Always;
+        let messages = (0..20).map(coap).collect();
+        let conversation =
+            Conversation { client, server, messages, new_keys_after: Some(10), seed: 1 };
+        conversation.run().expect("both ends are ours")
+    }
+
+    /// Captures it into files.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, folder: &Path) -> io::Result<Files> {
+        std::fs::create_dir_all(folder)?;
+        let file = |ending| folder.join(format!("{}.{ending}", self.name));
+        let files = Files { capture: file("pcap"), keys: file("keys") };
+        let captured = self.captured();
+        captured.write(io::BufWriter::new(std::fs::File::create(&files.capture)?))?;
+        captured.keys.save(&files.keys)?;
+        Ok(files)
+    }
+}
+
+/// A message that CoAP dissectors take: not confirmable, POST, a message ID, a payload.
+fn coap(number: u8) -> Vec<u8> {
+    let payload = (0..=number).flat_map(|i| [b'a' + i, number, 0x80 | i, b'z', 0, 0xff]);
+    [0x50, 0x02, 0x12, number, 0xff].into_iter().chain(payload).collect()
+}
+
+impl Files {
+    /// Reads the capture with our own tools.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn ours(&self) -> Ours {
+        let keys = std::fs::read_to_string(&self.keys).expect("a key log");
+        let file = io::BufReader::new(std::fs::File::open(&self.capture).expect("a capture"));
+        let reader = Reader::new(file).expect("a capture");
+        let secrets = Secrets::read(&keys).expect("our own lines");
+        let mut decryption = Decryption::new(reader, secrets);
+        let mut payloads = BTreeMap::new();
+        while let Some(entry) = decryption.next_entry().expect("our own file") {
+            for record in &entry.records {
+                let data = record.kind == Some(ContentType::APPLICATION_DATA);
+                if data && record.proof == Proof::Verified {
+                    let payload = lab::capture::describe::hex(&record.content[5..]);
+                    *payloads.entry(payload).or_default() += 1;
+                }
+            }
+        }
+        Ours { tally: decryption.tally(), payloads }
+    }
+
+    /// Opens the capture with tshark; without its dissector of DTLS if `up_to_udp`.
+    ///
+    /// # Errors
+    /// When it is not there, or fails.
+    pub fn theirs(&self, ours: &Ours, up_to_udp: bool) -> io::Result<Theirs> {
+        let mut command = Command::new("tshark");
+        // Nobody's own preferences.
+        command.env("WIRESHARK_CONFIG_DIR", std::env::temp_dir().join("no-such-folder"));
+        command.arg("-r").arg(&self.capture).args(["-T", "fields", "-E", "separator=;"]);
+        command.arg("-o").arg(format!("tls.keylog_file:{}", self.keys.display()));
+        command.args(["-o", "udp.check_checksum:TRUE", "-d", "udp.port==5684,dtls"]);
+        if up_to_udp {
+            command.args(["--disable-protocol", "dtls"]);
+        }
+        for field in FIELDS {
+            command.args(["-e", field]);
+        }
+        let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().last().unwrap_or_default();
+            return Err(io::Error::other(format!("{}: {last}", output.status)));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut theirs = Theirs::default();
+        let mut payloads = ours.payloads.clone();
+        text.lines().for_each(|line| theirs.add(line, &mut payloads));
+        Ok(theirs)
+    }
+}
+
+const FIELDS: [&str; 6] = [
+    "frame.protocols",
+    "wpan.fcs_ok",
+    "udp.checksum.status",
+    "dtls.handshake.type",
+    "dtls.alert_message.desc",
+    "data.data",
+];
+
+impl Theirs {
+    /// Takes a line of [`FIELDS`]; `payloads` are those still expected.
+    fn add(&mut self, line: &str, payloads: &mut BTreeMap<String, usize>) {
+        /// A Finished, which is nowhere in clear.
+        const FINISHED: &str = "20";
+        let mut fields = line.split(';');
+        let mut field = || fields.next().unwrap_or_default();
+        let (protocols, fcs, udp, messages, alerts, data) =
+            (field(), field(), field(), field(), field(), field());
+        let has = |name: &str| protocols.split(':').any(|protocol| protocol == name);
+        self.frames += 1;
+        self.malformed += usize::from(has("_ws.malformed") || !has("wpan"));
+        self.bad_checksums += usize::from(fcs != "1" || udp == "0");
+        self.udp += usize::from(has("udp"));
+        if !has("dtls") {
+            return;
+        }
+        self.dtls += 1;
+        self.decrypted += messages.split(',').filter(|kind| *kind == FINISHED).count();
+        self.decrypted += alerts.split(',').filter(|alert| !alert.is_empty()).count();
+        for payload in data.split(',') {
+            if let Some(count) = payloads.get_mut(payload).filter(|count| **count > 0) {
+                *count -= 1;
+                self.decrypted += 1;
+            }
+        }
+    }
+}
+
+/// What tshark says that it is.
+///
+/// # Errors
+/// When it is not there.
+pub fn tshark_version() -> io::Result<String> {
+    let output = Command::new("tshark").arg("--version").stdin(Stdio::null()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "TShark (Wireshark) 4.0.17 (Git ...)."
+    let version = text.split_ascii_whitespace().nth(2).unwrap_or_default();
+    Ok(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tshark_says_is_counted() {
+        let mut theirs = Theirs::default();
+        let mut payloads = BTreeMap::from([("abcd".to_owned(), 1)]);
+        let mut add = |line: &str| theirs.add(line, &mut payloads);
+        add("wpan:6lowpan:data;1;;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls;1;1;16,20;;");
+        add("wpan:6lowpan:ipv6:udp:dtls;0;1;;0;");
+        add("wpan:6lowpan:ipv6:udp:dtls:_ws.malformed;1;0;;;");
+        let expected =
+            Theirs { frames: 6, malformed: 1, bad_checksums: 2, udp: 5, dtls: 5, decrypted: 3 };
+        assert_eq!(theirs, expected);
+    }
+}

@@ -1,0 +1,46 @@
+//! The lab's captures in tshark.
+
+use dtls::passive::Proof;
+use interop::captures::{CASES, Case};
+use std::path::Path;
+
+/// What is in a capture's file is what other tools find there.
+#[test]
+fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures");
+    for case in CASES {
+        let Case { name, readable, scheme, .. } = *case;
+        let files = case.write(&folder).expect("a place for files");
+        let ours = files.ours();
+        let protected = ours.tally.protected();
+        assert!(protected >= 40, "{name}");
+        assert_eq!(ours.tally.of(Proof::Verified), protected, "{name}");
+
+        // It knows no layout with shared tags: the rest is looked at without it.
+        let theirs = files.theirs(&ours, scheme.is_some()).expect("tshark");
+        assert_eq!((theirs.malformed, theirs.bad_checksums), (0, 0), "{name}: {theirs:?}");
+        assert_eq!(theirs.udp as u64, ours.tally.datagrams, "{name}: {theirs:?}");
+        if scheme.is_none() {
+            assert_eq!(theirs.dtls as u64, ours.tally.datagrams, "{name}: {theirs:?}");
+        }
+        if readable {
+            assert_eq!(theirs.decrypted as u64, protected, "{name}: {theirs:?}");
+        }
+    }
+}
+
+/// A wrong bit is found there, and without the key log nothing is decrypted: the test above can fail.
+#[test]
+fn tshark_tells_a_damaged_capture_from_a_good_one() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged-captures");
+    let files = CASES[0].write(&folder).expect("a place for files");
+    let ours = files.ours();
+    let mut bytes = std::fs::read(&files.capture).expect("it was written");
+    // In the first frame, behind the headers of file and frame.
+    bytes[24 + 16 + 60] ^= 1;
+    std::fs::write(&files.capture, bytes).expect("it was written");
+    std::fs::write(&files.keys, "").expect("it was written");
+    let theirs = files.theirs(&ours, false).expect("tshark");
+    assert!(theirs.bad_checksums >= 1, "{theirs:?}");
+    assert_eq!(theirs.decrypted, 0, "{theirs:?}");
+}
