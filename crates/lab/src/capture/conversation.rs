@@ -1,15 +1,13 @@
 //! An association over an ideal link between two nodes, captured.
 
-use super::KeyLog;
-use super::pcap::{LinkType, Writer};
+use super::{Captured, KeyLog};
 use crate::Error;
 use crate::lowpan::{PORT, Packet, Reassembly, Sequence, frames};
-use crate::world::NodeId;
+use crate::world::{Frame, NodeId};
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use dtls::{ClientConfig, Connection, Endpoint, Event, Handle, ServerConfig};
 use std::collections::VecDeque;
-use std::io::{self, Write};
 use std::sync::Arc;
 use vocabulary::{Engine, Instant, Output, Random};
 
@@ -37,31 +35,6 @@ pub struct Conversation {
     pub seed: u64,
 }
 
-/// What was on the air, and its secrets.
-#[derive(Debug)]
-pub struct Captured {
-    /// Frames with checksums, in the order of time.
-    pub frames: Vec<(Instant, Vec<u8>)>,
-    /// What both ends logged.
-    pub keys: Arc<KeyLog>,
-    /// Messages that came back.
-    pub echoed: usize,
-}
-
-impl Captured {
-    /// Writes the frames as a capture file.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write<W: Write>(&self, out: W) -> io::Result<W> {
-        let mut writer = Writer::new(out, LinkType::Ieee802154)?;
-        for (at, frame) in &self.frames {
-            writer.write(*at, frame)?;
-        }
-        writer.finish()
-    }
-}
-
 fn address(node: NodeId) -> SocketAddr {
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0), PORT).into()
 }
@@ -78,6 +51,7 @@ struct Run {
     link: VecDeque<(NodeId, Vec<u8>)>,
     numbers: [Sequence; 2],
     reassembly: [Reassembly; 2],
+    echoed: usize,
     captured: Captured,
 }
 
@@ -104,7 +78,8 @@ impl Conversation {
             link: VecDeque::new(),
             numbers: [Sequence::default(); 2],
             reassembly: [Reassembly::default(), Reassembly::default()],
-            captured: Captured { frames: Vec::new(), keys, echoed: 0 },
+            echoed: 0,
+            captured: Captured { frames: Vec::new(), keys },
         };
         run.until(now + PATIENCE, |run| run.connected && run.peer.is_some())?;
         for (at, message) in self.messages.iter().enumerate() {
@@ -115,7 +90,7 @@ impl Conversation {
             run.until(run.now + PAUSE, |_| false)?;
         }
         // What shared tags hold back comes when their time is up.
-        run.until(run.now + PATIENCE, |run| run.captured.echoed == self.messages.len())?;
+        run.until(run.now + PATIENCE, |run| run.echoed == self.messages.len())?;
         run.client.close(run.now);
         run.until(run.now + PAUSE, |_| false)?;
         Ok(run.captured)
@@ -135,7 +110,8 @@ impl Run {
             }
             if let Some((to, frame)) = self.link.pop_front() {
                 self.now += FRAME;
-                self.captured.frames.push((self.now, frame.clone()));
+                let bytes = frame.clone();
+                self.captured.frames.push(Frame { at: self.now, bytes });
                 self.deliver(to, &frame);
             } else if let Some(wake) = wake.filter(|wake| *wake <= end) {
                 self.now = self.now.max(wake);
@@ -177,7 +153,7 @@ impl Run {
                     self.send(CLIENT, SERVER, &datagram);
                 }
                 Output::Event(Event::Connected(_)) => self.connected = true,
-                Output::Event(Event::Data(_)) => self.captured.echoed += 1,
+                Output::Event(Event::Data(_)) => self.echoed += 1,
                 Output::Event(_) => {}
                 Output::WakeAt(at) => {
                     wake = Some(at);

@@ -1,12 +1,15 @@
 //! What was on the air, in files that other tools open, and what it says to whoever has the keys.
 //!
 //! - [`pcap`]: capture files, written and read;
+//! - [`Captured`]: frames and the secrets of their associations, such as of a
+//!   [`Course`](crate::handshakes::Course);
 //! - [`KeyLog`]: the secrets of a run, as other tools read them (SSLKEYLOGFILE);
 //! - [`Datagrams`]: UDP datagrams from captured frames;
 //! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data without it;
 //! - [`describe`]: contents of records, in words;
 //! - [`Conversation`]: an association to capture, for tests of other tools.
 
+mod captured;
 mod conversation;
 mod datagrams;
 mod decryption;
@@ -14,7 +17,8 @@ pub mod describe;
 mod key_log;
 pub mod pcap;
 
-pub use conversation::{Captured, Conversation};
+pub use captured::Captured;
+pub use conversation::Conversation;
 pub use datagrams::{Datagram, Datagrams};
 pub use decryption::{Decryption, Entry, Stripped, Tally};
 pub use key_log::KeyLog;

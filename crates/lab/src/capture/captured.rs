@@ -1,0 +1,42 @@
+//! Frames and the secrets of their associations.
+
+use super::KeyLog;
+use super::pcap::{LinkType, Writer};
+use crate::Error;
+use crate::handshakes::{Course, Outcome, Recording};
+use crate::world::Frame;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// What was on the air, and its secrets.
+#[derive(Debug)]
+pub struct Captured {
+    /// Frames with checksums, in the order of time.
+    pub frames: Vec<Frame>,
+    /// What all ends logged.
+    pub keys: Arc<KeyLog>,
+}
+
+impl Captured {
+    /// Runs handshakes and keeps what was on the air.
+    ///
+    /// # Errors
+    /// As [`Course::record`].
+    pub fn of(course: &Course<'_>) -> Result<(Vec<Outcome>, Self), Error> {
+        let keys = Arc::new(KeyLog::default());
+        let (outcomes, Recording { frames }) = course.record(keys.clone())?;
+        Ok((outcomes, Self { frames, keys }))
+    }
+
+    /// Writes the frames as a capture file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write<W: Write>(&self, out: W) -> io::Result<W> {
+        let mut writer = Writer::new(out, LinkType::Ieee802154)?;
+        for Frame { at, bytes } in &self.frames {
+            writer.write(*at, bytes)?;
+        }
+        writer.finish()
+    }
+}
