@@ -8,6 +8,9 @@ use dtls::{
 };
 use lab::capture::pcap::Reader;
 use lab::capture::{Captured, Conversation, Decryption, Tally};
+use lab::handshakes::{Course, Profile};
+use lab::links::{Layer, beacon, tsch, xmac};
+use lab::network::Network;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,35 @@ pub struct Case {
     /// Whether tshark 4.0.17 decrypts it: of 1.2 neither suites with ECDHE_PSK nor with
     /// ChaCha20-Poly1305, of 1.3 nothing, whose records it does not know.
     pub readable: bool,
+    /// Handshakes over a real link layer, and not a conversation over an ideal one.
+    pub air: Option<Air>,
+}
+
+/// A handshake of the lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Air {
+    /// Which.
+    pub profile: &'static str,
+    /// Nodes in the line between both ends, they included.
+    pub nodes: u16,
+    /// The link layer.
+    pub layer: fn() -> Layer,
+}
+
+/// Of frames and acknowledgements.
+const DELIVERY: f64 = 0.85;
+
+fn xmac() -> Layer {
+    Layer::XMac(xmac::Settings::contiki(125.0))
+}
+
+fn tsch() -> Layer {
+    Layer::Tsch(tsch::Settings::dedicated(101, 3))
+}
+
+fn beacon() -> Layer {
+    let downlink = beacon::Downlink::Indirect;
+    Layer::Beacon(beacon::Settings { beacon_order: 3, superframe_order: 1, downlink })
 }
 
 const CCM_8_12: Case = Case {
@@ -39,6 +71,7 @@ const CCM_8_12: Case = Case {
     id_bytes: None,
     scheme: None,
     readable: true,
+    air: None,
 };
 
 const CCM_13: Case = Case {
@@ -81,6 +114,23 @@ pub const CASES: &[Case] = &[
     Case { name: "13-lightmac", suite: CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256, ..CCM_13 },
     Case { name: "13-agg8", scheme: Some("agg:8"), ..CCM_13 },
     Case { name: "13-r2d2", scheme: Some("r2d2:100"), id_bytes: Some(2), ..CCM_13 },
+    Case {
+        name: "12-tinydtls-x-mac",
+        air: Some(Air { profile: "tinydtls", nodes: 3, layer: xmac }),
+        ..CCM_8_12
+    },
+    Case { name: "12-tsch", air: Some(Air { profile: "1.2", nodes: 2, layer: tsch }), ..CCM_8_12 },
+    Case {
+        name: "12-beacon",
+        air: Some(Air { profile: "1.2", nodes: 2, layer: beacon }),
+        ..CCM_8_12
+    },
+    Case { name: "13-x-mac", air: Some(Air { profile: "1.3", nodes: 3, layer: xmac }), ..CCM_13 },
+    Case {
+        name: "13-tsch",
+        air: Some(Air { profile: "1.3-dhe", nodes: 3, layer: tsch }),
+        ..CCM_13
+    },
 ];
 
 /// A capture file and its key log.
@@ -97,6 +147,8 @@ pub struct Files {
 pub struct Ours {
     /// How many of what.
     pub tally: Tally,
+    /// Frames that repeat the one before, which tshark shows again.
+    pub repeated: u64,
     /// Application data that was decrypted, and how often.
     payloads: BTreeMap<String, usize>,
 }
@@ -114,7 +166,9 @@ pub struct Theirs {
     pub udp: usize,
     /// Datagrams with DTLS.
     pub dtls: usize,
-    /// Records under keys whose content is the one we sent.
+    /// Records of 1.2 under keys.
+    pub protected: usize,
+    /// Of those: with the content that we sent.
     pub decrypted: usize,
 }
 
@@ -124,6 +178,12 @@ impl Case {
     /// # Panics
     /// When our own engines do not come together.
     pub fn captured(&self) -> Captured {
+        if let Some(air) = &self.air {
+            let network = Network::line(air.nodes, (air.layer)()).with_delivery(DELIVERY);
+            let profile = Profile::by_name(air.profile).expect("it is known");
+            let course = Course::single(&network, profile, 3);
+            return Captured::of(&course).expect("both ends are ours").1;
+        }
         let psk = Psk::external(b"Client_identity", b"secretPSKsecretP").expect("legal lengths");
         let mut settings = Settings::new(&rustcrypto::PROVIDER).expect("it knows its answers");
         settings.versions = vec![self.version];
@@ -184,7 +244,8 @@ impl Files {
                 }
             }
         }
-        Ours { tally: decryption.tally(), payloads }
+        let repeated = decryption.frames().1;
+        Ours { tally: decryption.tally(), repeated, payloads }
     }
 
     /// Opens the capture with tshark; without its dissector of DTLS if `up_to_udp`.
@@ -198,6 +259,8 @@ impl Files {
         command.arg("-r").arg(&self.capture).args(["-T", "fields", "-E", "separator=;"]);
         command.arg("-o").arg(format!("tls.keylog_file:{}", self.keys.display()));
         command.args(["-o", "udp.check_checksum:TRUE", "-d", "udp.port==5684,dtls"]);
+        // The prefix of relayed packets, which no frame carries.
+        command.args(["-o", "6lowpan.context0:2001:db8::/64"]);
         if up_to_udp {
             command.args(["--disable-protocol", "dtls"]);
         }
@@ -218,10 +281,11 @@ impl Files {
     }
 }
 
-const FIELDS: [&str; 6] = [
+const FIELDS: [&str; 7] = [
     "frame.protocols",
     "wpan.fcs_ok",
     "udp.checksum.status",
+    "dtls.record.epoch",
     "dtls.handshake.type",
     "dtls.alert_message.desc",
     "data.data",
@@ -234,8 +298,7 @@ impl Theirs {
         const FINISHED: &str = "20";
         let mut fields = line.split(';');
         let mut field = || fields.next().unwrap_or_default();
-        let (protocols, fcs, udp, messages, alerts, data) =
-            (field(), field(), field(), field(), field(), field());
+        let [protocols, fcs, udp, epochs, messages, alerts, data] = FIELDS.map(|_| field());
         let has = |name: &str| protocols.split(':').any(|protocol| protocol == name);
         self.frames += 1;
         self.malformed += usize::from(has("_ws.malformed") || !has("wpan"));
@@ -245,6 +308,8 @@ impl Theirs {
             return;
         }
         self.dtls += 1;
+        let protected = |epoch: &&str| !matches!(*epoch, "" | "0");
+        self.protected += epochs.split(',').filter(protected).count();
         self.decrypted += messages.split(',').filter(|kind| *kind == FINISHED).count();
         self.decrypted += alerts.split(',').filter(|alert| !alert.is_empty()).count();
         for payload in data.split(',') {
@@ -277,14 +342,21 @@ mod tests {
         let mut theirs = Theirs::default();
         let mut payloads = BTreeMap::from([("abcd".to_owned(), 1)]);
         let mut add = |line: &str| theirs.add(line, &mut payloads);
-        add("wpan:6lowpan:data;1;;;;abcd");
-        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;;;abcd");
-        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;;;abcd");
-        add("wpan:6lowpan:ipv6:udp:dtls;1;1;16,20;;");
-        add("wpan:6lowpan:ipv6:udp:dtls;0;1;;0;");
-        add("wpan:6lowpan:ipv6:udp:dtls:_ws.malformed;1;0;;;");
-        let expected =
-            Theirs { frames: 6, malformed: 1, bad_checksums: 2, udp: 5, dtls: 5, decrypted: 3 };
+        add("wpan:6lowpan:data;1;;;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;1;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls:coap:data;1;1;1;;;abcd");
+        add("wpan:6lowpan:ipv6:udp:dtls;1;1;0,1;16,20;;");
+        add("wpan:6lowpan:ipv6:udp:dtls;0;1;1;;0;");
+        add("wpan:6lowpan:ipv6:udp:dtls:_ws.malformed;1;0;;;;");
+        let expected = Theirs {
+            frames: 6,
+            malformed: 1,
+            bad_checksums: 2,
+            udp: 5,
+            dtls: 5,
+            protected: 4,
+            decrypted: 3,
+        };
         assert_eq!(theirs, expected);
     }
 }

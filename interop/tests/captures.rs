@@ -13,18 +13,22 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
         let files = case.write(&folder).expect("a place for files");
         let ours = files.ours();
         let protected = ours.tally.protected();
-        assert!(protected >= 40, "{name}");
+        assert!(protected >= if case.air.is_some() { 2 } else { 40 }, "{name}");
         assert_eq!(ours.tally.of(Proof::Verified), protected, "{name}");
 
         // It knows no layout with shared tags: the rest is looked at without it.
         let theirs = files.theirs(&ours, scheme.is_some()).expect("tshark");
         assert_eq!((theirs.malformed, theirs.bad_checksums), (0, 0), "{name}: {theirs:?}");
-        assert_eq!(theirs.udp as u64, ours.tally.datagrams, "{name}: {theirs:?}");
-        if scheme.is_none() {
-            assert_eq!(theirs.dtls as u64, ours.tally.datagrams, "{name}: {theirs:?}");
-        }
+        // It shows every copy.
+        let found = |count: usize| {
+            let count = count as u64;
+            count >= ours.tally.datagrams && count <= ours.tally.datagrams + ours.repeated
+        };
+        assert!(found(theirs.udp), "{name}: {ours:?}, {theirs:?}");
+        assert!(scheme.is_some() || found(theirs.dtls), "{name}: {ours:?}, {theirs:?}");
         if readable {
-            assert_eq!(theirs.decrypted as u64, protected, "{name}: {theirs:?}");
+            assert_eq!(theirs.decrypted, theirs.protected, "{name}: {theirs:?}");
+            assert!(theirs.decrypted as u64 >= protected, "{name}: {theirs:?}");
         }
     }
 }

@@ -66,6 +66,7 @@ fn one(case: &Case, folder: &Path, without_tshark: bool) -> Result<Value, String
         "datagrams": ours.tally.datagrams,
         "protected": ours.tally.protected(),
         "verified": ours.tally.of(Proof::Verified),
+        "frames_repeated": ours.repeated,
     });
     if !without_tshark {
         let theirs = files.theirs(&ours, case.scheme.is_some()).map_err(named)?;
@@ -75,6 +76,7 @@ fn one(case: &Case, folder: &Path, without_tshark: bool) -> Result<Value, String
             "bad_checksums": theirs.bad_checksums,
             "udp": theirs.udp,
             "dtls": theirs.dtls,
+            "protected": theirs.protected,
             "decrypted": theirs.decrypted,
         });
     }
@@ -85,7 +87,7 @@ fn print(results: &Value) {
     println!("tshark {}", results["tshark"].as_str().unwrap_or("not asked"));
     for case in results["cases"].as_array().into_iter().flatten() {
         println!(
-            "{:14} {:2} datagrams, {:2} records under keys, {:2} verified by us; tshark: {}",
+            "{:18} {:2} datagrams, {:2} records under keys, {:2} verified by us; tshark: {}",
             case["name"].as_str().unwrap_or_default(),
             case["datagrams"],
             case["protected"],

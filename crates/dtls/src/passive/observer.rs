@@ -13,14 +13,14 @@ use core::net::SocketAddr;
 use vocabulary::{Decode, Reader};
 
 /// Associations that are remembered: the oldest go.
-const ASSOCIATIONS: usize = 4096;
+const ASSOCIATIONS: usize = 16_384;
 /// Pairs of addresses that are remembered.
 const FLOWS: usize = 4 * ASSOCIATIONS;
 
 /// Reads the datagrams of any associations.
 ///
-/// Associations are told apart by addresses, a new ClientHello, and connection IDs. At most 4096 are
-/// remembered; one takes some 50 KiB for each epoch with shared tags, and else little.
+/// Associations are told apart by addresses, a new ClientHello, and connection IDs. At most
+/// 16,384 are remembered; one takes some 50 KiB for each epoch with shared tags, and else little.
 pub struct Observer {
     known: Known,
     serial: u64,

@@ -20,44 +20,60 @@ struct Which {
     sequence: u16,
 }
 
+/// A message in the making: no more of it is kept than came.
+struct Partial {
+    which: Which,
+    length: u32,
+    missing: Missing,
+    pieces: Vec<(u32, Vec<u8>)>,
+}
+
+impl Partial {
+    fn body(&self) -> Vec<u8> {
+        let mut body = alloc::vec![0; self.length as usize];
+        for (offset, piece) in &self.pieces {
+            let place = body.iter_mut().skip(*offset as usize);
+            place.zip(piece).for_each(|(place, byte)| *place = *byte);
+        }
+        body
+    }
+}
+
 /// Messages of one sender.
 #[derive(Default)]
 pub(super) struct Pieces {
-    partial: VecDeque<(Which, Vec<u8>, Missing)>,
+    partial: VecDeque<Partial>,
     done: VecDeque<Which>,
 }
 
 impl Pieces {
     /// Takes a fragment; the message's body, when it is whole for the first time.
     pub(super) fn take(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
-        let length = fragment.length as usize;
-        let which = Which { epoch, kind: fragment.kind, sequence: fragment.sequence };
-        if self.done.contains(&which) || length > MAX_HANDSHAKE_MESSAGE {
+        let Fragment { kind, sequence, length, offset, body } = *fragment;
+        let which = Which { epoch, kind, sequence };
+        if self.done.contains(&which) || length as usize > MAX_HANDSHAKE_MESSAGE {
             return None;
         }
         if fragment.is_whole() {
-            return Some(self.finish(which, fragment.body.to_vec()));
+            return Some(self.finish(which, body.to_vec()));
         }
-        let same =
-            |(other, body, _): &(Which, Vec<u8>, Missing)| *other == which && body.len() == length;
+        let same = |partial: &Partial| partial.which == which && partial.length == length;
         let at = self.partial.iter().position(same).unwrap_or_else(|| {
             if self.partial.len() == MAX_PARTIAL {
                 self.partial.pop_front();
             }
-            let missing = Missing::all(fragment.length);
-            self.partial.push_back((which, alloc::vec![0; length], missing));
+            let (missing, pieces) = (Missing::all(length), Vec::new());
+            self.partial.push_back(Partial { which, length, missing, pieces });
             self.partial.len() - 1
         });
-        let (_, body, missing) = self.partial.get_mut(at)?;
-        let piece = fragment.offset..fragment.offset + fragment.body.len() as u32;
-        let place = body.get_mut(piece.start as usize..piece.end as usize)?;
-        if missing.fill(piece) {
-            place.copy_from_slice(fragment.body);
+        let partial = self.partial.get_mut(at)?;
+        if partial.missing.fill(offset..offset + body.len() as u32) {
+            partial.pieces.push((offset, body.to_vec()));
         }
-        if !missing.is_empty() {
+        if !partial.missing.is_empty() {
             return None;
         }
-        let (which, body, _) = self.partial.remove(at)?;
+        let body = self.partial.remove(at)?.body();
         Some(self.finish(which, body))
     }
 

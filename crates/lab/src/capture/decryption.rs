@@ -13,6 +13,8 @@ use std::io::{self, Read, Write};
 /// Datagrams that may wait until shared tags tell of their records. Beyond that the oldest is told
 /// of with what is known.
 const MOST_WAITING: usize = 16_384;
+/// And so many bytes of them.
+const MOST_WAITING_BYTES: usize = 32 << 20;
 
 /// A datagram and its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +80,7 @@ pub struct Decryption<R> {
     /// Only datagrams from or to this UDP port.
     port: Option<u16>,
     waiting: VecDeque<Entry>,
+    waiting_bytes: usize,
     ended: bool,
     /// What ended it, if it was not the file's end.
     failed: Option<pcap::Error>,
@@ -91,7 +94,7 @@ impl<R: Read> Decryption<R> {
         let observer = Observer::new(&rustcrypto::PROVIDER, secrets);
         let (waiting, tally) = (VecDeque::new(), Tally::default());
         let (port, ended, failed) = (None, false, None);
-        Self { reader, datagrams, observer, port, waiting, ended, failed, tally }
+        Self { reader, datagrams, observer, port, waiting, waiting_bytes: 0, ended, failed, tally }
     }
 
     /// Passes over what is not from or to this UDP port, and takes for DTLS what is.
@@ -120,8 +123,10 @@ impl<R: Read> Decryption<R> {
             let settled = |entry: &Entry| entry.records.iter().all(|r| r.proof != Proof::Pending);
             let due = self.ended
                 || self.waiting.len() > MOST_WAITING
+                || self.waiting_bytes > MOST_WAITING_BYTES
                 || self.waiting.front().is_some_and(settled);
             if due && let Some(entry) = self.waiting.pop_front() {
+                self.waiting_bytes -= entry.datagram.payload.len();
                 self.tally.add(&entry);
                 return Ok(Some(entry));
             }
@@ -158,6 +163,7 @@ impl<R: Read> Decryption<R> {
             return;
         }
         let records = self.observer.datagram(*from, *to, &mut payload.clone());
+        self.waiting_bytes += payload.len();
         self.waiting.push_back(Entry { datagram, records });
     }
 
