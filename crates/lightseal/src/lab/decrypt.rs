@@ -209,7 +209,7 @@ mod tests {
     use vocabulary::Instant;
 
     fn entry() -> Entry {
-        let [from, to] = ["[fe80::1]:5684", "[fe80::2]:5684"].map(|address| address.parse());
+        let [from, to] = ["[fe80::1]:5684", "[fe80::2]:5684"].map(str::parse);
         let record = Record {
             serial: 0,
             association: 0,
