@@ -32,7 +32,7 @@ impl Point {
     }
 }
 
-/// The columns of [`row`], behind that of the horizontal axis.
+/// The columns of [`cells`], behind that of the horizontal axis.
 pub(super) const COLUMNS: [(&str, &str); 9] = [
     ("duration_s", "mean from the first datagram until both ends may send data"),
     ("duration_error_s", "half the width of its interval of 95 %"),

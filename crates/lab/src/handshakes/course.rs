@@ -22,6 +22,10 @@ const TAIL: Duration = Duration::from_secs(10);
 /// Frames of a flight, each way, that our own timers allow for.
 const FLIGHT_FRAMES: u32 = 2;
 
+/// How often each of them may be sent where radios repeat what was lost: there a timer is the last
+/// resort.
+const REPETITIONS: u32 = 2;
+
 /// Our own timers start at this at least.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(400);
 
@@ -37,7 +41,8 @@ pub struct Course<'a> {
     /// Clients begin at random times within so long.
     pub window: Duration,
     /// The first retransmission timeout; `None` for 2 s with tinydtls's timers, and with ours for
-    /// one that suits the link: the longest that flights of two frames take there and back.
+    /// one that suits the link: the longest that flights of two frames take there and back, twice
+    /// where radios repeat what was lost.
     pub timeout: Option<Duration>,
     /// Of all randomness.
     pub seed: u64,
@@ -161,11 +166,13 @@ impl<'a> Course<'a> {
         let topology = &self.network.topology;
         let hops = self.pairs.iter().map(|[client, server]| topology.hops(*client, *server)).max();
         let hops = hops.unwrap_or(1);
-        let round_trip = self.network.layer.setting().round_trip_micros(hops);
+        let setting = self.network.layer.setting();
+        let round_trip = Duration::from_micros(setting.round_trip_micros(hops));
+        let allowed = FLIGHT_FRAMES * if setting.repeats_lost() { REPETITIONS } else { 1 };
         let making = Making {
             timeout: self.timeout.unwrap_or_else(|| match self.profile.tinydtls {
                 true => tinydtls::TIMEOUT,
-                false => (FLIGHT_FRAMES * Duration::from_micros(round_trip)).max(LEAST_TIMEOUT),
+                false => (allowed * round_trip).max(LEAST_TIMEOUT),
             }),
             key_log,
         };

@@ -55,6 +55,10 @@ impl Setting for Settings {
         let once = (UNIT_MICROS << LEAST_EXPONENT) + airtime_micros(FRAME_BYTES) + ANSWER_MICROS;
         2 * u64::from(hops) * (once + SPACE_MICROS)
     }
+
+    fn repeats_lost(&self) -> bool {
+        self.retries.is_some()
+    }
 }
 
 /// All radios.

@@ -122,6 +122,10 @@ impl Setting for Settings {
         // A message is a frame in an access period each way, and one that begins late waits.
         2 * u64::from(hops) * (self.interval_micros() + self.access_micros())
     }
+
+    fn repeats_lost(&self) -> bool {
+        true
+    }
 }
 
 /// A tree of clusters.

@@ -118,6 +118,9 @@ pub trait Setting {
     /// The longest that one frame each way takes without loss and without others in the way, over
     /// so many hops, in microseconds.
     fn round_trip_micros(&self, hops: u16) -> u64;
+
+    /// Whether frames that are lost are sent again by radios themselves.
+    fn repeats_lost(&self) -> bool;
 }
 
 /// What is wrong with a setting: the field and why.

@@ -95,6 +95,10 @@ impl Setting for Settings {
         let wait = self.slotframe.div_ceil(self.cells) + 1;
         2 * u64::from(hops) * wait * SLOT_MICROS
     }
+
+    fn repeats_lost(&self) -> bool {
+        self.retries > 0
+    }
 }
 
 /// A schedule and its radios.

@@ -98,6 +98,10 @@ impl Setting for Settings {
         let once = self.interval_micros() + ON_MICROS + ANSWER_MICROS;
         2 * u64::from(hops) * (once + airtime_micros(super::FRAME_BYTES))
     }
+
+    fn repeats_lost(&self) -> bool {
+        false
+    }
 }
 
 /// All radios.
