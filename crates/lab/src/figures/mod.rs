@@ -18,6 +18,7 @@ mod duty_facts;
 mod duty_figure_2;
 mod duty_figure_3;
 mod duty_profiles;
+mod duty_streams;
 mod duty_tables;
 mod lightmac_figure_1;
 mod lightmac_table_1;
@@ -57,6 +58,7 @@ pub const FIGURES: &[Figure] = &[
     duty_tables::MATCHES,
     duty_engset::FIGURE,
     duty_profiles::FIGURE,
+    duty_streams::FIGURE,
     duty_facts::FIGURE,
 ];
 

@@ -125,6 +125,22 @@ fn many_handshakes_share_the_air() {
     assert_eq!(course.run().expect("it runs"), outcomes);
 }
 
+#[test]
+fn settings_that_cannot_be_are_refused_before_anything_is_reckoned() {
+    for line in [
+        "beacon,beacon_order=99,superframe_order=1",
+        "beacon,beacon_order=3,superframe_order=99",
+        "tsch,slotframe=9223372036854775807,cells=1",
+        "tsch,slotframe=0,cells=0",
+        "x-mac,check_interval_ms=inf",
+        "x-mac,check_interval_ms=nan",
+    ] {
+        let network = Network::line(2, Layer::parse(line).expect(line));
+        let refused = Course::single(&network, profile("1.3"), 1).run();
+        assert!(matches!(refused, Err(crate::Error::Fault(_))), "{line}");
+    }
+}
+
 #[derive(Default)]
 struct Keys(Mutex<Vec<String>>);
 

@@ -15,6 +15,9 @@ use vocabulary::Random;
 /// The shortest superframe (aBaseSuperframeDuration), in microseconds.
 const BASE_MICROS: u64 = 15_360;
 
+/// The largest order with which there are beacons.
+const MOST_ORDER: u32 = 14;
+
 /// A backoff period (aUnitBackoffPeriod), in microseconds.
 const UNIT_MICROS: u64 = 320;
 
@@ -61,15 +64,19 @@ pub struct Settings {
     pub downlink: Downlink,
 }
 
+const fn least(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
+}
+
 impl Settings {
     /// The beacon interval, in microseconds.
     pub const fn interval_micros(&self) -> u64 {
-        BASE_MICROS << self.beacon_order
+        BASE_MICROS << least(self.beacon_order, MOST_ORDER)
     }
 
     /// The contention access period, in microseconds.
     pub const fn access_micros(&self) -> u64 {
-        BASE_MICROS << self.superframe_order
+        BASE_MICROS << least(self.superframe_order, MOST_ORDER)
     }
 }
 
@@ -79,8 +86,8 @@ impl Setting for Settings {
     }
 
     fn build(&self, topology: &Topology, _: &mut Random) -> Result<Box<dyn LinkLayer>, Fault> {
-        if self.beacon_order > 14 {
-            return Err(Fault::new("beacon_order", "must be from 0 to 14"));
+        if self.beacon_order > MOST_ORDER {
+            return Err(Fault::new("beacon_order", format!("must be from 0 to {MOST_ORDER}")));
         }
         if self.superframe_order > self.beacon_order {
             return Err(Fault::new("superframe_order", "must be at most the beacon order"));

@@ -88,7 +88,7 @@ impl Setting for Settings {
     }
 
     fn period_micros(&self) -> u64 {
-        self.slotframe * SLOT_MICROS
+        self.slotframe.saturating_mul(SLOT_MICROS)
     }
 
     fn round_trip_micros(&self, hops: u16) -> u64 {

@@ -24,8 +24,8 @@ pub(crate) struct HandshakeArgs {
     #[arg(long, value_name = "LAYER,SETTING=VALUE..", default_value = "x-mac,check_interval_ms=125",
           value_parser = Layer::parse)]
     link: Layer,
-    /// Nodes in a row, client and server at the ends.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    /// Nodes in a row, client and server at the ends; packets take 64 hops at most.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=65))]
     nodes: u16,
     /// Frames that arrive, of all.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
@@ -102,17 +102,21 @@ fn as_text(found: &[(&Profile, Summary)]) -> String {
         "", "duration, s", "median", "95 %", "energy, mJ", "success", "datagrams", "bytes"
     );
     for (profile, summary) in found {
+        let alone = |value: f64| match summary.ended {
+            0 => "never".into(),
+            _ => format!("{value:.3}"),
+        };
         let with = |interval: Interval| match summary.ended {
             0 => "never".into(),
             _ => format!("{:.3} ± {:.3}", interval.mean, interval.half_width),
         };
         let _ = writeln!(
             text,
-            "{:22} {:>17} {:>9.3} {:>9.3} {:>17} {:>7.1} % {:>9.1} {:>6.0}",
+            "{:22} {:>17} {:>9} {:>9} {:>17} {:>7.1} % {:>9.1} {:>6.0}",
             profile.name,
             with(summary.seconds),
-            summary.median,
-            summary.p95,
+            alone(summary.median),
+            alone(summary.p95),
             with(summary.millijoules),
             100.0 * summary.success(),
             summary.datagrams,

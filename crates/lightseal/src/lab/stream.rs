@@ -32,8 +32,8 @@ struct Shared {
     /// bit-errors,byte_errors=0.0005 or trace,frames=1110111.
     #[arg(long, value_name = "MODEL,SETTING=VALUE..", default_value = "bernoulli,delivery=1", value_parser = Model::parse)]
     channel: Model,
-    /// Nodes in a row, sender and receiver at the ends.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    /// Nodes in a row, sender and receiver at the ends; packets take 64 hops at most.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=65))]
     nodes: u16,
     /// What nodes are made of.
     #[arg(long, value_name = "NAME", default_value = "re-mote", value_parser = devices())]

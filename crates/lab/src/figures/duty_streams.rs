@@ -1,0 +1,93 @@
+//! Data with shared tags over the link layers of the paper on duty-cycled networks.
+
+use super::aggregation::{columns, name, percent, whole};
+use super::duty::PAPER;
+use crate::Error;
+use crate::advise::CANDIDATES;
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::links::{Layer, beacon, tsch, xmac};
+use crate::network::Network;
+use crate::parallel::parallel;
+use crate::stream::radio::run;
+use crate::stream::{Accounting, Stream};
+use core::time::Duration;
+use dtls::Scheme;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "duty-streams",
+    title: "Shared tags over duty-cycled radios, one hop and three",
+    source: Source { paper: PAPER, item: "ours: streams" },
+    about: "10-byte messages every 5 s over an association that is there already. Where radios repeat \
+            what is lost, nearly every set of records is whole and long sets pay; over X-MAC a lost \
+            frame costs its set.",
+    make,
+};
+
+const PAYLOAD_BYTES: usize = 10;
+const INTERVAL: Duration = Duration::from_secs(5);
+
+fn networks() -> Vec<(&'static str, f64, usize, Network)> {
+    let layers = [
+        ("X-MAC, CI 125 ms", Layer::XMac(xmac::Settings::contiki(125.0))),
+        ("TSCH, L = 101, C = 1", Layer::Tsch(tsch::Settings::dedicated(101, 1))),
+        (
+            "beacons, BI 983 ms, CAP 30.7 ms",
+            Layer::Beacon(beacon::Settings {
+                beacon_order: 6,
+                superframe_order: 1,
+                downlink: beacon::Downlink::Direct,
+            }),
+        ),
+    ];
+    let mut networks = Vec::new();
+    for (link, layer) in layers {
+        for (hops, delivery) in [(1, 1.0), (1, 0.95), (3, 0.95)] {
+            let network = Network::line(hops + 1, layer.clone()).with_delivery(delivery);
+            networks.push((link, delivery, usize::from(hops), network));
+        }
+    }
+    networks
+}
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let networks = networks();
+    let rows = parallel(networks.len() * CANDIDATES.len(), |index| {
+        let (link, delivery, hops, network) = &networks[index / CANDIDATES.len()];
+        let scheme = CANDIDATES[index % CANDIDATES.len()].parse::<Scheme>();
+        let scheme = scheme.map_err(|_| Error::Stream("no such scheme"))?;
+        let stream = Stream {
+            interval: INTERVAL,
+            seed: options.seed,
+            ..Stream::new(scheme, PAYLOAD_BYTES, (options.messages / 50).max(100))
+        };
+        let found = run(&stream, network)?.summarize(&network.device, Accounting::Ours);
+        let measured = |value: f64| match value.is_nan() {
+            true => Cell::Missing,
+            false => Cell::Number(value),
+        };
+        Ok(vec![
+            (*link).into(),
+            whole(*hops),
+            percent(*delivery),
+            name(scheme),
+            percent(found.goodput),
+            percent(found.taken),
+            measured(found.median_delay_s),
+            measured(found.p95_delay_s),
+            found.millijoules.into(),
+        ])
+    });
+    let named = [
+        ("link", "the link layer and its settings"),
+        ("hops", "from sender to receiver"),
+        ("delivery_percent", "frames that arrive on each hop; acknowledgements alike"),
+        ("scheme", "how records are tagged"),
+        ("goodput_percent", "payload verified over DTLS bytes sent, both ways"),
+        ("verified_percent", "messages verified, of all"),
+        ("median_delay_s", "from sending a message until it is verified"),
+        ("p95_delay_s", "what 95 % of those stay below"),
+        ("energy_mj", "the sender's energy for a message, its listening included"),
+    ];
+    let rows = rows.into_iter().collect::<Result<_, Error>>()?;
+    Ok(Output { table: Table { columns: columns(&named), rows }, plot: None })
+}
