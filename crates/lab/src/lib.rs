@@ -9,6 +9,7 @@
 //! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: what lies between them and what it
 //!   costs;
 //! - [`handshakes`]: handshakes of the engine over all that;
+//! - [`scenario`]: such handshakes as files describe them;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`sessions`]: servers with few session slots, and many clients;
 //! - [`mod@write`]: CSV, JSON and SVG files.
@@ -44,6 +45,7 @@ pub mod links;
 pub mod lowpan;
 pub mod network;
 mod parallel;
+pub mod scenario;
 pub mod sessions;
 pub mod statistics;
 pub mod stream;

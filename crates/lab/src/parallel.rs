@@ -1,12 +1,23 @@
 //! Work on all processors.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
 /// Calls `make` with 0 to `count` − 1 on all processors; the results in this order.
 pub(crate) fn parallel<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    parallel_on(None, count, make)
+}
+
+/// The same on so many threads; `None` for all processors.
+pub(crate) fn parallel_on<T: Send>(
+    threads: Option<NonZeroUsize>,
+    count: usize,
+    make: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.map_or_else(std::thread::available_parallelism, Ok);
+    let threads = threads.map_or(1, usize::from).min(count);
     let work = || {
         let mut made = Vec::new();
         loop {

@@ -2,19 +2,20 @@
 
 use serde::de::DeserializeOwned;
 
-/// Reads `name,field=value,..` as a table whose field `tag` is the name.
+/// Reads `name,field=value,..` as the variant of this name.
 ///
 /// # Errors
 /// What is wrong, in one line.
-pub(crate) fn parse<T: DeserializeOwned>(tag: &str, text: &str) -> Result<T, String> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut parts = text.split(',');
     let mut table = toml::Table::new();
-    table.insert(tag.into(), parts.next().unwrap_or_default().into());
+    let name = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (field, value) = part.split_once('=').ok_or_else(|| format!("{part} has no ="))?;
         table.insert(field.trim().into(), value_of(value.trim()));
     }
-    table.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
+    let variant = toml::Table::from_iter([(name, table.into())]);
+    variant.try_into().map_err(|error: toml::de::Error| error.message().replace('\n', " "))
 }
 
 /// A number or a truth value; anything else is text.

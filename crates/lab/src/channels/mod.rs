@@ -10,13 +10,15 @@
 
 use crate::tagged;
 use crate::world::NodeId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vocabulary::Random;
 
-/// What a channel does to frames.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
+/// What a channel does to frames; scenario files say it in one table, with its name as `model`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "model")]
 pub enum Model {
     /// Frames are lost independently of each other.
     Bernoulli {
@@ -71,7 +73,7 @@ impl Model {
     /// # Errors
     /// What is wrong, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let model: Self = tagged::parse("model", text)?;
+        let model: Self = tagged::parse(text)?;
         match model.fault() {
             Some((field, reason)) => Err(format!("{field}: {reason}")),
             None => Ok(model),
@@ -169,7 +171,7 @@ fn happens(random: &mut Random, probability: f64) -> bool {
 }
 
 /// A link whose channel is another than the others'.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
     /// Who sends.

@@ -74,6 +74,38 @@ impl Device {
         Self::parse(text).ok()
     }
 
+    /// The first of its figures that cannot be, if there is one.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        let Currents { send, listen, compute } = self.milliamperes;
+        let Cpu { megahertz, datagram_cycles, cipher_block_cycles, .. } = self.cpu;
+        let Cpu { hash_block_cycles, exchange_cycles, .. } = self.cpu;
+        let charges = self.slot_microcoulombs.as_ref().map_or([0.0; 5], |charges| {
+            let SlotCharges { idle_listen, send_acknowledged, send_unacknowledged, .. } = *charges;
+            let SlotCharges { receive_acknowledge, receive_only, .. } = *charges;
+            [idle_listen, send_acknowledged, send_unacknowledged, receive_acknowledge, receive_only]
+        });
+        let figures = [
+            ("volts", self.volts),
+            ("battery_joules", self.battery_joules.unwrap_or(0.0)),
+            ("milliamperes.send", send),
+            ("milliamperes.listen", listen),
+            ("milliamperes.compute", compute),
+            ("cpu.datagram_cycles", datagram_cycles),
+            ("cpu.cipher_block_cycles", cipher_block_cycles),
+            ("cpu.hash_block_cycles", hash_block_cycles),
+            ("cpu.exchange_cycles", exchange_cycles),
+            ("slot_microcoulombs.idle_listen", charges[0]),
+            ("slot_microcoulombs.send_acknowledged", charges[1]),
+            ("slot_microcoulombs.send_unacknowledged", charges[2]),
+            ("slot_microcoulombs.receive_acknowledge", charges[3]),
+            ("slot_microcoulombs.receive_only", charges[4]),
+        ];
+        let wrong = figures.into_iter().find(|(_, figure)| !(0.0..=1e9).contains(figure));
+        // Slower clocks than this make computing take days.
+        let stopped = !(1e-3..=1e9).contains(&megahertz);
+        wrong.map(|(field, _)| field).or(stopped.then_some("cpu.megahertz"))
+    }
+
     /// Energy of what was spent, in mJ.
     pub fn millijoules(&self, spent: &Spent) -> f64 {
         let Currents { send, listen, compute } = self.milliamperes;

@@ -44,7 +44,7 @@ pub struct Sent {
     pub datagrams: u32,
     /// Their bytes.
     pub bytes: u32,
-    /// Datagrams of those that tinydtls's timers sent again.
+    /// How often something was sent again: a datagram by tinydtls's timers, a flight by the engine.
     pub again: u32,
 }
 
@@ -79,6 +79,9 @@ enum Told {
 trait Speaks: Engine {
     fn told(event: &Self::Event<'_>, start: Start, server: NodeId) -> Told;
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error>;
+
+    /// Flights that it sent again to a peer.
+    fn repeated(&self, peer: NodeId) -> u64;
 }
 
 impl Speaks for Connection {
@@ -92,6 +95,10 @@ impl Speaks for Connection {
 
     fn answer(&mut self, _: Instant, _: Handle) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn repeated(&self, _: NodeId) -> u64 {
+        self.stats().sent.retransmissions
     }
 }
 
@@ -107,6 +114,11 @@ impl Speaks for Endpoint {
 
     fn answer(&mut self, now: Instant, handle: Handle) -> Result<(), Error> {
         self.send(handle, now, ANSWER).map_err(|_| Error::Stream("an association has ended"))
+    }
+
+    fn repeated(&self, peer: NodeId) -> u64 {
+        let mut of = self.connections().filter(|(_, of)| of.peer() == address(peer));
+        of.next().map_or(0, |(_, connection)| connection.stats().sent.retransmissions)
     }
 }
 
@@ -135,8 +147,8 @@ impl End {
     /// What it sent to `peer`.
     pub fn sent(&self, peer: NodeId) -> Sent {
         match &self.0 {
-            Role::Client(party) => party.sent.get(&peer).copied().unwrap_or_default(),
-            Role::Server(party) => party.sent.get(&peer).copied().unwrap_or_default(),
+            Role::Client(party) => party.sent(peer),
+            Role::Server(party) => party.sent(peer),
             Role::Relay => Sent::default(),
         }
     }
@@ -216,6 +228,14 @@ impl<E: Speaks> Party<E> {
             Some(retransmission) => retransmission.wake(now),
             None => self.engine.handle_timeout(now),
         }
+    }
+
+    fn sent(&self, peer: NodeId) -> Sent {
+        let mut sent = self.sent.get(&peer).copied().unwrap_or_default();
+        if self.retransmission.is_none() {
+            sent.again = self.engine.repeated(peer) as u32;
+        }
+        sent
     }
 
     fn count(&mut self, to: NodeId, datagram: &[u8], again: bool) -> Wish {

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use vocabulary::Random;
@@ -26,8 +27,9 @@ const SPACE_MICROS: u64 = 640;
 const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ACK_BYTES);
 
 /// How frames are sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Settings {
     /// How often a frame that was not acknowledged is sent again (macMaxFrameRetries); `None`:
     /// frames are not acknowledged.

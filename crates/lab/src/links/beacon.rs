@@ -8,6 +8,7 @@
 use super::{ACK_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::Random;
@@ -41,7 +42,7 @@ const BEACON_BYTES: usize = 27;
 const REQUEST_BYTES: usize = 22;
 
 /// How frames go down from a head to its members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Downlink {
     /// As up: members listen throughout the access period.
@@ -52,8 +53,9 @@ pub enum Downlink {
 }
 
 /// Superframes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Settings {
     /// The beacon interval is 15.36 ms · 2^`beacon_order`.
     pub beacon_order: u32,

@@ -20,6 +20,7 @@ pub mod xmac;
 
 use crate::tagged;
 use crate::world::{Air, NodeId, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vocabulary::{Instant, Random};
 
@@ -87,9 +88,10 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// A link layer and its settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "layer", rename_all = "kebab-case")]
+/// A link layer and its settings, which scenario files say in one table, with its name as `layer`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(tag = "layer")]
 pub enum Layer {
     /// Plain CSMA-CA.
     AlwaysOn(always_on::Settings),
@@ -145,7 +147,7 @@ impl Layer {
     /// # Errors
     /// What is wrong, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        tagged::parse("layer", text)
+        tagged::parse(text)
     }
 
     /// The settings, whatever layer they are of.

@@ -8,6 +8,7 @@
 use super::{ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, Timer, airtime_micros};
 use crate::energy::{Slot, Use};
 use crate::world::{Air, NodeId, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::Random;
@@ -32,8 +33,9 @@ const LEAST_EXPONENT: u32 = 1;
 const MOST_EXPONENT: u32 = 7;
 
 /// A schedule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Settings {
     /// Timeslots of 10 ms in a slotframe.
     pub slotframe: u64,

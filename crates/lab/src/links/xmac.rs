@@ -9,6 +9,7 @@
 use super::{Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer, airtime_micros};
 use crate::energy::Use;
 use crate::world::{Air, NodeId, Topology};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use vocabulary::Random;
@@ -35,8 +36,9 @@ const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ANSWER_BYTES) + TU
 const PERIOD_MICROS: u64 = STROBE_MICROS + ANSWER_MICROS;
 
 /// How nodes go about it. Contiki as it ships has all three switches on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct Settings {
     /// From one listening to the next.
     pub check_interval_ms: f64,

@@ -53,6 +53,12 @@ pub struct Sequence {
     tag: u16,
 }
 
+/// Who sends a frame to whom, if it says so: acknowledgements do not.
+pub fn ends(frame: &[u8]) -> Option<[NodeId; 2]> {
+    let (from, to, _) = header::read_mac(checksum::check_fcs(frame)?)?;
+    Some([from, to])
+}
+
 /// A packet's frames for the hop from `here` to `next`.
 pub fn frames(packet: &Packet, here: NodeId, next: NodeId, numbers: &mut Sequence) -> Vec<Vec<u8>> {
     let headers = compress(packet, here, next);

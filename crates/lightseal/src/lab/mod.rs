@@ -5,6 +5,7 @@
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
 //! - [`decrypt`]: the DTLS in a capture;
+//! - [`run`], [`sweep`], [`merge`]: handshakes as scenario files describe them;
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 
@@ -12,10 +13,13 @@ mod choice;
 mod decrypt;
 mod figure;
 mod handshake;
+mod merge;
+mod run;
 mod scenarios;
 mod sessions;
 mod speed;
 mod stream;
+mod sweep;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -23,6 +27,12 @@ use clap::Subcommand;
 /// Figures of the papers this is built from, and what was fitted for it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
+    /// Run a scenario from a file: handshakes over duty-cycled radios.
+    Run(run::RunArgs),
+    /// Run a scenario at every point of its grid.
+    Sweep(sweep::SweepArgs),
+    /// Put the shards of a sweep together.
+    Merge(merge::MergeArgs),
     /// Make figures and tables of the papers again, with their data.
     Figure(figure::FigureArgs),
     /// Measure what handshakes cost over a link layer: time, energy, bytes, and how many fail.
@@ -50,6 +60,9 @@ pub(crate) enum LabCommand {
 /// Runs the subcommand.
 pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
     match command {
+        LabCommand::Run(args) => run::run(args),
+        LabCommand::Sweep(args) => sweep::run(args),
+        LabCommand::Merge(args) => merge::run(args),
         LabCommand::Figure(args) => figure::run(args),
         LabCommand::Handshake(args) => handshake::run(args),
         LabCommand::Stream(args) => stream::stream(args),

@@ -1,0 +1,202 @@
+//! TOML with the place of everything in it, so that whatever is found wrong later can be pointed at.
+
+use core::fmt;
+use core::ops::Range;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeArray, DeString, DeTable, DeValue};
+
+/// What is wrong with a file: where, and what it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1; 0 for the file as a whole.
+    pub line: usize,
+    /// The field, with the tables it is in; empty if it is not about one.
+    pub field: String,
+    /// What is wrong with it, and what it must be.
+    pub reason: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// The longest file read, in bytes; traces are long.
+const LONGEST: u64 = 16 << 20;
+
+/// A file's text and its values.
+#[derive(Clone, Debug)]
+pub(super) struct Document<'t> {
+    name: String,
+    pub(super) text: &'t str,
+    pub(super) root: DeTable<'t>,
+}
+
+pub(super) type Value<'t> = Spanned<DeValue<'t>>;
+
+/// Reads a scenario's file, or one that it names, of bounded length.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(path: &Path) -> Result<String, Mistake> {
+    let failed = |reason: String| Mistake {
+        file: path.display().to_string(),
+        line: 0,
+        field: String::new(),
+        reason,
+    };
+    let len = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if len > LONGEST {
+        return Err(failed(format!("is longer than {} MiB", LONGEST >> 20)));
+    }
+    std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
+}
+
+impl<'t> Document<'t> {
+    /// Reads TOML; `name` is the file's for mistakes.
+    pub(super) fn parse(name: &str, text: &'t str) -> Result<Self, Mistake> {
+        let mut document = Self { name: name.into(), text, root: DeTable::new() };
+        match DeTable::parse(text) {
+            Ok(root) => {
+                document.root = root.into_inner();
+                Ok(document)
+            }
+            Err(error) => Err(document.refused(&error)),
+        }
+    }
+
+    /// A mistake at a place of the text.
+    pub(super) fn mistake(
+        &self,
+        at: usize,
+        field: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Mistake {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = 1 + before.matches('\n').count();
+        Mistake { file: self.name.clone(), line, field: field.into(), reason: reason.into() }
+    }
+
+    /// `root`, as the type that it must be.
+    pub(super) fn read<T: DeserializeOwned>(&self, root: DeTable<'t>) -> Result<T, Mistake> {
+        let root = Spanned::new(0..0, root);
+        T::deserialize(toml::Deserializer::from(root)).map_err(|error| self.refused(&error))
+    }
+
+    /// What the reader of TOML says, with the field it is about.
+    fn refused(&self, error: &toml::de::Error) -> Mistake {
+        let at = error.span().map_or(0, |span| span.start);
+        let span = error.span().filter(|span| !span.is_empty());
+        let mut path = span.map_or(Vec::new(), |span| self.path_at(span.start));
+        if path.first().is_some_and(|first| first == "sweep") {
+            path.remove(0);
+        }
+        let reason: Vec<&str> = error.message().lines().map(str::trim).collect();
+        let reason = reason.join(": ");
+        let missing = reason.strip_prefix("missing field `").and_then(|r| r.strip_suffix('`'));
+        if let Some(missing) = missing {
+            path.push(missing.into());
+            return self.mistake(at, path.join("."), "is missing");
+        }
+        self.mistake(at, path.join("."), worded(&reason))
+    }
+
+    /// The field of which a place of the text is: that with the shortest text around it.
+    fn path_at(&self, at: usize) -> Vec<String> {
+        let mut best = (usize::MAX, Vec::new());
+        search(&self.root, at, &mut Vec::new(), &mut best);
+        best.1
+    }
+
+    /// The value at a dotted path of `root`, or else what is nearest above it.
+    pub(super) fn place(root: &DeTable<'_>, path: &str) -> usize {
+        let mut at = 0;
+        let mut table = Some(root);
+        let mut array: Option<&DeArray<'_>> = None;
+        for part in path.split('.') {
+            let found = match (table, array) {
+                (Some(table), _) => table.get(part),
+                (_, Some(array)) => part.parse().ok().and_then(|n: usize| array.get(n)),
+                _ => None,
+            };
+            let Some(value) = found else { break };
+            at = value.span().start;
+            table = value.get_ref().as_table();
+            array = value.get_ref().as_array();
+        }
+        at
+    }
+}
+
+/// What the reader of TOML says, in the words of those who write it.
+fn worded(reason: &str) -> String {
+    let unknown = reason.strip_prefix("unexpected keys in table: ");
+    if let Some((names, known)) = unknown.and_then(|text| text.split_once(", available keys: ")) {
+        return format!("unknown field {names}, expected one of {known}");
+    }
+    let whole = "expected a whole number that is not negative";
+    let types = [
+        ("invalid type: map", "invalid type: table"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("expected a sequence", "expected a list"),
+        ("expected f64", "expected a number"),
+        ("expected u16", whole),
+        ("expected u32", whole),
+        ("expected u64", whole),
+    ];
+    types.iter().fold(reason.to_owned(), |reason, (from, to)| match reason.find(from) {
+        // Not within what the file says.
+        Some(at) if from.starts_with("invalid") && at > 0 => reason,
+        Some(at) if from.starts_with("expected") && at + from.len() < reason.len() => reason,
+        Some(_) => reason.replacen(from, to, 1),
+        None => reason,
+    })
+}
+
+fn search(table: &DeTable<'_>, at: usize, path: &mut Vec<String>, best: &mut (usize, Vec<String>)) {
+    for (key, value) in table {
+        path.push(key.get_ref().to_string());
+        for span in [key.span(), value.span()] {
+            if span.contains(&at) && span.len() < best.0 {
+                *best = (span.len(), path.clone());
+            }
+        }
+        inside(value, at, path, best);
+        path.pop();
+    }
+}
+
+fn inside(value: &Value<'_>, at: usize, path: &mut Vec<String>, best: &mut (usize, Vec<String>)) {
+    match value.get_ref() {
+        DeValue::Table(table) => search(table, at, path, best),
+        DeValue::Array(array) => {
+            for item in array.iter() {
+                // What is in a list has no name of its own.
+                if item.span().contains(&at) && item.span().len() < best.0 {
+                    *best = (item.span().len(), path.clone());
+                }
+                inside(item, at, path, best);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A key as if it stood at the place of `like`.
+pub(super) fn key(name: &str, like: Range<usize>) -> Spanned<DeString<'static>> {
+    Spanned::new(like, DeString::from(name.to_owned()))
+}

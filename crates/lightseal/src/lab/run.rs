@@ -1,0 +1,171 @@
+//! `lightseal lab run`: a scenario from a file.
+
+use crate::failure::{Context, Failure};
+use crate::progress::Progress;
+use ::lab::figure::Cell;
+use ::lab::scenario::{
+    Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line, read,
+    schema,
+};
+use clap::{Args, ValueEnum};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A scenario file.
+    #[arg(value_name = "SCENARIO", required_unless_present = "schema")]
+    scenario: Option<PathBuf>,
+    /// Print the JSON Schema of scenario files instead.
+    #[arg(long, conflicts_with = "scenario")]
+    schema: bool,
+    #[command(flatten)]
+    how: How,
+    /// Write NAME-handshakes and NAME-summary into this directory, which is made if need be
+    /// [default: print the summary alone].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What to write of both.
+    #[arg(
+        long,
+        value_name = "FORMAT,..",
+        value_delimiter = ',',
+        default_value = "csv,json",
+        requires = "out"
+    )]
+    format: Vec<Format>,
+    /// Write the frames of the first run as well, as lines of JSON: NAME-frames.jsonl.
+    #[arg(long, requires = "out")]
+    log: bool,
+    /// Write a capture of the first run as well, which other tools open, and the secrets of its
+    /// associations: NAME.pcap and NAME.keys.
+    #[arg(long, requires = "out")]
+    pcap: bool,
+}
+
+/// How scenarios are run.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct How {
+    /// Runs, instead of those of the file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) runs: Option<u32>,
+    /// The seed of the first run, instead of that of the file.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Threads, which change nothing but the time it takes [default: all processors].
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
+    let threads = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= 1024);
+    threads.ok_or("expected a number from 1 to 1024")
+}
+
+impl How {
+    /// What stands instead of values of a file.
+    pub(crate) const fn instead(self) -> Instead {
+        Instead { seed: self.seed, runs: self.runs }
+    }
+}
+
+/// What tables can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Csv,
+    Json,
+}
+
+/// Runs the scenario and says what came of it.
+pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let Some(path) = args.scenario.as_deref().filter(|_| !args.schema) else {
+        return std::io::stdout().write_all(schema().as_bytes()).context("standard output");
+    };
+    let text = read(path).map_err(Failure::new)?;
+    let grid = Grid::parse(path, &text, args.how.instead()).map_err(Failure::new)?;
+    if let Some(mistake) = grid.sweep("is for lightseal lab sweep") {
+        return Err(Failure::new(mistake));
+    }
+    let scenario = grid.scenario(0).map_err(Failure::new)?;
+    if let Some(out) = &args.out {
+        // Before the work, not after it.
+        std::fs::create_dir_all(out).context(out.display())?;
+    }
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let runs = {
+        let progress = Progress::steps(scenario.runs as usize, false);
+        progress.name(&name);
+        scenario.run(args.how.threads, || progress.step()).context(path.display())?
+    };
+    let mut handshakes = Rows::new([], HANDSHAKE_COLUMNS);
+    handshakes.add_handshakes(&[], &scenario, &runs);
+    let mut summary = Rows::new([], SUMMARY_COLUMNS);
+    summary.add_summary(&[], &scenario, &runs);
+    let mut text = described(path, &scenario, &runs, &summary);
+    if let Some(out) = &args.out {
+        let mut files = Vec::new();
+        for (what, rows) in [("handshakes", &handshakes), ("summary", &summary)] {
+            for format in &args.format {
+                let (ending, content) = match format {
+                    Format::Csv => ("csv", rows.csv()),
+                    Format::Json => ("json", rows.json()),
+                };
+                files.push((format!("{name}-{what}.{ending}"), content.context(path.display())?));
+            }
+        }
+        let mut write = |name: &str, content: &[u8]| {
+            let file = out.join(name);
+            let _ = writeln!(text, "  {}", file.display());
+            std::fs::write(&file, content).context(file.display())
+        };
+        for (name, content) in files {
+            write(&name, content.as_bytes())?;
+        }
+        if args.log || args.pcap {
+            let captured = scenario.capture().context(path.display())?;
+            if args.log {
+                let lines: String = captured.frames.iter().map(frame_line).collect();
+                write(&format!("{name}-frames.jsonl"), lines.as_bytes())?;
+            }
+            if args.pcap {
+                let frames = captured.write(Vec::new()).context(path.display())?;
+                write(&format!("{name}.pcap"), &frames)?;
+                let file = out.join(format!("{name}.keys"));
+                captured.keys.save(&file).context(file.display())?;
+                let _ = writeln!(text, "  {}", file.display());
+            }
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes()).context("standard output")
+}
+
+fn described(path: &Path, scenario: &Scenario, runs: &[Run], summary: &Rows) -> String {
+    let mut text = format!(
+        "{}: {} runs of {} over {}, {} nodes, {} a run, seed {}\n",
+        path.display(),
+        runs.len(),
+        scenario.profile.name,
+        scenario.network.layer.setting().name(),
+        scenario.network.topology.len(),
+        match scenario.pairs.len() {
+            1 => "1 handshake".into(),
+            pairs => format!("{pairs} handshakes"),
+        },
+        scenario.seed,
+    );
+    if !scenario.about.is_empty() {
+        let _ = writeln!(text, "  {}", scenario.about.replace(char::is_control, " "));
+    }
+    for (name, cell) in summary.columns.iter().zip(summary.rows.iter().flatten()) {
+        let value = match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Integer(value) => value.to_string(),
+            Cell::Number(value) => format!("{value:.3}"),
+            Cell::Missing => "none".into(),
+        };
+        let _ = writeln!(text, "  {name:18} {value}");
+    }
+    text
+}
