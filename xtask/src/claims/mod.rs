@@ -16,6 +16,7 @@ mod instructions;
 mod macs;
 mod masks;
 mod peers;
+mod scenarios;
 mod sessions;
 
 use crate::claim::{Claim, Unmeasured};
@@ -38,6 +39,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         macs::CLAIMS,
         masks::CLAIMS,
         peers::CLAIMS,
+        scenarios::CLAIMS,
         sessions::CLAIMS,
     ]
     .into_iter()
@@ -56,13 +58,27 @@ fn run_json_with(
     program: &str,
     arguments: &[&str],
 ) -> Result<Value, Unmeasured> {
+    let text = run_text_with(features, package, program, arguments)?;
+    serde_json::from_str(&text)
+        .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))
+}
+
+/// Builds and runs `program` of `package`; what it prints.
+fn run_text(package: &str, program: &str, arguments: &[&str]) -> Result<String, Unmeasured> {
+    run_text_with(&[], package, program, arguments)
+}
+
+fn run_text_with(
+    features: &[&str],
+    package: &str,
+    program: &str,
+    arguments: &[&str],
+) -> Result<String, Unmeasured> {
     let fixed = ["run", "--quiet", "--release", "--package", package, "--bin", program];
     let features = features.iter().flat_map(|feature| ["--features", *feature]);
     let line: Vec<_> =
         fixed.into_iter().chain(features).chain(["--"]).chain(arguments.iter().copied()).collect();
-    let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
-    serde_json::from_str(&text)
-        .map_err(|error| Unmeasured::Broken(format!("{program} printed no JSON: {error}")))
+    capture(cargo(&line)).map_err(Unmeasured::Broken)
 }
 
 /// [`run_json`] of a program of `interop`, which needs system packages.
