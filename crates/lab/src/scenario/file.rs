@@ -11,6 +11,7 @@ use crate::world::{NodeId, Topology};
 use core::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -57,8 +58,17 @@ pub(super) struct File {
     /// the field named last changes fastest.
     // It is taken out before the rest is read.
     #[serde(default, rename = "sweep")]
-    #[schemars(with = "std::collections::BTreeMap<String, Vec<serde_json::Value>>")]
+    #[schemars(with = "BTreeMap<String, Swept>")]
     _sweep: Option<serde::de::IgnoredAny>,
+}
+
+/// Values that a field takes in turn, or a table of such fields.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Swept {
+    Values(Vec<serde_json::Value>),
+    Fields(BTreeMap<String, Self>),
 }
 
 const fn one() -> u64 {
@@ -124,7 +134,10 @@ impl JsonSchema for Channel {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        WrittenChannel::json_schema(generator)
+        let mut schema = WrittenChannel::json_schema(generator);
+        // Fields of models count as known here.
+        schema.insert("unevaluatedProperties".into(), false.into());
+        schema
     }
 }
 
@@ -144,10 +157,8 @@ impl Default for Channel {
 struct Made {
     /// A device that is known; wismote if neither is given.
     #[schemars(extend("enum" = names(DEVICES.iter().map(|(name, _)| *name))))]
-    #[schemars(with = "String")]
     name: Option<String>,
     /// A file of currents and clocks, from the scenario's directory on.
-    #[schemars(with = "String")]
     file: Option<PathBuf>,
     /// Whether processors take their time.
     #[serde(default)]

@@ -135,7 +135,8 @@ fn a_grid_has_the_product_of_its_values_in_the_order_of_the_file() {
 #[test]
 fn whole_tables_can_be_swept_and_fields_that_are_not_there() {
     let text = format!(
-        "{LINE}\n[sweep]\nlink = [{{ layer = 'always-on', retries = 3 }}]\nchannel = [{{ model = 'bernoulli', delivery = 0.5 }}]\ndevice.computes = [true]"
+        "{LINE}\n[sweep]\nlink = [{{ layer = 'always-on', retries = 3 }}]\n\
+         channel = [{{ model = 'bernoulli', delivery = 0.5 }}]\ndevice.computes = [true]"
     );
     let scenario = scenario(&text);
     assert!(matches!(scenario.network.layer, crate::links::Layer::AlwaysOn(_)));
@@ -295,6 +296,12 @@ fn faults(
     };
     if !kinds.iter().any(fits) {
         return Some(format!("{at}: {kind} is not {}", schema["type"]));
+    }
+    let needed = schema["required"].as_array().into_iter().flatten();
+    let missing =
+        needed.filter_map(serde_json::Value::as_str).find(|name| value.get(*name).is_none());
+    if let Some(missing) = missing {
+        return Some(format!("{at}: no {missing}"));
     }
     let branches = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
     let mut named = schema["properties"].as_object().cloned().unwrap_or_default();
