@@ -1,4 +1,4 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `fuzz` and `claim`.
+//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `fuzz`, `claim` and `measure`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -9,6 +9,7 @@ mod claims;
 mod fuzz;
 mod interop;
 mod lint;
+mod measure;
 mod process;
 mod system;
 mod test;
@@ -36,6 +37,8 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
     Claim(claim::Arguments),
+    /// Measure this machine and store the results with date, commit and machine, or list what there is
+    Measure(measure::Arguments),
 }
 
 /// Why a command did not succeed.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),
     };
     match outcome {

@@ -12,6 +12,7 @@
 //! - [`scenario`]: such handshakes as files describe them;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`sessions`]: servers with few session slots, and many clients;
+//! - [`report`]: all of it on one page;
 //! - [`mod@write`]: CSV, JSON and SVG files.
 //!
 //! # A new figure
@@ -45,6 +46,7 @@ pub mod links;
 pub mod lowpan;
 pub mod network;
 mod parallel;
+pub mod report;
 pub mod scenario;
 pub mod sessions;
 pub mod statistics;

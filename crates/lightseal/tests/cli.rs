@@ -30,6 +30,7 @@ fn help_exists_for_every_command() {
         "lab advise",
         "lab sessions",
         "lab speed",
+        "lab report",
         "psk",
         "completions",
     ] {
@@ -108,6 +109,10 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("lab figure all --format png", "possible values: csv, json, svg"),
         ("lab figure all --list", "cannot be used with"),
         ("lab figure all --out Cargo.toml/x", "Cargo.toml/x"),
+        ("lab report --only lightmac-table-1,nosuch", "no figure nosuch"),
+        ("lab report --results nosuch", "stored results: nosuch"),
+        ("lab report --out Cargo.toml/x", "Cargo.toml/x"),
+        ("lab report --runs 1", "1 is not in 2..=1000000"),
     ] {
         fails(&wrong.split_whitespace().collect::<Vec<_>>(), &[expected]);
     }

@@ -50,6 +50,41 @@ fn only_the_formats_asked_for_are_written() {
 }
 
 #[test]
+fn a_quick_report_has_every_figure_and_says_what_is_missing() {
+    let dir = TempDir::new();
+    let out = dir.path("report.html");
+    let said = printed(&["lab", "report", "--quick", "--out", &out]);
+    assert!(said.starts_with(&out) && said.lines().count() == 1, "{said}");
+    let page = std::fs::read_to_string(&out).unwrap();
+    for line in printed(&["lab", "figure", "--list"]).lines() {
+        let name = line.split(' ').next().unwrap();
+        assert!(page.contains(&format!("<h3 id=\"{name}\">")), "{name}");
+        assert!(page.contains(&format!("<code>lightseal lab figure {name} ")), "{name}");
+    }
+    assert!(page.contains("Missing. What will make it") && page.ends_with("</html>\n"));
+    assert!(!page.contains("Not asked for"));
+}
+
+#[test]
+fn a_report_of_some_figures_reads_stored_results_and_replaces_the_page_before_it() {
+    let dir = TempDir::new();
+    let out = dir.path("report.html");
+    std::fs::write(&out, "x".repeat(1 << 24)).unwrap();
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+    let only = "lightmac-table-1,lightmac-figure-1";
+    printed(&["lab", "report", "--only", only, "--results", results, "--out", &out]);
+    let page = std::fs::read_to_string(&out).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert_eq!(page.matches("Made by <code>lightseal lab figure").count(), 2);
+    assert!(
+        page.contains("Measured by <code>cargo xtask measure") && page.contains("Not asked for")
+    );
+    std::fs::write(dir.path("broken.json"), "{").unwrap();
+    let broken = ["lab", "report", "--results", &dir.path(""), "--out", &out];
+    fails(&broken, &["stored results", "broken.json"]);
+}
+
+#[test]
 fn sessions_answer_scripts() {
     let of = |policy| {
         let args = ["lab", "sessions", "--attempts", "500", "--json", "--policy", policy];

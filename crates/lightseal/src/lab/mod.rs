@@ -2,6 +2,7 @@
 //!
 //! - [`figure`]: the papers' figures;
 //! - [`handshake`]: what handshakes cost over a link layer;
+//! - [`report`]: all of them on one page;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
 //! - [`decrypt`]: the DTLS in a capture;
@@ -14,6 +15,7 @@ mod decrypt;
 mod figure;
 mod handshake;
 mod merge;
+mod report;
 mod run;
 mod scenarios;
 mod sessions;
@@ -35,6 +37,8 @@ pub(crate) enum LabCommand {
     Merge(merge::MergeArgs),
     /// Make figures and tables of the papers again, with their data.
     Figure(figure::FigureArgs),
+    /// Put every figure and table of the papers on one page, ours beside theirs.
+    Report(report::ReportArgs),
     /// Measure what handshakes cost over a link layer: time, energy, bytes, and how many fail.
     Handshake(handshake::HandshakeArgs),
     /// Send data with shared tags over a link layer: goodput, delay, energy.
@@ -64,6 +68,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Sweep(args) => sweep::run(args),
         LabCommand::Merge(args) => merge::run(args),
         LabCommand::Figure(args) => figure::run(args),
+        LabCommand::Report(args) => report::run(args),
         LabCommand::Handshake(args) => handshake::run(args),
         LabCommand::Stream(args) => stream::stream(args),
         LabCommand::Advise(args) => stream::advice(args),

@@ -1,0 +1,286 @@
+//! The page: contents, then paper by paper what is made, stored or missing.
+
+use super::html::{columns, escape, picture, table};
+use super::papers::{Item, PAPERS, Paper};
+use super::stored::{self, Set, StoredTable, TABLES};
+use super::{Made, Report};
+use crate::Error;
+use crate::figure::{Figure, Options, Table};
+use crate::figures::FIGURES;
+use crate::write::svg;
+
+const STYLE: &str = include_str!("style.css");
+
+/// What stands in one place of the page.
+enum Entry<'a> {
+    /// A figure of the registry.
+    Made(&'a Made),
+    /// A figure of the registry that was not asked for.
+    LeftOut(&'static Figure),
+    /// A table of stored measurements.
+    Stored(&'static StoredTable, &'a Set),
+    /// Nothing makes it yet.
+    Missing(&'static Item),
+}
+
+/// How many items there are, and how many of them are on the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Figures, tables and results of the papers.
+    pub items: usize,
+    /// Those that are made or stored.
+    pub here: usize,
+    /// Those that a figure could make and that were not asked for.
+    pub left_out: usize,
+}
+
+impl Report<'_> {
+    /// What this paper's section holds, in its order: the paper's items, then what else there is.
+    fn entries<'a>(&'a self, paper: &Paper) -> Vec<Entry<'a>> {
+        let mut entries = Vec::new();
+        for item in paper.items {
+            let found = self.of_item(paper, item);
+            if found.is_empty() {
+                entries.push(Entry::Missing(item));
+            }
+            entries.extend(found);
+        }
+        let others = FIGURES.iter().filter(|figure| paper.has(&figure.source));
+        let others = others.filter(|figure| paper.item(&figure.source).is_none());
+        entries.extend(others.map(|figure| self.entry(figure)));
+        entries
+    }
+
+    /// What there is of an item.
+    fn of_item<'a>(&'a self, paper: &Paper, item: &Item) -> Vec<Entry<'a>> {
+        let of_it = |source| paper.has(source) && item.covers(source.item);
+        let made = FIGURES.iter().filter(|figure| of_it(&figure.source));
+        let stored = TABLES.iter().filter(|stored| of_it(&stored.source));
+        let stored =
+            stored.filter_map(|it| Some(Entry::Stored(it, stored::newest(&self.stored, it.set)?)));
+        made.map(|figure| self.entry(figure)).chain(stored).collect()
+    }
+
+    fn entry<'a>(&'a self, figure: &'static Figure) -> Entry<'a> {
+        let made = self.made.iter().find(|made| made.figure.name == figure.name);
+        made.map_or(Entry::LeftOut(figure), Entry::Made)
+    }
+
+    /// How much of the papers is on the page.
+    pub fn count(&self) -> Count {
+        let mut count = Count::default();
+        for (paper, item) in PAPERS.iter().flat_map(|p| p.items.iter().map(move |item| (p, item))) {
+            let found = self.of_item(paper, item);
+            let is_here = |entry: &Entry<'_>| matches!(entry, Entry::Made(_) | Entry::Stored(..));
+            count.items += 1;
+            count.here += usize::from(found.iter().any(is_here));
+            count.left_out += usize::from(!found.is_empty() && !found.iter().any(is_here));
+        }
+        count
+    }
+}
+
+impl Entry<'_> {
+    /// As the paper counts.
+    fn item(&self) -> &'static str {
+        match self {
+            Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.source.item,
+            Self::Stored(stored, _) => stored.source.item,
+            Self::Missing(item) => item.name,
+        }
+    }
+
+    fn title(&self) -> String {
+        match self {
+            Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.title.into(),
+            Self::Stored(stored, _) => stored.title.into(),
+            Self::Missing(item) => capitalised(item.shows),
+        }
+    }
+
+    /// The heading, escaped.
+    fn heading(&self) -> String {
+        format!("{}: {}", escape(&capitalised(self.item())), escape(&self.title()))
+    }
+
+    /// For links.
+    fn id(&self, paper: &Paper) -> String {
+        match self {
+            Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.name.into(),
+            Self::Stored(stored, _) => stored.name.into(),
+            Self::Missing(item) => {
+                let plain =
+                    |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+                format!(
+                    "missing-{}-{}",
+                    paper.name,
+                    item.name.chars().map(plain).collect::<String>()
+                )
+            }
+        }
+    }
+
+    /// Said in the contents of what is not there.
+    fn note(&self) -> &'static str {
+        match self {
+            Self::Made(_) | Self::Stored(..) => "",
+            Self::LeftOut(_) => " <em>(not asked for)</em>",
+            Self::Missing(_) => " <em>(missing)</em>",
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    let first: String = rest.next().into_iter().flat_map(char::to_uppercase).collect();
+    first + rest.as_str()
+}
+
+/// The whole page.
+pub(super) fn render(report: &Report<'_>) -> Result<String, Error> {
+    let (date, commit) = (escape(report.date), escape(report.commit));
+    let Count { items, here, left_out } = report.count();
+    let missing = items - here - left_out;
+    let not_asked = match left_out {
+        0 => String::new(),
+        count => format!(", {count} were not asked for"),
+    };
+    let Options { resolution, messages, runs, seed } = report.options;
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
+         <meta charset=\"utf-8\" />\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n\
+         <meta name=\"color-scheme\" content=\"light dark\" />\n\
+         <title>Lightseal: the figures of five papers, made again</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#papers\">Skip the contents</a>\n\
+         <header>\n<h1>The figures of five papers, made again</h1>\n\
+         <p>Of the {items} figures, tables and results of the papers {here} are on this page, {missing} \
+         are missing{not_asked}. What else there is stands behind \
+         each paper's.</p>\n\
+         <p>Made on <time>{date}</time> at {commit}, with {runs} simulated handshakes a point, {messages} \
+         messages a cell, {resolution} points for each doubling of a computed curve, seed {seed}. The same \
+         options give the same figures, but for those that say they are measured. Numbers here have five \
+         digits; <code>lightseal lab figure</code> writes all of them. In tables, what is from a paper \
+         has a coloured ground.</p>\n</header>\n"
+    );
+    page += &contents(report);
+    page += "<main id=\"papers\">\n";
+    for paper in &PAPERS {
+        page += &format!(
+            "<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n<p class=\"source\">{2}</p>\n",
+            paper.name,
+            escape(paper.short),
+            escape(paper.title)
+        );
+        for entry in report.entries(paper) {
+            page += &section(report, paper, &entry)?;
+        }
+        page += "</section>\n";
+    }
+    page += "</main>\n</body>\n</html>\n";
+    Ok(page)
+}
+
+fn contents(report: &Report<'_>) -> String {
+    let mut out = String::from(
+        "<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Contents</h2>\n<ul>\n",
+    );
+    for paper in &PAPERS {
+        out += &format!("<li><a href=\"#{}\">{}</a>\n<ul>\n", paper.name, escape(paper.short));
+        for entry in report.entries(paper) {
+            let (id, heading, note) = (entry.id(paper), entry.heading(), entry.note());
+            out += &format!("<li><a href=\"#{id}\">{heading}</a>{note}</li>\n");
+        }
+        out += "</ul></li>\n";
+    }
+    out + "</ul>\n</nav>\n"
+}
+
+fn section(report: &Report<'_>, paper: &Paper, entry: &Entry<'_>) -> Result<String, Error> {
+    let (id, heading) = (entry.id(paper), entry.heading());
+    let body = match entry {
+        Entry::Made(made) => figure(report, made)?,
+        Entry::Stored(table, set) => stored_table(table, set)?,
+        Entry::LeftOut(figure) => format!(
+            "<p class=\"absent\">Not asked for; <code>lightseal lab report --only {}</code> makes it.</p>\n",
+            figure.name
+        ),
+        Entry::Missing(item) => {
+            format!("<p class=\"absent\">Missing. What will make it: {}.</p>\n", escape(item.by))
+        }
+    };
+    Ok(format!(
+        "<article aria-labelledby=\"{id}\">\n<h3 id=\"{id}\">{heading}</h3>\n{body}</article>\n"
+    ))
+}
+
+/// Plot, what there is of the paper's values, the data, and how it was made.
+fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
+    let Made { figure, output } = made;
+    let data = &output.table;
+    let theirs = theirs(data);
+    let mut out = format!("<p>{}</p>\n", escape(figure.about));
+    let everything = |out: &mut String| *out += &table(data, "Data", &theirs, |_| true);
+    if output.plot.is_some() {
+        let svg = svg::render(figure, output)?;
+        let picture = picture(&svg, figure.name, figure.title);
+        out += &format!("<figure>{picture}</figure>\n");
+        if !theirs.is_empty() {
+            let has_theirs =
+                |row: &[_]| theirs.iter().any(|place| row[*place] != crate::figure::Cell::Missing);
+            out += &table(data, "Where the paper states a value", &theirs, has_theirs);
+        }
+        out += &format!("<details><summary>Data, {} rows</summary>\n", data.rows.len());
+        everything(&mut out);
+        out += &columns(data);
+    } else {
+        everything(&mut out);
+        out += "<details><summary>What the columns are</summary>\n";
+        out += &columns(data);
+    }
+    out += "</details>\n";
+    let Options { resolution, messages, runs, seed } = report.options;
+    out += &format!(
+        "<p class=\"made\">Made by <code>lightseal lab figure {} --resolution {resolution} --messages \
+         {messages} --runs {runs} --seed {seed}</code> on {} at {}.</p>\n",
+        figure.name,
+        escape(report.date),
+        escape(report.commit)
+    );
+    Ok(out)
+}
+
+fn stored_table(stored: &StoredTable, set: &Set) -> Result<String, Error> {
+    let failed = || Error::Format {
+        format: "stored results",
+        reason: format!("{} has not what {} needs", set.name, stored.name),
+    };
+    let data =
+        (stored.read)(&set.result).filter(|table| !table.rows.is_empty()).ok_or_else(failed)?;
+    let mut out = format!("<p>{}</p>\n", escape(stored.about));
+    out += &table(&data, "Data", &theirs(&data), |_| true);
+    out += "<details><summary>What the columns are</summary>\n";
+    out += &columns(&data);
+    let stored::Machine { processor, processors, kernel } = &set.machine;
+    out += &format!(
+        "</details>\n<p class=\"made\">Measured by <code>{}</code> on {} at {}, on {} ({processors} of its \
+         threads), {}.</p>\n",
+        escape(&set.command),
+        escape(&set.date),
+        escape(&set.commit),
+        escape(processor),
+        escape(kernel)
+    );
+    Ok(out)
+}
+
+/// The columns with the paper's values. A column by the paper's accounting has our own.
+fn theirs(table: &Table) -> Vec<usize> {
+    let columns = table.columns.iter().enumerate();
+    let theirs = columns.filter(|(_, column)| {
+        let of_paper = column.name == "paper" || column.name.starts_with("paper_");
+        of_paper && !column.name.contains("accounting")
+    });
+    theirs.map(|(place, _)| place).collect()
+}
