@@ -13,10 +13,10 @@ mod command;
 mod duty;
 mod hostile;
 mod instructions;
+mod lab;
 mod macs;
 mod masks;
 mod peers;
-mod scenarios;
 mod sessions;
 
 use crate::claim::{Claim, Unmeasured};
@@ -36,10 +36,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         duty::CLAIMS,
         hostile::CLAIMS,
         instructions::CLAIMS,
+        lab::CLAIMS,
         macs::CLAIMS,
         masks::CLAIMS,
         peers::CLAIMS,
-        scenarios::CLAIMS,
         sessions::CLAIMS,
     ]
     .into_iter()

@@ -1,9 +1,11 @@
-//! Scenario files: the same bytes however they are run.
+//! The lab's commands: scenario files give the same bytes however they are run, and the report is
+//! made in time.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::run_text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -19,6 +21,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: shards,
+    },
+    Claim {
+        name: "lab-report",
+        about: "minutes for the whole report, every figure of the registry with default options",
+        bar: Bar::AtMost(15.0),
+        seconds: 600,
+        measure: report,
     },
 ];
 
@@ -94,4 +103,15 @@ fn shards() -> Result<Measured, Unmeasured> {
     let differ = whole.iter().zip(merged).filter(|(a, b)| a != b).count();
     let figure = (differ + whole.len().abs_diff(merged.len())) as f64;
     Ok(Measured { figure, detail: format!("{} bytes\n", whole.len()) })
+}
+
+fn report() -> Result<Measured, Unmeasured> {
+    let page = directory("report")?.join("report.html");
+    // Built before the clock starts.
+    lab(&["figure", "--list"])?;
+    let begun = Instant::now();
+    lab(&["report", "--out", &page.to_string_lossy()])?;
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    let bytes = std::fs::metadata(&page).map_or(0, |found| found.len());
+    Ok(Measured { figure: minutes, detail: format!("{}: {bytes} bytes\n", page.display()) })
 }
