@@ -6,7 +6,7 @@
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
 //! - [`decrypt`]: the DTLS in a capture;
-//! - [`run`], [`sweep`], [`merge`]: handshakes as scenario files describe them;
+//! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them;
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 

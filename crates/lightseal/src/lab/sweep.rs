@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// A scenario file, with a [sweep].
+    /// A scenario file with a table of sweeps.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     #[command(flatten)]
