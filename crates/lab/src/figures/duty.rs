@@ -2,7 +2,7 @@
 
 use super::aggregation::percent;
 use crate::Error;
-use crate::figure::{Axis, Cell, Scale, Table};
+use crate::figure::{Axis, Cell, Marks, Options, Output, Plot, Scale, Table};
 use crate::handshakes::{Profile, Summary, Survey};
 use crate::network::Network;
 use core::time::Duration;
@@ -85,8 +85,33 @@ pub(super) fn table(
     Ok(Table { columns: super::aggregation::columns(&columns), rows })
 }
 
+/// How a table is drawn: a curve for each series.
+pub(super) struct Look {
+    pub(super) by: &'static str,
+    pub(super) emphasis: Option<&'static str>,
+    pub(super) x: Axis,
+    pub(super) y: (&'static str, &'static str),
+}
+
+/// A table of surveys and its plot.
+pub(super) fn curves(table: Table, look: Look, options: &Options) -> Output {
+    let plot = Plot {
+        subtitle: format!("{} handshakes a point{}", options.runs, look.by),
+        marks: Marks::Curves,
+        series: "series",
+        emphasis: look.emphasis,
+        x: look.x,
+        y: axis(&table, look.y.0, look.y.1),
+    };
+    Output { table, plot: Some(plot) }
+}
+
+/// One to four hops.
+pub(super) const BY_HOPS: Axis =
+    Axis { column: "hops", label: "hops", scale: Scale::Linear, from: 0.0, to: 4.0 };
+
 /// An axis from 0 to a round number above all values of a column.
-pub(super) fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
+fn axis(table: &Table, column: &'static str, label: &'static str) -> Axis {
     let place = table.column(column);
     let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());
     let most = values.fold(0.0, f64::max);

@@ -1,8 +1,8 @@
 //! Figure 2 of the paper on duty-cycled networks: preamble sampling.
 
-use super::duty::{PAPER, Point, RAISED, axis, table};
+use super::duty::{BY_HOPS, Look, PAPER, Point, RAISED, curves, table};
 use crate::Error;
-use crate::figure::{Axis, Figure, Marks, Options, Output, Plot, Scale, Source};
+use crate::figure::{Axis, Figure, Options, Output, Scale, Source};
 use crate::links::{Layer, xmac};
 use crate::network::Network;
 
@@ -81,15 +81,13 @@ fn duration(options: &Options) -> Result<Output, Error> {
     };
     let about = "duration in s in a few runs of Contiki's CX-MAC in Cooja";
     let table = table(&single_hop(cooja), X, about, options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point, by frames that arrive", options.runs),
-        marks: Marks::Curves,
-        series: "series",
+    let look = Look {
+        by: ", by frames that arrive",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
-        y: axis(&table, "duration_s", "duration, in s"),
+        y: ("duration_s", "duration, in s"),
     };
-    Ok(Output { table, plot: Some(plot) })
+    Ok(curves(table, look, options))
 }
 
 fn energy(options: &Options) -> Result<Output, Error> {
@@ -98,15 +96,13 @@ fn energy(options: &Options) -> Result<Output, Error> {
     };
     let about = "the paper's energy in mJ";
     let table = table(&single_hop(paper), X, about, options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point, by frames that arrive", options.runs),
-        marks: Marks::Curves,
-        series: "series",
+    let look = Look {
+        by: ", by frames that arrive",
         emphasis: Some("tinydtls, 100 %"),
         x: by_interval(),
-        y: axis(&table, "energy_mj", "energy of the client, in mJ"),
+        y: ("energy_mj", "energy of the client, in mJ"),
     };
-    Ok(Output { table, plot: Some(plot) })
+    Ok(curves(table, look, options))
 }
 
 fn hops(options: &Options) -> Result<Output, Error> {
@@ -126,13 +122,11 @@ fn hops(options: &Options) -> Result<Output, Error> {
     }
     let x = ("hops", "from client to server");
     let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point, by check interval", options.runs),
-        marks: Marks::Curves,
-        series: "series",
+    let look = Look {
+        by: ", by check interval",
         emphasis: None,
-        x: Axis { column: "hops", label: "hops", scale: Scale::Linear, from: 0.0, to: 4.0 },
-        y: axis(&table, "duration_s", "duration, in s"),
+        x: BY_HOPS,
+        y: ("duration_s", "duration, in s"),
     };
-    Ok(Output { table, plot: Some(plot) })
+    Ok(curves(table, look, options))
 }

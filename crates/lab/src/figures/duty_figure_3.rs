@@ -1,9 +1,9 @@
 //! Figure 3 of the paper on duty-cycled networks: beacon-enabled mode.
 
-use super::duty::{PAPER, Point, RAISED, axis, table};
+use super::duty::{BY_HOPS, Look, PAPER, Point, RAISED, curves, table};
 use crate::Error;
 use crate::energy::Device;
-use crate::figure::{Axis, Figure, Marks, Options, Output, Plot, Scale, Source};
+use crate::figure::{Axis, Figure, Options, Output, Scale, Source};
 use crate::links::Layer;
 use crate::links::beacon::{Downlink, Settings};
 use crate::network::Network;
@@ -93,15 +93,13 @@ fn duration(options: &Options) -> Result<Output, Error> {
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
     let table = table(&points, X, "duration in s by ns-3.37", options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point", options.runs),
-        marks: Marks::Curves,
-        series: "series",
+    let look = Look {
+        by: "",
         emphasis: Some("CAP 30.7 ms"),
         x: axes(),
-        y: axis(&table, "duration_s", "duration, in s"),
+        y: ("duration_s", "duration, in s"),
     };
-    Ok(Output { table, plot: Some(plot) })
+    Ok(curves(table, look, options))
 }
 
 fn energy(options: &Options) -> Result<Output, Error> {
@@ -110,15 +108,9 @@ fn energy(options: &Options) -> Result<Output, Error> {
         ("CAP 30.7 ms, indirect", 1, Downlink::Indirect, true),
     ]);
     let table = table(&points, X, "no value is in the text", options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point", options.runs),
-        marks: Marks::Curves,
-        series: "series",
-        emphasis: None,
-        x: axes(),
-        y: axis(&table, "energy_mj", "energy of the client, in mJ"),
-    };
-    Ok(Output { table, plot: Some(plot) })
+    let look =
+        Look { by: "", emphasis: None, x: axes(), y: ("energy_mj", "energy of the client, in mJ") };
+    Ok(curves(table, look, options))
 }
 
 fn hops(options: &Options) -> Result<Output, Error> {
@@ -138,13 +130,11 @@ fn hops(options: &Options) -> Result<Output, Error> {
     }
     let x = ("hops", "from client to server");
     let table = table(&points, x, "no value is in the text", options.runs, options.seed)?;
-    let plot = Plot {
-        subtitle: format!("{} handshakes a point, by beacon interval", options.runs),
-        marks: Marks::Curves,
-        series: "series",
+    let look = Look {
+        by: ", by beacon interval",
         emphasis: None,
-        x: Axis { column: "hops", label: "hops", scale: Scale::Linear, from: 0.0, to: 4.0 },
-        y: axis(&table, "duration_s", "duration, in s"),
+        x: BY_HOPS,
+        y: ("duration_s", "duration, in s"),
     };
-    Ok(Output { table, plot: Some(plot) })
+    Ok(curves(table, look, options))
 }
