@@ -35,7 +35,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("dtls", Layer::Engine),
     ("macsec", Layer::Engine),
     ("gateway", Layer::Composite),
-    ("group", Layer::Composite),
+    ("dtls-group", Layer::Composite),
     ("dtls-aws-lc", Layer::Provider),
     ("dtls-ring", Layer::Provider),
     ("measure", Layer::Driver),

@@ -1,0 +1,1 @@
+//! Records and keys of profile `compact`.

@@ -1,0 +1,26 @@
+//! Secure multicast groups over an adapted DTLS record layer: the engine.
+//!
+//! A *sender* multicasts group requests; *listeners* answer each with a unicast group response.
+//! All members share one group security association from a group controller, and nobody performs
+//! a handshake with anybody but the controller. No socket, no thread, no clock, no global.
+//!
+//! - [`axiom`]: records and keys of profile `axiom-1.2`, which is Axiom as Tiloca, Nikitin and
+//!   Raza describe it (*Axiom – DTLS-based secure IoT group communication*, ACM TECS): DTLS 1.2's
+//!   record with its sequence number split;
+//! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
+//!   numbers, optional source authentication;
+//! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
+//! - [`ids`]: who is who; [`codepoints`]: the numbers of this protocol in one place.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod axiom;
+pub mod codepoints;
+pub mod compact;
+pub mod ids;
+pub mod rekey;
+
+pub use ids::{GroupId, ListenerId, SenderId};

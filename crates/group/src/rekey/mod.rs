@@ -1,0 +1,1 @@
+//! New group keys for all members but the evicted: a binary logical key hierarchy.
