@@ -1,7 +1,8 @@
 //! Dependencies point one way.
 
-use crate::process::{capture, cargo};
+use crate::process::{capture, cargo, workspace};
 use serde_json::Value;
+use std::path::Path;
 
 /// The layers, lowest first. A crate depends only on crates of lower layers,
 /// its tests also on crates of its own.
@@ -63,10 +64,20 @@ pub(super) fn check() -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-/// Crates that must need no operating system.
-pub(super) fn no_std_crates() -> Result<Vec<String>, String> {
-    let crates = dependencies()?.into_iter().map(|(name, _)| name);
-    Ok(crates.filter(|name| layer(name).is_some_and(|l| l < Layer::Provider)).collect())
+/// Crates that must need no operating system: package and folder, from the workspace's root.
+pub(super) fn no_std_crates() -> Result<Vec<(String, String)>, String> {
+    let mut crates = Vec::new();
+    for package in packages()? {
+        let name = name_of(&package);
+        if layer(&name).is_none_or(|layer| layer >= Layer::Provider) {
+            continue;
+        }
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let folder = manifest.parent().and_then(|folder| folder.strip_prefix(workspace()).ok());
+        let folder = folder.ok_or_else(|| format!("{name} stands outside of the workspace"))?;
+        crates.push((name, folder.display().to_string()));
+    }
+    Ok(crates)
 }
 
 fn layer(name: &str) -> Option<Layer> {
@@ -91,13 +102,21 @@ fn violations(dependencies: &Dependencies) -> Vec<String> {
     faults
 }
 
-/// What cargo says of the workspace, tests and build scripts included.
-fn dependencies() -> Result<Dependencies, String> {
+/// What cargo says of the workspace's packages.
+fn packages() -> Result<Vec<Value>, String> {
     let text = capture(cargo(&["metadata", "--format-version", "1", "--no-deps", "--quiet"]))?;
     let metadata: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
-    let name_of = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
-    Ok(packages
+    Ok(packages.clone())
+}
+
+fn name_of(value: &Value) -> String {
+    value["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What depends on what, tests and build scripts included.
+fn dependencies() -> Result<Dependencies, String> {
+    Ok(packages()?
         .iter()
         .map(|package| {
             let own = name_of(package);

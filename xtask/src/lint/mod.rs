@@ -88,8 +88,8 @@ fn dependencies() -> Result<(), String> {
 /// that a plain installation of Rust does not have.
 fn no_std() -> Result<(), String> {
     let mut faults = Vec::new();
-    for name in layers::no_std_crates()? {
-        faults.extend(source::faults_below_hosts(&name)?);
+    for (name, folder) in layers::no_std_crates()? {
+        faults.extend(source::faults_below_hosts(&name, &folder)?);
         let tree = capture(cargo(&[
             "tree",
             "--quiet",
