@@ -73,7 +73,11 @@ impl Datagrams {
         self.last.insert(sender, frame);
         let Packet { from, to, payload, .. } = packet?;
         let address = |node: NodeId| {
-            SocketAddr::from((Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0), PORT))
+            let ip = match node {
+                NodeId::EVERYBODY => Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfd),
+                node => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0),
+            };
+            SocketAddr::from((ip, PORT))
         };
         Some(Datagram { at, from: address(from), to: address(to), payload })
     }

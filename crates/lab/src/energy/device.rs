@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn slots_count_where_their_charges_are_known() {
-        let spent = Spent { micros: [1_000_000, 0, 0], slots: [0, 2, 0, 0, 1] };
+        let spent = Spent { micros: [1_000_000, 0, 0], slots: [0, 2, 0, 0, 1], ..Spent::default() };
         assert!((device("cc2538").millijoules(&spent) - (2.0 * 54.5 + 22.6) * 3e-3).abs() < 1e-9);
         assert!((device("wismote").millijoules(&spent) - 25.8 * 2.8).abs() < 1e-9);
     }

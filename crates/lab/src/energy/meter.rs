@@ -35,6 +35,9 @@ pub struct Spent {
     pub micros: [u64; 3],
     /// Timeslots by [`Slot`].
     pub slots: [u64; 5],
+    /// Microseconds of listening in which a frame for the node came, where a link layer counts
+    /// them.
+    pub received_micros: u64,
 }
 
 impl Spent {
@@ -49,6 +52,7 @@ impl Spent {
         let mut since = *self;
         since.micros.iter_mut().zip(earlier.micros).for_each(|(now, then)| *now -= then);
         since.slots.iter_mut().zip(earlier.slots).for_each(|(now, then)| *now -= then);
+        since.received_micros -= earlier.received_micros;
         since
     }
 }
@@ -66,6 +70,11 @@ impl Meter {
     /// Adds time to a node's account.
     pub fn spend(&mut self, node: NodeId, what: Use, micros: u64) {
         self.0[usize::from(node.0)].micros[what as usize] += micros;
+    }
+
+    /// Adds to the time in which frames for a node came.
+    pub fn received(&mut self, node: NodeId, micros: u64) {
+        self.0[usize::from(node.0)].received_micros += micros;
     }
 
     /// Adds a timeslot.

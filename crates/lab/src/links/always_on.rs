@@ -1,5 +1,5 @@
 //! Radios that are always on: unslotted CSMA-CA (IEEE 802.15.4-2006, section 7.5.1.4), with or
-//! without acknowledgements.
+//! without acknowledgements. Frames for all neighbours are never acknowledged (section 7.5.6.4).
 
 use super::{
     ACK_BYTES, FRAME_BYTES, Fault, Idle, LinkLayer, Setting, TURNAROUND_MICROS, Timer,
@@ -60,6 +60,10 @@ impl Setting for Settings {
 
     fn repeats_lost(&self) -> bool {
         self.retries.is_some()
+    }
+
+    fn broadcasts(&self) -> bool {
+        true
     }
 }
 
@@ -129,7 +133,8 @@ impl AlwaysOn {
             return self.back_off(air, id, now + UNIT_MICROS);
         }
         let begin = now + TURNAROUND_MICROS;
-        let acknowledged = self.settings.retries.is_some();
+        let Some(to) = self.radio(id).frames.front().map(|(to, _)| *to) else { return };
+        let acknowledged = self.is_acknowledged(to);
         let radio = self.radio(id);
         let Some((_, frame)) = radio.frames.front() else { return };
         let airtime = airtime_micros(frame.len());
@@ -141,15 +146,16 @@ impl AlwaysOn {
 
     fn end(&mut self, air: &mut Air<'_>, id: NodeId) {
         let now = air.now.as_micros();
-        let acknowledged = self.settings.retries.is_some();
         let Radio { began, until, .. } = self.radios[usize::from(id.0)];
         let Some((to, frame)) = self.radio(id).frames.front().cloned() else { return };
-        let there = &self.radios[usize::from(to.0)];
-        let is_deaf = there.began < until && there.until > began;
+        if to == NodeId::EVERYBODY {
+            return self.end_broadcast(air, id, &frame);
+        }
+        let acknowledged = self.is_acknowledged(to);
         let comes = air.frame(began, id, to, &frame);
-        let is_clear = !is_deaf && !self.is_busy(air, to, id, began, until);
         let mut is_done = !acknowledged;
-        if comes && is_clear {
+        if comes && self.is_clear(air, to, id) {
+            air.energy.received(to, until - began);
             if !self.radio(id).received {
                 air.arrive(now, to, frame.clone());
             }
@@ -167,6 +173,32 @@ impl AlwaysOn {
         }
         radio.active = false;
         self.begin(air, id, now);
+    }
+
+    /// Every neighbour hears the same frame, and each over a channel of its own.
+    fn end_broadcast(&mut self, air: &mut Air<'_>, id: NodeId, frame: &[u8]) {
+        let now = air.now.as_micros();
+        let Radio { began, until, .. } = self.radios[usize::from(id.0)];
+        air.sent(began, frame);
+        for to in air.topology.hears(id) {
+            if air.signal(id, *to, frame.len()) && self.is_clear(air, *to, id) {
+                air.energy.received(*to, until - began);
+                air.arrive(now, *to, frame.to_vec());
+            }
+        }
+        self.next(air, id, now + SPACE_MICROS);
+    }
+
+    /// Whether a node neither sends nor hears another one while `sender` does.
+    fn is_clear(&self, air: &Air<'_>, id: NodeId, sender: NodeId) -> bool {
+        let Radio { began, until, .. } = self.radios[usize::from(sender.0)];
+        let there = &self.radios[usize::from(id.0)];
+        let is_deaf = there.began < until && there.until > began;
+        !is_deaf && !self.is_busy(air, id, sender, began, until)
+    }
+
+    fn is_acknowledged(&self, to: NodeId) -> bool {
+        self.settings.retries.is_some() && to != NodeId::EVERYBODY
     }
 
     fn next(&mut self, air: &mut Air<'_>, id: NodeId, from: u64) {
@@ -194,5 +226,88 @@ impl LinkLayer for AlwaysOn {
 
     fn idle(&self, _: &Topology, _: NodeId, micros: u64) -> Idle {
         Idle { listen_micros: micros, slots: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channels::{Channels, Model};
+    use crate::world::{Node, Wish, World};
+    use vocabulary::Instant;
+
+    /// Says something to everybody once, if it is to, and counts what it hears.
+    #[derive(Default)]
+    struct Speaker {
+        says: usize,
+        heard: Vec<(Instant, NodeId, usize)>,
+    }
+
+    impl Node for Speaker {
+        fn receive(&mut self, _: Instant, _: NodeId, _: &mut [u8]) {
+            panic!("nobody speaks to one node alone");
+        }
+
+        fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+            self.heard.push((now, from, datagram.len()));
+        }
+
+        fn wake(&mut self, _: Instant) {}
+
+        fn poll(&mut self, _: Instant, buf: &mut [u8]) -> Wish {
+            match core::mem::take(&mut self.says) {
+                0 => Wish::Idle,
+                len => {
+                    buf[..len].fill(7);
+                    Wish::Send { to: NodeId::EVERYBODY, len }
+                }
+            }
+        }
+    }
+
+    fn spoken(says: usize, channel: &Model, seed: u64) -> World<Speaker> {
+        let topology = Topology::star(3);
+        let settings = Settings { retries: Some(3) };
+        let link = settings.build(&topology, &mut Random::insecure(seed)).unwrap();
+        let channels = Channels::new(channel, &[], true);
+        let mut world = World::new(topology, link, channels, Random::insecure(seed));
+        for id in 0..4 {
+            let says = if id == 2 { says } else { 0 };
+            world.add(Instant::ZERO, Speaker { says, ..Speaker::default() });
+        }
+        while world.step().is_some() {}
+        world
+    }
+
+    #[test]
+    fn all_neighbours_hear_one_frame_at_once() {
+        let world = spoken(44, &Model::PERFECT, 1);
+        let airtime = airtime_micros(44 + 27);
+        let heard = |id| &world.node(NodeId(id)).heard;
+        assert_eq!(heard(0).len(), 1);
+        assert_eq!((heard(0)[0].1, heard(0)[0].2), (NodeId(2), 44));
+        assert!(heard(0) == heard(1) && heard(0) == heard(3) && heard(2).is_empty());
+        let spent = |id| world.spent(NodeId(id), Instant::ZERO);
+        assert_eq!(spent(2).of(Use::Send), airtime);
+        assert_eq!((spent(0).of(Use::Send), spent(0).received_micros), (0, airtime));
+    }
+
+    #[test]
+    fn each_neighbour_has_a_channel_of_its_own() {
+        let half = Model::Bernoulli { delivery: 0.5 };
+        let counts = (0..100).map(|seed| {
+            let world = spoken(44, &half, seed);
+            [0, 1, 3].map(|id| world.node(NodeId(id)).heard.len())
+        });
+        let (all, some): (usize, usize) = counts.fold((0, 0), |(all, some), [a, b, c]| {
+            (all + usize::from(a + b + c == 3), some + usize::from(a + b + c > 0))
+        });
+        assert!((3..30).contains(&all) && (70..100).contains(&some), "{all} {some}");
+    }
+
+    #[test]
+    fn long_datagrams_come_whole() {
+        let world = spoken(200, &Model::PERFECT, 1);
+        assert_eq!(world.node(NodeId(0)).heard[0].2, 200);
     }
 }

@@ -47,7 +47,8 @@ pub const fn airtime_micros(bytes: usize) -> u64 {
 
 /// A medium access protocol and all radios that speak it.
 pub trait LinkLayer {
-    /// Queues a frame (an IEEE 802.15.4 frame with its checksum) for a neighbour.
+    /// Queues a frame (an IEEE 802.15.4 frame with its checksum) for a neighbour, or for all of
+    /// them where the layer [broadcasts](Setting::broadcasts).
     fn send(&mut self, air: &mut Air<'_>, from: NodeId, to: NodeId, frame: Vec<u8>);
 
     /// A timer that it set has come.
@@ -123,6 +124,11 @@ pub trait Setting {
 
     /// Whether frames that are lost are sent again by radios themselves.
     fn repeats_lost(&self) -> bool;
+
+    /// Whether a frame can be for all neighbours.
+    fn broadcasts(&self) -> bool {
+        false
+    }
 }
 
 /// What is wrong with a setting: the field and why.

@@ -9,6 +9,9 @@ pub(super) const MAC_BYTES: usize = 21;
 
 /// Data, acknowledgement requested, one PAN, 64-bit addresses, version of 2006.
 const FRAME_CONTROL: u16 = 0xdc61;
+/// The same without acknowledgement and for a 16-bit address, which is all ones.
+const BROADCAST_CONTROL: u16 = 0xd841;
+const BROADCAST: [u8; 2] = [0xff; 2];
 
 const PAN: u16 = 0xabcd;
 
@@ -22,6 +25,10 @@ const NEIGHBOURS: u8 = 0b0011_0011;
 /// Both share a prefix with context 0 and carry their interface identifiers.
 const RELAYED: u8 = 0b0101_0101;
 
+/// The source follows from the frame; the destination is ff02::, and a byte that follows.
+const GROUP: u8 = 0b0011_1011;
+/// All CoAP nodes on the link (RFC 7252, section 12.8).
+const ALL_COAP_NODES: u8 = 0xfd;
 /// UDP with checksum and both ports.
 const UDP: u8 = 0b1111_0000;
 
@@ -54,23 +61,35 @@ fn node_on_air(mut address: [u8; 8]) -> Option<NodeId> {
 }
 
 pub(super) fn mac_header(here: NodeId, next: NodeId, sequence: u8) -> Vec<u8> {
+    let to_all = next == NodeId::EVERYBODY;
     let mut header = Vec::with_capacity(crate::links::FRAME_BYTES);
-    header.extend(FRAME_CONTROL.to_le_bytes());
+    header.extend(if to_all { BROADCAST_CONTROL } else { FRAME_CONTROL }.to_le_bytes());
     header.push(sequence);
     header.extend(PAN.to_le_bytes());
-    header.extend(address_on_air(next));
+    match to_all {
+        true => header.extend(BROADCAST),
+        false => header.extend(address_on_air(next)),
+    }
     header.extend(address_on_air(here));
     header
 }
 
 /// Who sent a frame to whom, and what is behind the MAC header.
 pub(super) fn read_mac(body: &[u8]) -> Option<(NodeId, NodeId, &[u8])> {
-    let (header, rest) = body.split_first_chunk::<MAC_BYTES>()?;
-    let (control, pan) = (&header[..2], &header[3..5]);
-    let ours = control == FRAME_CONTROL.to_le_bytes() && pan == PAN.to_le_bytes();
-    let next = node_on_air(header[5..13].try_into().ok()?)?;
-    let here = node_on_air(header[13..21].try_into().ok()?)?;
-    ours.then_some((here, next, rest))
+    let (header, rest) = body.split_first_chunk::<5>()?;
+    let (control, pan) = (&header[..2], &header[3..]);
+    if pan != PAN.to_le_bytes() {
+        return None;
+    }
+    let (next, rest) = if control == FRAME_CONTROL.to_le_bytes() {
+        let (next, rest) = rest.split_first_chunk()?;
+        (node_on_air(*next)?, rest)
+    } else {
+        let to_all = control == BROADCAST_CONTROL.to_le_bytes();
+        (NodeId::EVERYBODY, rest.strip_prefix(&BROADCAST).filter(|_| to_all)?)
+    };
+    let (here, rest) = rest.split_first_chunk()?;
+    Some((node_on_air(*here)?, next, rest))
 }
 
 fn ipv6(prefix: [u8; 8], node: NodeId) -> [u8; 16] {
@@ -84,9 +103,19 @@ const LINK_LOCAL: [u8; 8] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 /// For documentation (RFC 3849).
 const SITE: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0];
 
+/// ff02::fd.
+fn all_coap_nodes() -> [u8; 16] {
+    let mut address = [0; 16];
+    [address[0], address[1], address[15]] = [0xff, 2, ALL_COAP_NODES];
+    address
+}
+
 fn udp_checksum(packet: &Packet, neighbours: bool) -> u16 {
     let prefix = if neighbours { LINK_LOCAL } else { SITE };
-    let [from, to] = [packet.from, packet.to].map(|node| ipv6(prefix, node));
+    let [from, to] = [packet.from, packet.to].map(|node| match node {
+        NodeId::EVERYBODY => all_coap_nodes(),
+        node => ipv6(prefix, node),
+    });
     checksum::udp(from, to, [PORT, PORT], &packet.payload)
 }
 
@@ -94,7 +123,9 @@ fn udp_checksum(packet: &Packet, neighbours: bool) -> u16 {
 pub(super) fn compress(packet: &Packet, here: NodeId, next: NodeId) -> Vec<u8> {
     let neighbours = packet.from == here && packet.to == next;
     let mut headers = Vec::new();
-    if neighbours {
+    if next == NodeId::EVERYBODY {
+        headers.extend([IPHC | HOPS_64, GROUP, ALL_COAP_NODES]);
+    } else if neighbours {
         headers.extend([IPHC | HOPS_64, NEIGHBOURS]);
     } else {
         headers.extend([IPHC | HOPS_INLINE, RELAYED, packet.hops]);
@@ -127,10 +158,17 @@ impl Headers {
     ) -> Result<Self, DecodeError> {
         let invalid = DecodeError::Invalid("6LoWPAN header");
         let (first, second) = (r.u8()?, r.u8()?);
-        let neighbours = (first, second) == (IPHC | HOPS_64, NEIGHBOURS);
-        let (from, to, hops) = if neighbours {
+        let to_all = next == NodeId::EVERYBODY;
+        let shape = (first, second, to_all);
+        let relayed = shape == (IPHC | HOPS_INLINE, RELAYED, false);
+        let (from, to, hops) = if shape == (IPHC | HOPS_64, NEIGHBOURS, false) {
             (here, next, super::HOPS)
-        } else if (first, second) == (IPHC | HOPS_INLINE, RELAYED) {
+        } else if shape == (IPHC | HOPS_64, GROUP, true) {
+            if r.u8()? != ALL_COAP_NODES {
+                return Err(invalid);
+            }
+            (here, next, super::HOPS)
+        } else if relayed {
             let hops = r.u8()?;
             let (from, to) = (node(r.array()?), node(r.array()?));
             (from.ok_or(invalid)?, to.ok_or(invalid)?, hops)
@@ -141,7 +179,7 @@ impl Headers {
         if udp != (UDP, PORT, PORT) {
             return Err(DecodeError::Invalid("UDP header"));
         }
-        Ok(Self { from, to, hops, neighbours, checksum: r.u16()? })
+        Ok(Self { from, to, hops, neighbours: !relayed, checksum: r.u16()? })
     }
 
     /// The packet with this payload, if its checksum is right.

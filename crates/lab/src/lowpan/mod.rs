@@ -5,9 +5,9 @@
 //! - [`Reassembly`]: packets from frames.
 //!
 //! Between neighbours a datagram costs 32 bytes beside its payload: 21 of the MAC header with
-//! 64-bit addresses, 2 of IPHC, 7 of the compressed UDP header and 2 of the frame's checksum. Where
-//! it is relayed, both interface identifiers, which link addresses no longer tell, and the hop
-//! limit cost 17 more.
+//! 64-bit addresses, 2 of IPHC, 7 of the compressed UDP header and 2 of the frame's checksum. For
+//! all neighbours at once it costs 27. Where it is relayed, both interface identifiers, which link
+//! addresses no longer tell, and the hop limit cost 17 more.
 
 mod checksum;
 mod fragments;
@@ -124,6 +124,13 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_for_all_neighbours_costs_27_bytes() {
+        let packet = |len| Packet::new(NodeId(3), NodeId::EVERYBODY, &vec![7; len]);
+        assert_eq!(round_trip(&packet(44), NodeId(3), NodeId::EVERYBODY), (1, 71));
+        assert_eq!(round_trip(&packet(150), NodeId(3), NodeId::EVERYBODY).0, 2);
+    }
+
+    #[test]
     fn relayed_packets_say_for_whom_they_are() {
         let packet = Packet { hops: 63, ..Packet::new(NodeId(0), NodeId(4), &[7; 50]) };
         assert_eq!(round_trip(&packet, NodeId(1), NodeId(2)), (1, 50 + 32 + 17));
@@ -131,8 +138,11 @@ mod tests {
 
     #[test]
     fn damaged_frames_are_refused() {
-        let packet = Packet::new(NodeId(0), NodeId(1), &[7; 150]);
-        for frame in frames(&packet, NodeId(0), NodeId(1), &mut Sequence::default()) {
+        let all = [NodeId(1), NodeId::EVERYBODY].into_iter().flat_map(|to| {
+            let packet = Packet::new(NodeId(0), to, &[7; 150]);
+            frames(&packet, NodeId(0), to, &mut Sequence::default())
+        });
+        for frame in all {
             for at in 0..frame.len() {
                 let mut damaged = frame.clone();
                 damaged[at] ^= 1;

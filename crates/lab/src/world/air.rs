@@ -32,14 +32,20 @@ impl Air<'_> {
 
     /// Puts a frame on the air from microsecond `at` on; whether it comes through to `to`.
     pub fn frame(&mut self, at: u64, from: NodeId, to: NodeId, frame: &[u8]) -> bool {
-        if let Some(capture) = &mut self.capture {
-            capture.add(at + airtime_micros(0), frame);
-        }
+        self.sent(at, frame);
         self.channels.frame(self.random, from, to, frame.len())
     }
 
-    /// Puts a short frame on the air that is not looked into, such as a strobe, and so not
-    /// captured; whether it comes through.
+    /// Puts a frame on the air from microsecond `at` on; to whom it comes through is asked by
+    /// [`Self::signal`].
+    pub fn sent(&mut self, at: u64, frame: &[u8]) {
+        if let Some(capture) = &mut self.capture {
+            capture.add(at + airtime_micros(0), frame);
+        }
+    }
+
+    /// Whether a frame comes through to `to` that was captured already, or is not to be, such as
+    /// a strobe.
     pub fn signal(&mut self, from: NodeId, to: NodeId, bytes: usize) -> bool {
         self.channels.frame(self.random, from, to, bytes)
     }

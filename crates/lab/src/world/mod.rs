@@ -30,10 +30,18 @@ use vocabulary::{Instant, Random};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 
+impl NodeId {
+    /// Every node that hears the sender: the broadcast address.
+    pub const EVERYBODY: Self = Self(u16::MAX);
+}
+
 /// A program on a device.
 pub trait Node {
     /// A datagram came from another node.
     fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]);
+
+    /// A datagram came that was for all neighbours of the node that sent it.
+    fn receive_multicast(&mut self, _now: Instant, _from: NodeId, _datagram: &mut [u8]) {}
 
     /// The time it wanted to be woken at has come.
     fn wake(&mut self, now: Instant);
@@ -52,7 +60,8 @@ pub trait Node {
 pub enum Wish {
     /// To send so many bytes of the buffer.
     Send {
-        /// To whom.
+        /// To whom; to all neighbours with [`NodeId::EVERYBODY`], over link layers that
+        /// [broadcast](crate::links::Setting::broadcasts).
         to: NodeId,
         /// How many.
         len: usize,
@@ -275,8 +284,12 @@ impl<N: Node> World<N> {
             return None;
         }
         let mut packet = slot.reassembly.take(now, &arrival.frame)?;
-        if packet.to == id {
-            slot.node.receive(now, packet.from, &mut packet.payload);
+        if packet.to == id || packet.to == NodeId::EVERYBODY {
+            let Packet { from, to, payload, .. } = &mut packet;
+            match *to {
+                NodeId::EVERYBODY => slot.node.receive_multicast(now, *from, payload),
+                _ => slot.node.receive(now, *from, payload),
+            }
             self.serve(id);
             return Some(id);
         }
@@ -299,7 +312,10 @@ impl<N: Node> World<N> {
 
     /// Hands the link layer a packet's frames for the next hop.
     fn forward(&mut self, id: NodeId, packet: &Packet) {
-        let next = self.topology.next_hop(id, packet.to);
+        let next = match packet.to {
+            NodeId::EVERYBODY => NodeId::EVERYBODY,
+            to => self.topology.next_hop(id, to),
+        };
         let made = frames(packet, id, next, &mut self.slot_mut(id).sequence);
         let (link, mut air) = self.air();
         for frame in made {
