@@ -33,6 +33,7 @@ pub static PROVIDER: Provider = Provider {
         &rustcrypto::AES_128_CTR_LIGHTMAC,
         &rustcrypto::SHA256_SHA256,
     ],
+    suites_multicast: &[&rustcrypto::AES_128_CTR_LIGHTMAC_8],
     suites_12: &[
         &ECDHE_PSK_WITH_AES_128_GCM,
         &PSK_WITH_AES_128_GCM,

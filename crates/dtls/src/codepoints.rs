@@ -105,6 +105,8 @@ registry! {
         ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 = 0xd003,
         /// AES-128-CTR with LightMAC, from TLS's private-use range.
         AES_128_CTR_LIGHTMAC_SHA256 = 0xff01,
+        /// The same with 8-byte tags, in groups alone.
+        AES_128_CTR_LIGHTMAC_8_SHA256 = 0xff02,
     }
 }
 

@@ -22,6 +22,12 @@ impl ReplayWindow {
         Self { next: 0, seen: 0 }
     }
 
+    /// A window in which everything below `next` counts as accepted: for who was told where a
+    /// stream stands.
+    pub const fn starting_at(next: u64) -> Self {
+        Self { next, seen: u128::MAX }
+    }
+
     /// One more than the highest committed number, 0 before the first.
     pub const fn next(&self) -> u64 {
         self.next
@@ -57,6 +63,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_window_that_starts_later_refuses_what_was_before() {
+        for next in [0, 1, 5, 1000] {
+            let mut window = ReplayWindow::starting_at(next);
+            assert_eq!(window.next(), next);
+            assert!((0..next).all(|number| !window.check(number)), "{next}");
+            assert!(window.check(next) && window.check(next + 200));
+            window.commit(next + 2);
+            assert!(window.check(next + 1) && !window.check(next + 2));
+            assert!((0..next).all(|number| !window.check(number)), "{next}");
+        }
+    }
 
     #[test]
     fn edges_come_in_pairs() {

@@ -92,6 +92,9 @@ impl Limits {
         cost: Cost::Ctr,
     };
 
+    /// The same with an 8-byte tag, which is found with n / 2^64 after n failures.
+    pub const CTR_LIGHTMAC_8: Self = Self { failed: 1 << 21, ..Self::CTR_LIGHTMAC };
+
     /// HMAC-SHA256: neither RFC 9150 nor RFC 9147 states a limit; the record numbers
     /// end, and as many evaluations leave a forgery at 2^-80 with aggregated tags.
     pub const HMAC: Self = Self {
@@ -231,6 +234,7 @@ mod tests {
             &Limits::CCM_8,
             &Limits::CCM_8_12,
             &Limits::CTR_LIGHTMAC,
+            &Limits::CTR_LIGHTMAC_8,
             &Limits::HMAC,
         ] {
             let edges = [

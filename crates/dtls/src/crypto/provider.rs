@@ -106,6 +106,8 @@ pub struct Provider {
     pub name: &'static str,
     /// Cipher suites of 1.3, in order of preference.
     pub suites: &'static [&'static CipherSuite],
+    /// Cipher suites for group records alone: no handshake negotiates them.
+    pub suites_multicast: &'static [&'static CipherSuite],
     /// Cipher suites of 1.2, in order of preference.
     pub suites_12: &'static [&'static CipherSuite12],
     /// Key exchange groups, in order of preference.
@@ -116,6 +118,12 @@ impl Provider {
     /// The suite of 1.3 with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)
+    }
+
+    /// The suite for group records with this code point, if there is one.
+    pub fn suite_multicast(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
+        let known = self.suites_multicast.iter().chain(self.suites);
+        known.copied().find(|suite| suite.id == id)
     }
 
     /// The suite of 1.2 with this code point, if there is one.
@@ -133,7 +141,7 @@ impl Provider {
     /// # Errors
     /// Names the first suite or group that computes something else. It must not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
-        for suite in self.suites {
+        for suite in self.suites.iter().chain(self.suites_multicast) {
             if !suite.known_answer.holds(suite) {
                 return Err(SelfTestFailed(suite.name));
             }

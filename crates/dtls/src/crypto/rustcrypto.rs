@@ -28,6 +28,7 @@ pub static PROVIDER: Provider = Provider {
         &AES_128_CTR_LIGHTMAC,
         &SHA256_SHA256,
     ],
+    suites_multicast: &[&AES_128_CTR_LIGHTMAC_8],
     suites_12: &[
         &ECDHE_PSK_WITH_AES_128_GCM,
         &PSK_WITH_AES_128_GCM,
@@ -95,11 +96,22 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     tag_len: 16,
     limits: Limits::CTR_LIGHTMAC,
     keying: Keying::Prf {
-        plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection,
+        plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection::<16>,
         aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
         pad: Some(BlockMask::<Aes128Enc>::short_records),
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,
+};
+
+/// AES-128-CTR with LightMAC and 8-byte tags, for group records.
+pub static AES_128_CTR_LIGHTMAC_8: CipherSuite = CipherSuite {
+    id: CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256,
+    name: "AES_128_CTR_LIGHTMAC_8_SHA256",
+    encrypts: true,
+    tag_len: 8,
+    limits: Limits::CTR_LIGHTMAC_8,
+    keying: Keying::Aead(CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection::<8>),
+    known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC_8,
 };
 
 /// HMAC-SHA256 alone (RFC 9150): **no encryption**.

@@ -197,6 +197,26 @@ impl TrafficSecret {
         Self(Secret(secret))
     }
 
+    /// HKDF-Extract (RFC 5869, section 2.2), for engines with a key schedule of their own.
+    pub fn extract(salt: &[u8], ikm: &[u8]) -> Self {
+        Self(Secret::extract(salt, ikm))
+    }
+
+    /// HKDF-Extract with this secret as the salt.
+    #[must_use]
+    pub fn extract_from(&self, ikm: &[u8]) -> Self {
+        Self::extract(&self.0.0, ikm)
+    }
+
+    /// A secret derived from this one, as [`expand`](Self::expand) derives keys.
+    ///
+    /// # Panics
+    /// As `expand`.
+    #[must_use]
+    pub fn derive(&self, label: &str, context: &[u8]) -> Self {
+        Self(self.0.derive(label.as_bytes(), context))
+    }
+
     /// Fills `out` with HKDF-Expand-Label of this secret, prefix `dtls13`
     /// included, for keys of a fixed length.
     ///
@@ -387,6 +407,19 @@ mod tests {
         assert_eq!(exporter.export(&[b'x'; 250], b"", &mut out[..1]), Err(ExportError::TooLong));
         assert_eq!(exporter.export(b"x", b"", &mut out), Err(ExportError::TooLong));
         assert_eq!(exporter.export(b"", &[0; 1000], &mut []), Ok(()));
+    }
+
+    #[test]
+    fn schedules_of_others_start_and_go_on_as_ours_do() {
+        let early = EarlySecret::from_psk(b"secret");
+        let ours = TrafficSecret::extract(&[0; LEN], b"secret");
+        assert_eq!(ours.as_bytes(), &early.0.0);
+        assert_eq!(ours.derive("traffic upd", &[]).as_bytes(), ours.next().as_bytes());
+        let next = TrafficSecret::extract(early.0.0.as_slice(), b"more");
+        assert_eq!(ours.extract_from(b"more").as_bytes(), next.as_bytes());
+        let mut expanded = [0; LEN];
+        ours.expand("x", b"context", &mut expanded);
+        assert_eq!(ours.derive("x", b"context").as_bytes(), &expanded);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Record numbers, reconstructed from the bits a header carries
-//! (RFC 9147, section 4.2.2).
+//! (RFC 9147, section 4.2.2), and what hides them.
 
 use crate::codepoints::MAX_RECORD_NUMBER;
+use crate::crypto::Block;
 
 /// The number nearest to `expected` whose low `bytes` bytes are `bits`.
 ///
@@ -16,6 +17,21 @@ pub const fn nearest(bits: u64, bytes: usize, expected: u64) -> u64 {
     } else {
         candidate
     }
+}
+
+/// A record's bytes from which its number's mask is made (RFC 9147, section
+/// 4.2.3). A shorter record is filled with zeros and its length in the last
+/// byte, which is injective.
+pub fn mask_sample(body: &[u8]) -> Block {
+    let mut sample = [0; 16];
+    match body.first_chunk() {
+        Some(chunk) => sample = *chunk,
+        None => {
+            sample[..body.len()].copy_from_slice(body);
+            sample[15] = body.len() as u8;
+        }
+    }
+    sample
 }
 
 #[cfg(test)]

@@ -218,6 +218,16 @@ impl KnownAnswer {
         }),
     };
 
+    /// AES_128_CTR_LIGHTMAC_8_SHA256: the tag above ends early.
+    pub const AES_128_CTR_LIGHTMAC_8: Self = Self {
+        plain: &[
+            0x6d, 0xe5, 0xce, 0x86, 0x6e, 0xc1, 0xb4, 0x9c, 0xa0, 0xbe, 0x48, 0x33, 0xeb, 0xc5,
+            0xbd, 0x62, 0xb9, 0x76, 0xd1,
+        ],
+        mask: [0x4b, 0x5c],
+        aggregated: None,
+    };
+
     /// TLS_SHA256_SHA256.
     pub const SHA256_SHA256: Self = Self {
         plain: &[

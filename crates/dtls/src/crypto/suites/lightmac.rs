@@ -14,7 +14,7 @@
 //! Every key, "key", "iv", "sn", "lm1" and the output keys "lm2" (with the
 //! block's index behind it), is derived under the aggregation context, 00 00 00
 //! for plain tags. What a record leaves behind is LightMAC's inner sum V;
-//! output block i is E(K2,i; V), and the own tag is block 0.
+//! output block i is E(K2,i; V), and the own tag is block 0 or its first 8 bytes.
 
 use super::ctr;
 use super::mask::{BlockMask, Mask, keyed};
@@ -47,14 +47,18 @@ pub struct CtrLightMac<C: BlockCipherEncrypt, M: BlockCipherEncrypt, const N: us
     mask: BlockMask<C>,
 }
 
+/// One direction of one epoch in the standard layout.
+struct Plain<C: BlockCipherEncrypt, M: BlockCipherEncrypt, const TAG: usize>(CtrLightMac<C, M, 1>);
+
 impl<C, M> CtrLightMac<C, M, 1>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
-    /// Derives the keys of an epoch in the standard layout.
-    pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
-        Box::new(Self::new(secret, PLAIN, [0]))
+    /// Derives the keys of an epoch in the standard layout, with tags of `TAG` bytes: 16 or 8.
+    pub fn protection<const TAG: usize>(secret: &TrafficSecret) -> Box<dyn Protection> {
+        const { assert!(TAG == 16 || TAG == 8, "a full tag or half of one") };
+        Box::new(Plain::<C, M, TAG>(Self::new(secret, PLAIN, [0])))
     }
 }
 
@@ -114,33 +118,34 @@ where
     }
 }
 
-impl<C, M> Aead for CtrLightMac<C, M, 1>
+impl<C, M, const TAG: usize> Aead for Plain<C, M, TAG>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn seal(&self, record: Record<'_>, content: &mut [u8], tag: &mut [u8]) {
-        self.crypt(record.number, content);
-        tag.copy_from_slice(&self.outputs.block(&self.state(record, content), 0));
+        self.0.crypt(record.number, content);
+        let full = self.0.outputs.block(&self.0.state(record, content), 0);
+        tag.copy_from_slice(&full[..TAG]);
     }
 
     fn open(&self, record: Record<'_>, content: &mut [u8], tag: &[u8]) -> Result<(), Unauthentic> {
-        let expected = self.outputs.block(&self.state(record, content), 0);
-        if !bool::from(expected.ct_eq(tag)) {
+        let full = self.0.outputs.block(&self.0.state(record, content), 0);
+        if !bool::from(full[..TAG].ct_eq(tag)) {
             return Err(Unauthentic);
         }
-        self.crypt(record.number, content);
+        self.0.crypt(record.number, content);
         Ok(())
     }
 }
 
-impl<C, M> Protection for CtrLightMac<C, M, 1>
+impl<C, M, const TAG: usize> Protection for Plain<C, M, TAG>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     fn mask(&self, sample: &Block) -> [u8; 2] {
-        self.mask.mask(sample)
+        self.0.mask.mask(sample)
     }
 }
 

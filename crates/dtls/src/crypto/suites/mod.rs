@@ -5,7 +5,7 @@
 //! | [`gcm`] | AES_128_GCM | no |
 //! | [`chacha`] | CHACHA20_POLY1305 | no |
 //! | [`ccm`] | AES_128_CCM, AES_128_CCM_8 | with full tags |
-//! | [`lightmac`] | AES_128_CTR_LIGHTMAC | yes |
+//! | [`lightmac`] | AES_128_CTR_LIGHTMAC, AES_128_CTR_LIGHTMAC_8 | with full tags |
 //! | [`integrity`] | SHA256_SHA256, which does not encrypt | yes |
 //!
 //! All but the last two serve the suites of 1.2 too: the same AEADs without a mask.

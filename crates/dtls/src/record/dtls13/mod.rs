@@ -16,6 +16,7 @@ pub(super) use open::Opening;
 pub(super) use passive::Reading13;
 pub(super) use seal::Sealing;
 
+use super::number::mask_sample;
 use crate::crypto::TrafficSecret;
 use aggregation::scheme::TAG_BYTES;
 use aggregation::{Order, Scheme};
@@ -23,21 +24,6 @@ use aggregation::{Order, Scheme};
 /// Bytes of a closing tag's content: how far back its range begins, how many
 /// records it covers, the tag.
 const CLOSING_CONTENT: usize = 2 + TAG_BYTES;
-
-/// A record's bytes from which its number's mask is made (RFC 9147, section
-/// 4.2.3). A shorter record is filled with zeros and its length in the last
-/// byte, which is injective.
-fn mask_sample(body: &[u8]) -> [u8; 16] {
-    let mut sample = [0; 16];
-    match body.first_chunk() {
-        Some(chunk) => sample = *chunk,
-        None => {
-            sample[..body.len()].copy_from_slice(body);
-            sample[15] = body.len() as u8;
-        }
-    }
-    sample
-}
 
 /// The secret order of a scheme's dependency sets in one direction of an epoch.
 fn order(secret: &TrafficSecret, scheme: Scheme) -> Order {
