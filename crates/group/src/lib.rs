@@ -10,6 +10,7 @@
 //! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
 //!   numbers, optional source authentication;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
+//! - [`numbers`]: record numbers that no restart uses twice;
 //! - [`ids`]: who is who; [`codepoints`]: the numbers of this protocol in one place.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod axiom;
 pub mod codepoints;
 pub mod compact;
 pub mod ids;
+pub mod numbers;
 pub mod rekey;
 
 pub use ids::{GroupId, ListenerId, SenderId};
