@@ -10,6 +10,7 @@
 //! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
 //!   numbers, optional source authentication;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
+//! - [`policy`]: what holds for all members of a group;
 //! - [`numbers`]: record numbers that no restart uses twice;
 //! - [`ids`]: who is who; [`codepoints`]: the numbers of this protocol in one place.
 #![no_std]
@@ -23,6 +24,8 @@ pub mod codepoints;
 pub mod compact;
 pub mod ids;
 pub mod numbers;
+pub mod policy;
 pub mod rekey;
 
 pub use ids::{GroupId, ListenerId, SenderId};
+pub use policy::Policy;

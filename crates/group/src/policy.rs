@@ -1,0 +1,257 @@
+//! What holds for a group as long as it lives, and for all of its members.
+
+use crate::ids::GroupId;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::str::FromStr;
+use dtls::crypto::CipherSuiteId;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Which records a group speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// As the paper has them: see [`crate::axiom`].
+    Axiom12,
+    /// Ours: see [`crate::compact`].
+    Compact,
+}
+
+/// What a record proves (Axiom, section 7.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Authenticity {
+    /// That a member sent it.
+    #[default]
+    Group,
+    /// Which member sent it: requests are signed, responses signed or pairwise.
+    Source,
+}
+
+/// Under which keys responses are, in profile `compact`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Responses {
+    /// Every member can read and forge them.
+    #[default]
+    Group,
+    /// Only the listener and the sender know the key.
+    Pairwise,
+}
+
+/// How a listener learns where a sender is that it hears for the first time in an epoch under way
+/// (Axiom, section 6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Freshness {
+    /// It asks the sender, and delivers nothing before the answer.
+    #[default]
+    Challenge,
+    /// It drops the first record and takes it for a reference, as in the paper: a recording of
+    /// several records is delivered from the second on.
+    DropFirst,
+}
+
+/// Declares the number on the wire and the name of each value.
+macro_rules! named {
+    ($type:ident, $what:literal, $($value:ident = $number:literal $name:literal),+) => {
+        impl $type {
+            /// All values.
+            pub const ALL: &[Self] = &[$(Self::$value),+];
+
+            /// As on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name),+
+                }
+            }
+
+            const fn number(self) -> u8 {
+                match self {
+                    $(Self::$value => $number),+
+                }
+            }
+
+            const fn from_number(number: u8) -> Result<Self, DecodeError> {
+                match number {
+                    $($number => Ok(Self::$value),)+
+                    _ => Err(DecodeError::Invalid($what)),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                let known = Self::ALL.iter().copied().find(|value| value.name() == text);
+                known.ok_or(UnknownName { what: $what, known: &[$($name),+] })
+            }
+        }
+    };
+}
+named!(Profile, "profile", Axiom12 = 1 "axiom-1.2", Compact = 2 "compact");
+named!(Authenticity, "authenticity", Group = 0 "group", Source = 1 "source");
+named!(Responses, "kind of responses", Group = 0 "group", Pairwise = 1 "pairwise");
+named!(Freshness, "way to freshness", Challenge = 0 "challenge", DropFirst = 1 "drop-first");
+
+/// A name that means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    what: &'static str,
+    known: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {}, expected ", self.what)?;
+        for (at, name) in self.known.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { " or " })?;
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownName {}
+
+/// What holds for a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which group.
+    pub group: GroupId,
+    /// Where its requests go: a multicast address and a port.
+    pub address: SocketAddr,
+    /// Which records it speaks.
+    pub profile: Profile,
+    /// How they are protected: a suite of 1.2 or, in `compact`, of 1.3.
+    pub suite: CipherSuiteId,
+    /// What they prove.
+    pub authenticity: Authenticity,
+    /// Under which keys responses are.
+    pub responses: Responses,
+    /// How late listeners learn where senders are.
+    pub freshness: Freshness,
+    /// `client_random` of the SecurityParameters (Axiom, section 5.3).
+    pub client_random: [u8; 32],
+    /// `server_random` of the SecurityParameters.
+    pub server_random: [u8; 32],
+}
+
+impl Policy {
+    /// What cannot be: an address that is not multicast, or source authentication and pairwise
+    /// responses in records that have no place for them.
+    pub fn fault(&self) -> Option<&'static str> {
+        if !self.address.ip().is_multicast() {
+            return Some("the group's address is not a multicast address");
+        }
+        if self.address.port() == 0 {
+            return Some("the group's port is 0");
+        }
+        let plain = (self.authenticity, self.responses) == Default::default();
+        (self.profile == Profile::Axiom12 && !plain)
+            .then_some("profile axiom-1.2 knows only group authenticity and group responses")
+    }
+}
+
+impl Encode for Policy {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.bytes(&self.group.0)?;
+        match self.address.ip() {
+            IpAddr::V4(ip) => w.vec8(|w| w.bytes(&ip.octets()))?,
+            IpAddr::V6(ip) => w.vec8(|w| w.bytes(&ip.octets()))?,
+        }
+        w.u16(self.address.port())?;
+        w.u8(self.profile.number())?;
+        w.u16(self.suite.0)?;
+        w.u8(self.authenticity.number())?;
+        w.u8(self.responses.number())?;
+        w.u8(self.freshness.number())?;
+        w.bytes(&self.client_random)?;
+        w.bytes(&self.server_random)
+    }
+}
+
+impl<'a> Decode<'a> for Policy {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let group = GroupId(r.array()?);
+        let ip = r.vec8()?;
+        let ip = match (<[u8; 4]>::try_from(ip), <[u8; 16]>::try_from(ip)) {
+            (Ok(ip), _) => IpAddr::from(ip),
+            (_, Ok(ip)) => IpAddr::from(ip),
+            _ => return Err(DecodeError::Invalid("length of an address")),
+        };
+        let policy = Self {
+            group,
+            address: SocketAddr::new(ip, r.u16()?),
+            profile: Profile::from_number(r.u8()?)?,
+            suite: CipherSuiteId(r.u16()?),
+            authenticity: Authenticity::from_number(r.u8()?)?,
+            responses: Responses::from_number(r.u8()?)?,
+            freshness: Freshness::from_number(r.u8()?)?,
+            client_random: r.array()?,
+            server_random: r.array()?,
+        };
+        policy.fault().map_or(Ok(policy), |fault| Err(DecodeError::Invalid(fault)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    fn policy() -> Policy {
+        Policy {
+            group: GroupId([3; 16]),
+            address: "[ff15::abcd]:5684".parse().unwrap(),
+            profile: Profile::Compact,
+            suite: CipherSuiteId::AES_128_CCM_8_SHA256,
+            authenticity: Authenticity::Source,
+            responses: Responses::Pairwise,
+            freshness: Freshness::Challenge,
+            client_random: [1; 32],
+            server_random: [2; 32],
+        }
+    }
+
+    fn written<'b>(policy: &Policy, buf: &'b mut [u8]) -> &'b [u8] {
+        let mut w = Writer::new(buf);
+        policy.write(&mut w).unwrap();
+        w.finish()
+    }
+
+    #[test]
+    fn a_policy_is_read_as_it_was_written_and_not_in_part() {
+        let v4 = Policy { address: "239.1.2.3:9".parse().unwrap(), ..policy() };
+        for policy in [policy(), v4] {
+            let mut buf = [0; 200];
+            let bytes = written(&policy, &mut buf);
+            assert_eq!(Policy::decode(bytes), Ok(policy));
+            for cut in 0..bytes.len() {
+                assert!(Policy::decode(&bytes[..cut]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let unicast = Policy { address: "[fd00::1]:5684".parse().unwrap(), ..policy() };
+        let portless = Policy { address: "[ff15::1]:0".parse().unwrap(), ..policy() };
+        let signed = Policy { profile: Profile::Axiom12, ..policy() };
+        for wrong in [unicast, portless, signed] {
+            assert!(Policy::decode(written(&wrong, &mut [0; 200])).is_err());
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line() {
+        assert_eq!("axiom-1.2".parse(), Ok(Profile::Axiom12));
+        assert_eq!(Freshness::DropFirst.to_string(), "drop-first");
+        let unknown = "axiom".parse::<Profile>().unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown profile, expected axiom-1.2 or compact");
+    }
+}
