@@ -83,6 +83,8 @@ registry! {
     CipherSuiteId: u16 {
         /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487, section 2).
         PSK_WITH_AES_128_GCM_SHA256 = 0x00a8,
+        /// TLS_PSK_WITH_NULL_SHA256, which does not encrypt (RFC 5487, section 3): in groups only.
+        PSK_WITH_NULL_SHA256 = 0x00b0,
         /// TLS_AES_128_GCM_SHA256.
         AES_128_GCM_SHA256 = 0x1301,
         /// TLS_CHACHA20_POLY1305_SHA256.

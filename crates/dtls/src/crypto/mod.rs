@@ -39,6 +39,6 @@ pub use schedule::{
     BinderKey, EarlySecret, ExportError, ExporterSecret, FinishedKey, HandshakeSecret,
     MasterSecret, ResumptionSecret, TrafficSecret,
 };
-pub use schedule12::{Keys12, MasterSecret12, PremasterSecret};
+pub use schedule12::{Keys12, MasterSecret12, PremasterSecret, Prf12};
 pub use suites::known_answer::{KnownAnswer, KnownAnswer12};
 pub use transcript::Transcript;

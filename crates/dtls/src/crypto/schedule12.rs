@@ -38,19 +38,20 @@ const KEY_EXPANSION: &[u8] = b"key expansion";
 const OWN_LABELS: [&[u8]; 5] =
     [CLIENT_FINISHED, SERVER_FINISHED, MASTER_SECRET, EXTENDED_MASTER_SECRET, KEY_EXPANSION];
 
-opaque!(Keys12, MasterSecret12, PremasterSecret);
+opaque!(Keys12, MasterSecret12, PremasterSecret, Prf12);
 
 /// The pseudorandom function under one secret (RFC 5246, section 5).
 #[derive(Clone)]
-struct Prf(Hmac<Sha256>);
+pub struct Prf12(Hmac<Sha256>);
 
-impl Prf {
-    fn new(secret: &[u8]) -> Self {
+impl Prf12 {
+    /// Under a secret of any length.
+    pub fn new(secret: &[u8]) -> Self {
         Self(Hmac::new_from_slice(secret).expect("HMAC takes any key"))
     }
 
-    /// P_SHA256, with `seed` in parts: label ‖ seed.
-    fn fill(&self, seed: &[&[u8]], out: &mut [u8]) {
+    /// Fills `out` by P_SHA256, with `seed` in parts: label ‖ seed.
+    pub fn fill(&self, seed: &[&[u8]], out: &mut [u8]) {
         let keyed = |parts: &[&[u8]]| {
             let mut mac = self.0.clone();
             parts.iter().for_each(|part| mac.update(part));
@@ -80,7 +81,7 @@ impl Prf {
 /// ```
 ///
 /// `other` is as many zeros as the key is long, or the exchanged secret.
-pub struct PremasterSecret(Prf);
+pub struct PremasterSecret(Prf12);
 
 impl PremasterSecret {
     /// The pre-shared key alone (RFC 4279, section 2).
@@ -89,6 +90,11 @@ impl PremasterSecret {
     /// Beyond 65535 bytes.
     pub fn psk(psk: &[u8]) -> Self {
         Self::new(Other::Zeros(psk.len()), psk)
+    }
+
+    /// A premaster secret that somebody else has made, of any length.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self(Prf12::new(bytes))
     }
 
     /// A key exchange with the pre-shared key (RFC 5489, section 2).
@@ -141,7 +147,7 @@ impl PremasterSecret {
     fn master(&self, seed: &[&[u8]]) -> MasterSecret12 {
         let mut bytes = MasterBytes([0; MASTER]);
         self.0.fill(seed, &mut bytes.0);
-        MasterSecret12 { prf: Prf::new(&bytes.0), bytes }
+        MasterSecret12 { prf: Prf12::new(&bytes.0), bytes }
     }
 }
 
@@ -175,12 +181,12 @@ impl HmacKey {
         }
     }
 
-    fn finish(self) -> Prf {
+    fn finish(self) -> Prf12 {
         match self {
-            Self::Short { block, len } => Prf::new(&block[..len]),
+            Self::Short { block, len } => Prf12::new(&block[..len]),
             Self::Long(hash) => {
                 let mut hash = hash.finalize();
-                let prf = Prf::new(&hash);
+                let prf = Prf12::new(&hash);
                 hash.zeroize();
                 prf
             }
@@ -192,21 +198,22 @@ impl HmacKey {
 #[derive(Clone)]
 pub struct MasterSecret12 {
     bytes: MasterBytes,
-    prf: Prf,
+    prf: Prf12,
 }
 
 #[derive(Clone, ZeroizeOnDrop)]
 struct MasterBytes([u8; MASTER]);
 
 impl MasterSecret12 {
-    /// The master secret of a session that is resumed.
+    /// The master secret of a session that is resumed, or of a group.
     pub fn from_bytes(bytes: [u8; MASTER]) -> Self {
         let bytes = MasterBytes(bytes);
-        Self { prf: Prf::new(&bytes.0), bytes }
+        Self { prf: Prf12::new(&bytes.0), bytes }
     }
 
-    /// The bytes, for tickets, session stores and a key log.
-    pub(crate) const fn as_bytes(&self) -> &[u8; MASTER] {
+    /// The bytes, for tickets, session stores, a key log and the members of a group.
+    /// Whoever has them has every key below.
+    pub const fn as_bytes(&self) -> &[u8; MASTER] {
         &self.bytes.0
     }
 
@@ -227,6 +234,17 @@ impl MasterSecret12 {
         out
     }
 
+    /// Fills `block` with the first bytes of the key block (RFC 5246, section 6.3).
+    pub fn key_block(
+        &self,
+        client_random: &[u8; RANDOM],
+        server_random: &[u8; RANDOM],
+        block: &mut [u8],
+    ) {
+        // The randoms stand the other way round than everywhere else.
+        self.prf.fill(&[KEY_EXPANSION, server_random, client_random], block);
+    }
+
     /// The keys of a connection (RFC 5246, section 6.3).
     ///
     /// # Panics
@@ -240,8 +258,7 @@ impl MasterSecret12 {
         let (key_len, iv_len) = (suite.key_len, suite.fixed_iv_len);
         let mut buf = Zeroizing::new([0; KEY_BLOCK]);
         let block = &mut buf[..2 * (key_len + iv_len)];
-        // The randoms stand the other way round than everywhere else.
-        self.prf.fill(&[KEY_EXPANSION, server_random, client_random], block);
+        self.key_block(client_random, server_random, block);
         let (keys, ivs) = block.split_at(2 * key_len);
         let (client_key, server_key) = keys.split_at(key_len);
         let (client_iv, server_iv) = ivs.split_at(iv_len);
@@ -417,7 +434,7 @@ mod tests {
                         87347b66";
         for len in [0, 1, 31, 32, 33, 64, 65, 100] {
             let mut out = std::vec![0; len];
-            Prf::new(&secret).fill(&[b"test label", &seed], &mut out);
+            Prf12::new(&secret).fill(&[b"test label", &seed], &mut out);
             assert_eq!(hex(&out), expected[..2 * len]);
         }
     }

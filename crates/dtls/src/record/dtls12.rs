@@ -16,7 +16,7 @@ use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Reader, Writer};
 
 /// Bytes of the header without a connection ID.
-const HEADER: usize = 13;
+pub const HEADER: usize = 13;
 /// The longest additional data: RFC 9146, section 5.3, with our longest ID.
 const MOST_ADDITIONAL: usize = 8 + 1 + 1 + HEADER + ConnectionId::MAX_LEN;
 
@@ -62,9 +62,29 @@ const fn number(epoch: u64, number: u64) -> u64 {
     epoch << 48 | number
 }
 
-/// The additional data, which contains the *content's* length (RFC 5246, section 6.2.3.3;
-/// RFC 9146, section 5.3).
-fn additional_data(
+/// The additional data of a record without a connection ID, which contains the *content's* length
+/// (RFC 5246, section 6.2.3.3). With the content behind it, it is what a MAC covers (section 6.2.3.1).
+///
+/// ```text
+/// | epoch (16) | number (48) | type | version | length of content (16) |
+/// ```
+///
+/// `number` is the first two of them.
+pub fn additional_data(kind: ContentType, number: u64, content_len: u16) -> [u8; HEADER] {
+    let mut out = [0; HEADER];
+    let mut w = Writer::new(&mut out);
+    let mut write = || {
+        w.u64(number)?;
+        w.u8(kind.0)?;
+        w.u16(DTLS_1_2)?;
+        w.u16(content_len)
+    };
+    write().expect("the array is as long as additional data");
+    out
+}
+
+/// The additional data, with a connection ID as RFC 9146, section 5.3, has it.
+fn additional_data_with(
     out: &mut [u8; MOST_ADDITIONAL],
     kind: ContentType,
     number: u64,
@@ -81,12 +101,10 @@ fn additional_data(
             w.u16(DTLS_1_2)?;
             w.u64(number)?;
             w.bytes(cid)?;
+            w.u16(content as u16)
         } else {
-            w.u64(number)?;
-            w.u8(kind.0)?;
-            w.u16(DTLS_1_2)?;
+            w.bytes(&additional_data(kind, number, content as u16))
         }
-        w.u16(content as u16)
     };
     write().expect("the array is as long as the longest additional data");
     w.len()
@@ -175,7 +193,7 @@ impl Keys12 {
 
         let mut additional = [0; MOST_ADDITIONAL];
         let additional_len =
-            additional_data(&mut additional, outer, number, &self.cid, content_len);
+            additional_data_with(&mut additional, outer, number, &self.cid, content_len);
         let (content, tag) = body.split_at_mut(content_len);
         let record =
             Record { number, header: additional.get(..additional_len).unwrap_or_default() };
@@ -205,7 +223,8 @@ impl Keys12 {
         let Body { nonce, content, tag } = body;
         let number = number(header.epoch.into(), header.number);
         let mut additional = [0; MOST_ADDITIONAL];
-        let len = additional_data(&mut additional, header.kind, number, &self.cid, content.len());
+        let len =
+            additional_data_with(&mut additional, header.kind, number, &self.cid, content.len());
         let record = Record { number: nonce, header: additional.get(..len).unwrap_or_default() };
         self.aead.open(record, content, tag).ok()?;
         Some(content)
@@ -379,8 +398,13 @@ mod tests {
                 [&u64::to_be_bytes(chosen)[..suite.explicit_nonce_len()], b"data"].concat();
             body.resize(len, 0);
             let mut additional = [0; MOST_ADDITIONAL];
-            let len =
-                additional_data(&mut additional, ContentType::APPLICATION_DATA, number, &[], 4);
+            let len = additional_data_with(
+                &mut additional,
+                ContentType::APPLICATION_DATA,
+                number,
+                &[],
+                4,
+            );
             let (content, tag) = body[suite.explicit_nonce_len()..].split_at_mut(4);
             aead().seal(Record { number: chosen, header: &additional[..len] }, content, tag);
             record.extend(body);

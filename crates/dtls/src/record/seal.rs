@@ -47,6 +47,17 @@ pub enum SealError {
     Exhausted,
 }
 
+impl core::fmt::Display for SealError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Full => "no room for the record, or its content is too long",
+            Self::Exhausted => "the key or the record numbers of this epoch are used up",
+        })
+    }
+}
+
+impl core::error::Error for SealError {}
+
 impl From<BufferFull> for SealError {
     fn from(BufferFull: BufferFull) -> Self {
         Self::Full
