@@ -1,1 +1,72 @@
 //! Records and keys of profile `axiom-1.2`.
+//!
+//! Sections are those of *Axiom – DTLS-based secure IoT group communication*; what it leaves open is
+//! decided in docs/spec/group.md.
+//!
+//! - [`suite`]: cipher suites; [`keys`]: security parameters, the group's keys and those of single
+//!   listeners; [`record`]: records sealed and opened in place.
+//!
+//! Who receives a record
+//! 1. takes it from the datagram: [`Ciphertext::split_first`];
+//! 2. finds by its header, and in a response by its address, the keys and the replay window, and
+//!    asks the window;
+//! 3. opens it: [`Opener::open`];
+//! 4. moves the window.
+//!
+//! # Example
+//!
+//! A request and the response to it:
+//!
+//! ```
+//! use dtls::codepoints::ContentType;
+//! use dtls::crypto::{CipherSuiteId, PremasterSecret, rustcrypto::PROVIDER};
+//! use group::axiom::{Ciphertext, ConnectionEnd, SecurityParameters, Suite};
+//! use group::{GroupId, SenderId};
+//! use vocabulary::ReplayWindow;
+//!
+//! let (client_random, server_random) = ([1; 32], [2; 32]);
+//! let premaster = PremasterSecret::from_bytes(&[3; 48]);
+//! let parameters = SecurityParameters {
+//!     entity: ConnectionEnd::Client,
+//!     suite: Suite::new(&PROVIDER, CipherSuiteId::PSK_WITH_AES_128_CCM_8).ok_or("no such suite")?,
+//!     master_secret: premaster.into_master(&client_random, &server_random),
+//!     client_random,
+//!     server_random,
+//! };
+//! let keys = parameters.group_keys();
+//! let (epoch, group, sender) = (1, GroupId([0x47; 16]), SenderId(9));
+//! let (data, mut datagram) = (ContentType::APPLICATION_DATA, [0; 64]);
+//!
+//! // The sender multicasts.
+//! let mut requests = keys.request_sealer(epoch, sender, 0);
+//! let sealed = requests.seal(&mut datagram, data, |w| w.bytes(b"on"))?;
+//! assert_eq!(sealed.len, 29 + 2);
+//!
+//! // A listener knows this sender and has not seen the number.
+//! let (opener, mut window) = (keys.request_opener(epoch), ReplayWindow::new());
+//! let (request, _) = Ciphertext::split_first(&mut datagram[..sealed.len])?;
+//! assert!(request.header().sender() == sender && window.check(request.header().number));
+//! let request = opener.open(request)?;
+//! window.commit(request.header.number);
+//! assert_eq!(request.content, b"on");
+//!
+//! // It answers under a key of its own, which the sender derives from the address it sees.
+//! let key = keys.individual("2001:db8::7".parse()?, sender);
+//! let mut responses = keys.response_sealer(&key, epoch, group, 0);
+//! let sealed = responses.seal(&mut datagram, data, |w| w.bytes(b"done"))?;
+//! let (response, _) = Ciphertext::split_first(&mut datagram[..sealed.len])?;
+//! assert_eq!(keys.response_opener(&key, epoch, group).open(response)?.content, b"done");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod keys;
+mod null;
+pub mod record;
+pub mod suite;
+#[cfg(test)]
+mod vectors;
+
+pub use dtls::record::seal::{SealError, Sealed};
+pub use keys::{ConnectionEnd, GroupKeys, IndividualKey, SecurityParameters};
+pub use record::{Ciphertext, Header, OpenError, Opener, Plaintext, Sealer};
+pub use suite::{HEADER_LEN, Suite};

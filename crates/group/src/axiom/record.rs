@@ -1,0 +1,285 @@
+//! Records: DTLS 1.2's, with the sequence number split in two (sections 5.4 and 5.6).
+//!
+//! ```text
+//! request   | type | fefd | epoch (16) | SenderID (8) | number (40) | length (16) | body |
+//! response  | type | fefd | epoch (16) | GroupID  (8) | number (40) | length (16) | body |
+//! body      | [explicit nonce (64)] | content, encrypted | tag |
+//! ```
+
+use super::suite::{HEADER_LEN, Suite};
+use crate::SenderId;
+use crate::codepoints::MAX_TRUNCATED_NUMBER;
+use alloc::boxed::Box;
+use core::fmt;
+use dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
+use dtls::crypto::{Aead, Record};
+use dtls::record::dtls12::additional_data;
+use dtls::record::seal::{SealError, Sealed};
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// A record's header. Nothing in it is authenticated before the record is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The content type.
+    pub kind: ContentType,
+    /// The epoch.
+    pub epoch: u16,
+    /// In a request the SenderID, in a response the GroupID, which is a group's alias.
+    pub id: u8,
+    /// The truncated sequence number, at most [`MAX_TRUNCATED_NUMBER`].
+    pub number: u64,
+    /// Bytes of the body.
+    pub body_len: u16,
+}
+
+impl Header {
+    /// Who sent this request.
+    pub const fn sender(&self) -> SenderId {
+        SenderId(self.id)
+    }
+
+    /// epoch ‖ id ‖ number: the first half of the additional data, and the nonce's variable part.
+    const fn place(&self) -> u64 {
+        place(self.epoch, self.id, self.number)
+    }
+}
+
+const fn place(epoch: u16, id: u8, number: u64) -> u64 {
+    (epoch as u64) << 48 | (id as u64) << 40 | number
+}
+
+impl Decode<'_> for Header {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let kind = ContentType(r.u8()?);
+        if r.u16()? != DTLS_1_2 {
+            return Err(DecodeError::Invalid("record version"));
+        }
+        let (epoch, id_and_number) = (r.u16()?, r.u48()?);
+        let (id, number) = ((id_and_number >> 40) as u8, id_and_number & MAX_TRUNCATED_NUMBER);
+        Ok(Self { kind, epoch, id, number, body_len: r.u16()? })
+    }
+}
+
+impl Encode for Header {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u8(self.kind.0)?;
+        w.u16(DTLS_1_2)?;
+        w.u64(self.place())?;
+        w.u16(self.body_len)
+    }
+}
+
+/// A record as it came: nothing of it is authenticated.
+#[derive(Debug)]
+pub struct Ciphertext<'a> {
+    header: Header,
+    body: &'a mut [u8],
+}
+
+impl<'a> Ciphertext<'a> {
+    /// Takes the first record of a datagram; what follows it is returned. A datagram may hold
+    /// several (RFC 6347, section 4.1.1).
+    ///
+    /// # Errors
+    /// No record can be told here, nor anything behind it.
+    pub fn split_first(datagram: &'a mut [u8]) -> Result<(Self, &'a mut [u8]), DecodeError> {
+        let header = Header::read(&mut Reader::new(datagram))?;
+        let behind = datagram.get_mut(HEADER_LEN..).ok_or(DecodeError::Short)?;
+        let (body, rest) =
+            behind.split_at_mut_checked(header.body_len.into()).ok_or(DecodeError::Short)?;
+        Ok((Self { header, body }, rest))
+    }
+
+    /// Its header: with it keys are chosen and the replay window is asked.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+/// A record that was opened: authentic, but a copy of itself as well as any.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plaintext<'a> {
+    /// Its header, authenticated.
+    pub header: Header,
+    /// Its content, authenticated: at most 2^14 bytes, maybe none.
+    pub content: &'a mut [u8],
+}
+
+/// Why a record was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// It is of another epoch than these keys.
+    Epoch,
+    /// It is a response in another group.
+    Group,
+    /// It is no record of this suite: too short for its nonce and tag, or too long, or its explicit
+    /// nonce is not epoch ‖ id ‖ number. Senders here set them equal, and that nonces are unique
+    /// rests on it: who took another one would take it from somebody who need not care.
+    Malformed,
+    /// Its tag is not that of its bytes. This alone counts against the key.
+    Unauthentic,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Epoch => "record of another epoch",
+            Self::Group => "response in another group",
+            Self::Malformed => "not a record of this cipher suite",
+            Self::Unauthentic => "record failed authentication",
+        })
+    }
+}
+
+impl core::error::Error for OpenError {}
+
+/// A key, set up for records.
+pub(super) struct RecordKey {
+    suite: Suite,
+    aead: Box<dyn Aead>,
+}
+
+impl RecordKey {
+    pub(super) fn new(suite: Suite, aead: Box<dyn Aead>) -> Self {
+        Self { suite, aead }
+    }
+}
+
+/// Seals the requests of a sender, or the responses of a listener to one sender.
+///
+/// It counts the record numbers of an epoch. It does not count how worn the key is
+/// ([`Suite::limits`]), which may be shared with others: that is its owner's.
+pub struct Sealer {
+    key: RecordKey,
+    epoch: u16,
+    id: u8,
+    next: u64,
+}
+
+impl Sealer {
+    pub(super) fn new(key: RecordKey, epoch: u16, id: u8, next: u64) -> Self {
+        Self { key, epoch, id, next }
+    }
+
+    /// The epoch.
+    pub const fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// The next record's number; beyond [`MAX_TRUNCATED_NUMBER`] there is none (section 6.3).
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Seals a record of type `kind` with what `content` writes, at most 2^14 bytes, into the front
+    /// of `buf`.
+    ///
+    /// # Errors
+    /// `buf` is too small or the content too long; or the numbers are used up and only another
+    /// epoch helps. Nothing was sealed then, and the number is still to be used.
+    pub fn seal(
+        &mut self,
+        buf: &mut [u8],
+        kind: ContentType,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Sealed, SealError> {
+        let number = self.next;
+        if number > MAX_TRUNCATED_NUMBER {
+            return Err(SealError::Exhausted);
+        }
+        let suite = self.key.suite;
+        let place = place(self.epoch, self.id, number);
+        let (head, body) = buf.split_at_mut_checked(HEADER_LEN).ok_or(SealError::Full)?;
+        let mut w = Writer::new(body);
+        // A suite has an explicit nonce of 8 bytes or none.
+        if suite.explicit_nonce_len() > 0 {
+            w.u64(place)?;
+        }
+        let before = w.len();
+        content(&mut w)?;
+        let content_len = w.len().checked_sub(before).ok_or(SealError::Full)?;
+        if content_len > MAX_CONTENT {
+            return Err(SealError::Full);
+        }
+        w.reserve(suite.tag_len())?;
+        let body = w.finish();
+        let body_len = body.len();
+        let header =
+            Header { kind, epoch: self.epoch, id: self.id, number, body_len: body_len as u16 };
+        header.write(&mut Writer::new(head))?;
+
+        let header = additional_data(kind, place, content_len as u16);
+        let (content, tag) = body[before..].split_at_mut(content_len);
+        self.key.aead.seal(Record { number: place, header: &header }, content, tag);
+        self.next = number + 1;
+        Ok(Sealed { len: HEADER_LEN + body_len, number })
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealer({}, epoch {}, next {})", self.id, self.epoch, self.next)
+    }
+}
+
+/// Opens the requests of all senders, or the responses of one listener.
+///
+/// It remembers nothing. Whoever holds it asks the replay window of the sender or listener before,
+/// and moves it only after a record was opened; a SenderID that the controller has not announced
+/// has no window, and its records are not opened at all.
+pub struct Opener {
+    key: RecordKey,
+    epoch: u16,
+    /// The alias that responses must carry; `None` of requests.
+    alias: Option<u8>,
+}
+
+impl Opener {
+    pub(super) fn of_requests(key: RecordKey, epoch: u16) -> Self {
+        Self { key, epoch, alias: None }
+    }
+
+    pub(super) fn of_responses(key: RecordKey, epoch: u16, alias: u8) -> Self {
+        Self { key, epoch, alias: Some(alias) }
+    }
+
+    /// The epoch.
+    pub const fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// Opens a record where it stands.
+    ///
+    /// # Errors
+    /// It is none of these keys. Then the datagram's bytes are of no use any more.
+    pub fn open<'a>(&self, record: Ciphertext<'a>) -> Result<Plaintext<'a>, OpenError> {
+        let Ciphertext { header, body } = record;
+        if header.epoch != self.epoch {
+            return Err(OpenError::Epoch);
+        }
+        if self.alias.is_some_and(|alias| alias != header.id) {
+            return Err(OpenError::Group);
+        }
+        let suite = self.key.suite;
+        let (explicit, body) =
+            body.split_at_mut_checked(suite.explicit_nonce_len()).ok_or(OpenError::Malformed)?;
+        let content_len = body.len().checked_sub(suite.tag_len()).ok_or(OpenError::Malformed)?;
+        if content_len > MAX_CONTENT
+            || !(explicit.is_empty() || explicit == header.place().to_be_bytes())
+        {
+            return Err(OpenError::Malformed);
+        }
+        let (content, tag) = body.split_at_mut(content_len);
+        let additional = additional_data(header.kind, header.place(), content_len as u16);
+        let record = Record { number: header.place(), header: &additional };
+        self.key.aead.open(record, content, tag).map_err(|_| OpenError::Unauthentic)?;
+        Ok(Plaintext { header, content })
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opener(epoch {})", self.epoch)
+    }
+}

@@ -1,0 +1,176 @@
+//! Cipher suites of `axiom-1.2`: those of DTLS 1.2 that need a pre-shared key alone.
+
+use super::null::NullSha256;
+use alloc::boxed::Box;
+use core::fmt;
+use dtls::crypto::{Aead, CipherSuite12, CipherSuiteId, Exchange12, Limits, Provider};
+
+/// Bytes of a record's header.
+pub const HEADER_LEN: usize = dtls::record::dtls12::HEADER;
+
+/// A cipher suite that a group's controller can choose (section 5.3).
+///
+/// | suite | tag | explicit nonce | overhead of a record |
+/// |---|---|---|---|
+/// | TLS_PSK_WITH_AES_128_CCM_8 | 8 | 8 | 29 |
+/// | TLS_PSK_WITH_AES_128_CCM | 16 | 8 | 37 |
+/// | TLS_PSK_WITH_AES_128_GCM_SHA256 | 16 | 8 | 37 |
+/// | TLS_PSK_WITH_CHACHA20_POLY1305_SHA256 | 16 | – | 29 |
+/// | TLS_PSK_WITH_NULL_SHA256, **which does not encrypt** | 32 | – | 45 |
+#[derive(Clone, Copy)]
+pub struct Suite(Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Aead(&'static CipherSuite12),
+    Null,
+}
+
+impl Suite {
+    /// HMAC-SHA256 over records that are **not encrypted** (RFC 5487, section 3; RFC 5246,
+    /// section 6.2.3.1). It needs no provider.
+    pub const PSK_WITH_NULL_SHA256: Self = Self(Kind::Null);
+
+    /// The suite with this code point, if a group can use it: one of `provider` without a key
+    /// exchange, or [`Self::PSK_WITH_NULL_SHA256`].
+    pub fn new(provider: &Provider, id: CipherSuiteId) -> Option<Self> {
+        if id == CipherSuiteId::PSK_WITH_NULL_SHA256 {
+            return Some(Self::PSK_WITH_NULL_SHA256);
+        }
+        let suite = provider.suite_12(id).filter(|suite| suite.exchange == Exchange12::Psk)?;
+        Some(Self(Kind::Aead(suite)))
+    }
+
+    /// Its code point.
+    pub const fn id(&self) -> CipherSuiteId {
+        match self.0 {
+            Kind::Aead(suite) => suite.id,
+            Kind::Null => CipherSuiteId::PSK_WITH_NULL_SHA256,
+        }
+    }
+
+    /// Its name in the registry.
+    pub const fn name(&self) -> &'static str {
+        match self.0 {
+            Kind::Aead(suite) => suite.name,
+            Kind::Null => "TLS_PSK_WITH_NULL_SHA256",
+        }
+    }
+
+    /// Whether records are encrypted.
+    pub const fn encrypts(&self) -> bool {
+        matches!(self.0, Kind::Aead(_))
+    }
+
+    /// How long one of its keys may be used, by all who share it together: the server write key
+    /// is that of all senders, and so is the bound on their forged records.
+    pub const fn limits(&self) -> &'static Limits {
+        match self.0 {
+            Kind::Aead(suite) => &suite.limits,
+            Kind::Null => &Limits::HMAC,
+        }
+    }
+
+    /// Bytes that a record has beside its content.
+    pub const fn overhead(&self) -> usize {
+        HEADER_LEN + self.explicit_nonce_len() + self.tag_len()
+    }
+
+    /// `mac_length`, or bytes of an AEAD's tag.
+    pub const fn tag_len(&self) -> usize {
+        match self.0 {
+            Kind::Aead(suite) => suite.tag_len,
+            Kind::Null => NullSha256::LEN,
+        }
+    }
+
+    /// `record_iv_length`: the explicit nonce in front of a record's content.
+    pub const fn explicit_nonce_len(&self) -> usize {
+        match self.0 {
+            Kind::Aead(suite) => suite.explicit_nonce_len(),
+            Kind::Null => 0,
+        }
+    }
+
+    /// `mac_key_length`: 0 of an AEAD.
+    pub const fn mac_key_len(&self) -> usize {
+        match self.0 {
+            Kind::Aead(_) => 0,
+            Kind::Null => NullSha256::LEN,
+        }
+    }
+
+    /// `enc_key_length`.
+    pub const fn enc_key_len(&self) -> usize {
+        match self.0 {
+            Kind::Aead(suite) => suite.key_len,
+            Kind::Null => 0,
+        }
+    }
+
+    /// `fixed_iv_length`.
+    pub const fn fixed_iv_len(&self) -> usize {
+        match self.0 {
+            Kind::Aead(suite) => suite.fixed_iv_len,
+            Kind::Null => 0,
+        }
+    }
+
+    /// Record protection from keys and an IV of the lengths above; an AEAD has no MAC key, the
+    /// NULL suite has nothing else.
+    pub(super) fn protection(&self, mac_key: &[u8], enc_key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
+        match self.0 {
+            Kind::Aead(suite) => (suite.aead)(enc_key, iv),
+            Kind::Null => Box::new(NullSha256::new(mac_key)),
+        }
+    }
+}
+
+impl PartialEq for Suite {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Suite {}
+
+impl fmt::Debug for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtls::crypto::rustcrypto::PROVIDER;
+
+    #[test]
+    fn overheads_are_those_of_the_table() {
+        let overheads = [
+            (CipherSuiteId::PSK_WITH_AES_128_CCM_8, 29),
+            (CipherSuiteId::PSK_WITH_AES_128_CCM, 37),
+            (CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256, 37),
+            (CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, 29),
+            (CipherSuiteId::PSK_WITH_NULL_SHA256, 45),
+        ];
+        for (id, overhead) in overheads {
+            let suite = Suite::new(&PROVIDER, id).unwrap();
+            assert_eq!((suite.id(), suite.overhead()), (id, overhead));
+            assert_eq!(suite.encrypts(), id != CipherSuiteId::PSK_WITH_NULL_SHA256);
+        }
+    }
+
+    /// A group has no handshake, so nobody exchanges keys; and records of 1.3 are others.
+    #[test]
+    fn suites_with_a_key_exchange_and_those_of_1_3_are_refused() {
+        for id in [
+            CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
+            CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
+            CipherSuiteId::AES_128_CCM_8_SHA256,
+            CipherSuiteId::SHA256_SHA256,
+        ] {
+            assert_eq!(Suite::new(&PROVIDER, id), None, "{id:?}");
+        }
+    }
+}
