@@ -6,7 +6,8 @@
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
-//! - `socket` (feature `tokio`): sockets with room for bursts;
+//! - `socket` (feature `tokio`): sockets with room for bursts; `multicast`: those of a group's
+//!   members;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
 //!   the address changes of a NAT.
 //!
@@ -49,6 +50,8 @@ pub mod clock;
 pub mod delay_line;
 pub mod either;
 pub mod impairment;
+#[cfg(feature = "tokio")]
+pub mod multicast;
 #[cfg(feature = "tokio")]
 pub mod relay;
 #[cfg(feature = "tokio")]
