@@ -157,8 +157,14 @@ impl Usage {
 
     /// Counts a record sealed.
     pub const fn add_sealed(&mut self, header_len: usize, content_len: usize) {
-        let blocks = self.limits.blocks(header_len, content_len);
-        self.sealed_records = self.sealed_records.saturating_add(1);
+        self.add_sealed_by(1, header_len, content_len);
+    }
+
+    /// Counts a record sealed under a key that up to `sealers` seal with, none of which sees what
+    /// the others count: as if each had sealed one. Together they keep the limits, to within a record each.
+    pub const fn add_sealed_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
+        let blocks = self.limits.blocks(header_len, content_len).saturating_mul(sealers);
+        self.sealed_records = self.sealed_records.saturating_add(sealers);
         self.sealed_blocks = self.sealed_blocks.saturating_add(blocks);
     }
 
@@ -246,6 +252,22 @@ mod tests {
             ];
             assert_eq!(edges, [EDGES; 5], "{limits:?}");
         }
+    }
+
+    #[test]
+    fn who_shares_a_key_gets_a_share_of_its_limits() {
+        let sealed = |limits: &'static Limits, sealers: u64| {
+            let mut usage = Usage::new(limits);
+            let mut records = 0u64;
+            while usage.state() != KeyState::Exhausted {
+                usage.add_sealed_by(sealers, 13, 16);
+                records += 1;
+            }
+            records
+        };
+        assert_eq!(sealed(&Limits::GCM, 256), Limits::GCM.sealed_records.div_ceil(256));
+        let blocks = Limits::CCM.blocks(13, 16) << 16;
+        assert_eq!(sealed(&Limits::CCM, 1 << 16), Limits::CCM.sealed_blocks.div_ceil(blocks));
     }
 
     #[test]
