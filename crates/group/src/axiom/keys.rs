@@ -120,12 +120,9 @@ impl GroupKeys {
         RecordKey::new(self.suite, aead)
     }
 
-    /// What `sender` seals its requests with (section 5.4), the first with number `next`.
-    ///
-    /// No number below `next` may have been left unused only in memory: after a restart it is
-    /// beyond all that can have been sealed before.
-    pub fn request_sealer(&self, epoch: u16, sender: SenderId, next: u64) -> Sealer {
-        Sealer::new(self.request_key(), epoch, sender.0, next)
+    /// What `sender` seals its requests with (section 5.4).
+    pub fn request_sealer(&self, epoch: u16, sender: SenderId) -> Sealer {
+        Sealer::new(self.request_key(), epoch, sender.0)
     }
 
     /// What a listener opens the requests of all senders with.
@@ -161,17 +158,15 @@ impl GroupKeys {
         key
     }
 
-    /// What a listener seals its responses to one sender with (section 5.6). For `next` see
-    /// [`Self::request_sealer`]: also a state that was released and is built anew goes on counting
-    /// as long as the epoch lasts, for its key is the same again.
+    /// What a listener seals its responses to one sender with (section 5.6). Built anew in the same
+    /// epoch its key is the same again: its numbers go on where they were.
     pub fn response_sealer(
         &self,
         individual: &IndividualKey,
         epoch: u16,
         group: GroupId,
-        next: u64,
     ) -> Sealer {
-        Sealer::new(self.response_key(individual), epoch, group.alias(), next)
+        Sealer::new(self.response_key(individual), epoch, group.alias())
     }
 
     /// What a sender opens the responses of one listener with. It sets up the cipher, which is
@@ -194,6 +189,8 @@ impl fmt::Debug for GroupKeys {
 
 /// The client write MAC key and encryption key of one listener towards one sender: 32 bytes, to be
 /// kept for each of them. The IV is the group's.
+///
+/// It is that of one suite, one group's keys and one address: with others it opens nothing.
 #[derive(Clone)]
 pub struct IndividualKey(Zeroizing<[u8; MOST_KEYS]>);
 

@@ -38,13 +38,13 @@
 //! let (data, mut datagram) = (ContentType::APPLICATION_DATA, [0; 64]);
 //!
 //! // The sender multicasts.
-//! let mut requests = keys.request_sealer(epoch, sender, 0);
-//! let sealed = requests.seal(&mut datagram, data, |w| w.bytes(b"on"))?;
-//! assert_eq!(sealed.len, 29 + 2);
+//! let requests = keys.request_sealer(epoch, sender);
+//! let len = requests.seal(&mut datagram, 0, data, |w| w.bytes(b"on"))?;
+//! assert_eq!(len, 29 + 2);
 //!
 //! // A listener knows this sender and has not seen the number.
 //! let (opener, mut window) = (keys.request_opener(epoch), ReplayWindow::new());
-//! let (request, _) = Ciphertext::split_first(&mut datagram[..sealed.len])?;
+//! let (request, _) = Ciphertext::split_first(&mut datagram[..len])?;
 //! assert!(request.header().sender() == sender && window.check(request.header().number));
 //! let request = opener.open(request)?;
 //! window.commit(request.header.number);
@@ -52,9 +52,9 @@
 //!
 //! // It answers under a key of its own, which the sender derives from the address it sees.
 //! let key = keys.individual("2001:db8::7".parse()?, sender);
-//! let mut responses = keys.response_sealer(&key, epoch, group, 0);
-//! let sealed = responses.seal(&mut datagram, data, |w| w.bytes(b"done"))?;
-//! let (response, _) = Ciphertext::split_first(&mut datagram[..sealed.len])?;
+//! let responses = keys.response_sealer(&key, epoch, group);
+//! let len = responses.seal(&mut datagram, 0, data, |w| w.bytes(b"done"))?;
+//! let (response, _) = Ciphertext::split_first(&mut datagram[..len])?;
 //! assert_eq!(keys.response_opener(&key, epoch, group).open(response)?.content, b"done");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -66,7 +66,7 @@ pub mod suite;
 #[cfg(test)]
 mod vectors;
 
-pub use dtls::record::seal::{SealError, Sealed};
+pub use dtls::record::seal::SealError;
 pub use keys::{ConnectionEnd, GroupKeys, IndividualKey, SecurityParameters};
 pub use record::{Ciphertext, Header, OpenError, Opener, Plaintext, Sealer};
 pub use suite::{HEADER_LEN, Suite};

@@ -14,7 +14,7 @@ use core::fmt;
 use dtls::codepoints::{ContentType, DTLS_1_2, MAX_CONTENT};
 use dtls::crypto::{Aead, Record};
 use dtls::record::dtls12::additional_data;
-use dtls::record::seal::{SealError, Sealed};
+use dtls::record::seal::SealError;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -148,18 +148,17 @@ impl RecordKey {
 
 /// Seals the requests of a sender, or the responses of a listener to one sender.
 ///
-/// It counts the record numbers of an epoch. It does not count how worn the key is
-/// ([`Suite::limits`]), which may be shared with others: that is its owner's.
+/// It remembers nothing: numbers come from [`Reserved`](crate::numbers::Reserved), and how worn the
+/// key is ([`Suite::limits`]) its owner counts.
 pub struct Sealer {
     key: RecordKey,
     epoch: u16,
     id: u8,
-    next: u64,
 }
 
 impl Sealer {
-    pub(super) fn new(key: RecordKey, epoch: u16, id: u8, next: u64) -> Self {
-        Self { key, epoch, id, next }
+    pub(super) fn new(key: RecordKey, epoch: u16, id: u8) -> Self {
+        Self { key, epoch, id }
     }
 
     /// The epoch.
@@ -167,59 +166,54 @@ impl Sealer {
         self.epoch
     }
 
-    /// The next record's number; beyond [`MAX_TRUNCATED_NUMBER`] there is none (section 6.3).
-    pub const fn next(&self) -> u64 {
-        self.next
-    }
-
     /// Seals a record of type `kind` with what `content` writes, at most 2^14 bytes, into the front
-    /// of `buf`.
+    /// of `buf`; returns its length.
+    ///
+    /// `number` must never have been used with this key in this epoch, not even for a record that was
+    /// not sent: the nonce is made from it.
     ///
     /// # Errors
-    /// `buf` is too small or the content too long; or the numbers are used up and only another
-    /// epoch helps. Nothing was sealed then, and the number is still to be used.
+    /// `buf` is too small or the content too long; or the number is beyond [`MAX_TRUNCATED_NUMBER`],
+    /// and only another epoch helps (section 6.3).
     pub fn seal(
-        &mut self,
+        &self,
         buf: &mut [u8],
+        number: u64,
         kind: ContentType,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
-    ) -> Result<Sealed, SealError> {
-        let number = self.next;
+    ) -> Result<usize, SealError> {
         if number > MAX_TRUNCATED_NUMBER {
             return Err(SealError::Exhausted);
         }
         let suite = self.key.suite;
         let place = place(self.epoch, self.id, number);
         let (head, body) = buf.split_at_mut_checked(HEADER_LEN).ok_or(SealError::Full)?;
-        let mut w = Writer::new(body);
         // A suite has an explicit nonce of 8 bytes or none.
-        if suite.explicit_nonce_len() > 0 {
-            w.u64(place)?;
-        }
-        let before = w.len();
+        let (explicit, body) =
+            body.split_at_mut_checked(suite.explicit_nonce_len()).ok_or(SealError::Full)?;
+        let mut w = Writer::new(body);
         content(&mut w)?;
-        let content_len = w.len().checked_sub(before).ok_or(SealError::Full)?;
+        let content_len = w.len();
         if content_len > MAX_CONTENT {
             return Err(SealError::Full);
         }
         w.reserve(suite.tag_len())?;
-        let body = w.finish();
-        let body_len = body.len();
+        let (content, tag) = w.finish().split_at_mut(content_len);
+        let body_len = explicit.len() + content.len() + tag.len();
         let header =
             Header { kind, epoch: self.epoch, id: self.id, number, body_len: body_len as u16 };
         header.write(&mut Writer::new(head))?;
+        explicit.copy_from_slice(&place.to_be_bytes()[..explicit.len()]);
 
-        let header = additional_data(kind, place, content_len as u16);
-        let (content, tag) = body[before..].split_at_mut(content_len);
-        self.key.aead.seal(Record { number: place, header: &header }, content, tag);
-        self.next = number + 1;
-        Ok(Sealed { len: HEADER_LEN + body_len, number })
+        let additional = additional_data(kind, place, content_len as u16);
+        self.key.aead.seal(Record { number: place, header: &additional }, content, tag);
+        Ok(HEADER_LEN + body_len)
     }
 }
 
 impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealer({}, epoch {}, next {})", self.id, self.epoch, self.next)
+        write!(f, "Sealer({}, epoch {})", self.id, self.epoch)
     }
 }
 
@@ -281,5 +275,48 @@ impl Opener {
 impl fmt::Debug for Opener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Opener(epoch {})", self.epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_and_not_in_part() {
+        let header = Header {
+            kind: ContentType::APPLICATION_DATA,
+            epoch: 0x0102,
+            id: 0x03,
+            number: 0x04_0506_0708,
+            body_len: 0x090a,
+        };
+        let mut bytes = [0; HEADER_LEN];
+        header.write(&mut Writer::new(&mut bytes)).unwrap();
+        assert_eq!(bytes, [23, 0xfe, 0xfd, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(Header::decode(&bytes), Ok(header));
+        for cut in 0..HEADER_LEN {
+            assert_eq!(Header::decode(&bytes[..cut]), Err(DecodeError::Short));
+        }
+        // DTLS 1.0 and 1.3's number for itself.
+        for minor in [0xff, 0xfc] {
+            bytes[2] = minor;
+            assert_eq!(Header::decode(&bytes), Err(DecodeError::Invalid("record version")));
+        }
+    }
+
+    #[test]
+    fn id_and_number_fill_their_fields() {
+        let header = Header {
+            kind: ContentType::CHANGE_CIPHER_SPEC,
+            epoch: u16::MAX,
+            id: u8::MAX,
+            number: MAX_TRUNCATED_NUMBER,
+            body_len: u16::MAX,
+        };
+        let mut bytes = [0; HEADER_LEN];
+        header.write(&mut Writer::new(&mut bytes)).unwrap();
+        assert_eq!(bytes[3..], [0xff; 10]);
+        assert_eq!(Header::decode(&bytes), Ok(header));
     }
 }

@@ -62,8 +62,10 @@ impl Suite {
         matches!(self.0, Kind::Aead(_))
     }
 
-    /// How long one of its keys may be used, by all who share it together: the server write key
-    /// is that of all senders, and so is the bound on their forged records.
+    /// How long one of its keys may be used. All senders seal under one server write key, and none
+    /// knows how much the others do: each counts with
+    /// [`Usage::add_sealed_by`](dtls::crypto::Usage::add_sealed_by), for as many as the epoch has SenderIDs or
+    /// may get. A record's additional data has [`HEADER_LEN`] bytes.
     pub const fn limits(&self) -> &'static Limits {
         match self.0 {
             Kind::Aead(suite) => &suite.limits,
