@@ -2,6 +2,7 @@
 //!
 //! - `receive`: from datagrams to verified payloads and handshake messages;
 //! - `transmit`: from queues and flights to datagrams;
+//! - `deadlines`: what happens when time has passed;
 //! - `dtls12`: what only DTLS 1.2 needs;
 //! - `path`: where the peer is, and return routability checks;
 //! - `ids`: new connection IDs;
@@ -13,6 +14,7 @@
 
 mod acks;
 mod adapt;
+mod deadlines;
 mod dtls12;
 mod early;
 mod ids;
@@ -47,7 +49,6 @@ use crate::record::{
 };
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
-use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
 use acks::Acks;
 use adapt::Adaptation;
 use aggregation::Scheme;
@@ -513,58 +514,6 @@ impl Connection {
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         Shape { number: self.loss.number_length(setting, aggregated, next), last: true }
-    }
-
-    fn handle_timers(&mut self) {
-        while let Some(timer) = self.timers.expire(self.now) {
-            match timer {
-                Timer::Retransmit => self.retransmit(),
-                Timer::Acknowledge => self.acks.make_due(),
-                Timer::HandshakeDeadline => self.handshake_deadline(),
-                Timer::Silence => self.closing_due = true,
-                Timer::OldEpoch => self.forget_old_epochs(),
-                Timer::PathChallenge => self.path_challenge_lost(),
-            }
-        }
-    }
-
-    fn handshake_deadline(&mut self) {
-        if matches!(self.state, State::Established(_)) && self.heard_application {
-            // The peer has our Finished, though no ACK of it ever came.
-            self.channel.flight.complete();
-            self.flight_acknowledged();
-        } else {
-            self.end(CloseReason::HandshakeTimeout);
-        }
-    }
-
-    fn retransmit(&mut self) {
-        // A server of 1.3 refuses each time, one of 1.2 once, and is silent from then on.
-        let hint = match self.state.version() {
-            Some(ProtocolVersion::Dtls13) => self.alert_hint.take(),
-            _ => self.alert_hint,
-        };
-        if let Some(alert) = hint
-            && !matches!(self.state, State::Established(_))
-        {
-            self.refusals += 1;
-            if self.refusals >= MAX_REFUSALS {
-                self.end(CloseReason::PeerAlert(alert));
-                return;
-            }
-        }
-        if self.channel.flight.is_done() {
-            return;
-        }
-        self.stats.sent.retransmissions += 1;
-        let first = self.settings().initial_timeout;
-        let most = if self.timers.is_set(Timer::HandshakeDeadline) {
-            MAX_TIMEOUT.max(first.saturating_mul(MAX_TIMEOUT_FACTOR)).min(MAX_IDLE_TIMEOUT)
-        } else {
-            MAX_IDLE_TIMEOUT
-        };
-        self.timeout = self.timeout.saturating_mul(2).min(most.max(first));
-        self.channel.flight.resend();
     }
 
     /// The next thing to do, without borrowing from the connection.
