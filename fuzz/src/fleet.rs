@@ -253,7 +253,8 @@ impl Fleet {
                     let event = match event {
                         Event::Connected(_) => ClientEvent::Connected,
                         Event::Data(data) => ClientEvent::Data(data.to_vec()),
-                        Event::Provisional { .. }
+                        Event::MaySend(_)
+                        | Event::Provisional { .. }
                         | Event::Resolved(..)
                         | Event::PeerMoved { .. }
                         | Event::AggregationChanged { .. } => return,
@@ -268,7 +269,8 @@ impl Fleet {
                     Event::Data(data) => {
                         happened.push(Happened::Server(handle, peer, now, Some(data.to_vec())));
                     }
-                    Event::Provisional { .. }
+                    Event::MaySend(_)
+                    | Event::Provisional { .. }
                     | Event::Resolved(..)
                     | Event::PeerMoved { .. }
                     | Event::AggregationChanged { .. }

@@ -162,7 +162,10 @@ impl Association {
                 }
                 Event::Closed(reason) => *closed = Some(reason),
                 Event::Connected(agreed) => way.scheme = Some(agreed.receive),
-                Event::Provisional { .. } | Event::Resolved(..) | Event::PeerMoved { .. } => {}
+                Event::MaySend(_)
+                | Event::Provisional { .. }
+                | Event::Resolved(..)
+                | Event::PeerMoved { .. } => {}
             }
         });
     }

@@ -412,7 +412,7 @@ fn tell(told: &mut Told, event: &Event<'_>) {
         Event::Data(data) => told.data.push(data.to_vec()),
         Event::Provisional { record, data, .. } => told.early.push((*record, data.to_vec())),
         Event::Resolved(record, how) => told.resolved.push((*record, *how)),
-        Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
+        Event::MaySend(_) | Event::PeerMoved { .. } | Event::AggregationChanged { .. } => {}
         Event::Closed(reason) => told.closed = Some(*reason),
     }
 }

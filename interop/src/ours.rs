@@ -160,6 +160,7 @@ fn event(event: dtls::Event<'_>) -> Event {
         dtls::Event::Provisional { .. } | dtls::Event::Resolved(..) => {
             unreachable!("data is delivered when it is verified")
         }
+        dtls::Event::MaySend(_) => unreachable!("servers wait for Finished"),
         dtls::Event::PeerMoved { .. } => Event::Moved,
         dtls::Event::AggregationChanged { .. } => Event::Retagged,
         dtls::Event::Closed(reason) => Event::Closed(reason.to_string()),

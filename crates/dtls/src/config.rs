@@ -593,6 +593,17 @@ pub struct ServerConfig {
     pub remembered_sessions: usize,
     /// How many associations it keeps at once.
     pub slots: SessionSlots,
+    /// Whether in DTLS 1.3 it may send data right behind its own Finished, half a round trip
+    /// before the client's comes (RFC 8446, section 2): [`Event::MaySend`](crate::Event::MaySend)
+    /// tells when. Off by default.
+    ///
+    /// Such data can be read by who holds the PSK, with psk_dhe_ke by who sent this hello
+    /// besides. But nothing shows yet that the client is there: its hello may be a recording,
+    /// which while a cookie lasts, or without cookies, brings forth the data once more. To a
+    /// client that has not proved its address go three bytes at most for each that came from
+    /// there (RFC 9147, section 5.1), the server's flight and what is sent again included; what
+    /// is left over waits.
+    pub send_half_rtt_data: bool,
     /// Everything else.
     pub settings: Settings,
 }
@@ -605,6 +616,7 @@ impl ServerConfig {
             cookies: CookiePolicy::default(),
             remembered_sessions: tuning::REMEMBERED_SESSIONS,
             slots: SessionSlots::default(),
+            send_half_rtt_data: false,
             settings,
         }
     }
@@ -624,6 +636,7 @@ impl fmt::Debug for ServerConfig {
         f.debug_struct("ServerConfig")
             .field("cookies", &self.cookies)
             .field("slots", &self.slots)
+            .field("send_half_rtt_data", &self.send_half_rtt_data)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

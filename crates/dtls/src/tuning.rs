@@ -26,6 +26,10 @@ pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(60);
 /// The same for small devices on slow links: seven attempts. On duty-cycled links a handshake
 /// may well take 200 s (Vučinić et al., "DTLS Performance in Duty-Cycled Networks", table II).
 pub const HANDSHAKE_DEADLINE_7925: Duration = Duration::from_secs(300);
+/// A client whose Finished is not acknowledged takes data that comes between the last two of so many
+/// such times as a sign that the server has it. One as patient as the client that sends data before
+/// that (RFC 8446, section 2) has given up by then: it began when the client was done at the latest.
+pub const DEADLINES_WITHOUT_ACK: u8 = 3;
 /// A flight's answer is retransmitted at most this often because of duplicates.
 pub const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
 /// Silence after which an unfinished aggregate is closed: well below CoAP's two

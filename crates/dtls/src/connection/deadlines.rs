@@ -5,7 +5,9 @@ use crate::config::ProtocolVersion;
 use crate::error::CloseReason;
 use crate::handshake::State;
 use crate::timer::Timer;
-use crate::tuning::{MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR};
+use crate::tuning::{
+    DEADLINES_WITHOUT_ACK, MAX_IDLE_TIMEOUT, MAX_REFUSALS, MAX_TIMEOUT, MAX_TIMEOUT_FACTOR,
+};
 
 impl Connection {
     pub(super) fn handle_timers(&mut self) {
@@ -22,12 +24,19 @@ impl Connection {
     }
 
     fn handshake_deadline(&mut self) {
-        if matches!(self.state, State::Established(_)) && self.heard_application {
-            // The peer has our Finished, though no ACK of it ever came.
+        if !(matches!(self.state, State::Established(_)) && self.heard_application) {
+            return self.end(CloseReason::HandshakeTimeout);
+        }
+        self.deadlines += 1;
+        if self.deadlines < DEADLINES_WITHOUT_ACK {
+            // A server may send data before it has our Finished.
+            self.heard_application = false;
+            let patience = self.settings().handshake_deadline;
+            self.timers.set(Timer::HandshakeDeadline, self.now + patience);
+        } else {
+            // It has our Finished, though no ACK of it ever came.
             self.channel.flight.complete();
             self.flight_acknowledged();
-        } else {
-            self.end(CloseReason::HandshakeTimeout);
         }
     }
 

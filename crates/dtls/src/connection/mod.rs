@@ -42,10 +42,12 @@ use crate::handshake::reassembly::Reassembly;
 use crate::handshake::{
     Channel, Established, EstablishedKeys, Negotiated, State, dtls12 as handshake12, server,
 };
+use crate::messages::Fragment;
 use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
 use crate::record::{
-    ConnectionId, Held, NumberLength, ReceiveEpoch, RecordId, Resolution, SecurityLevel, SendEpoch,
+    ConnectionId, Held, NumberLength, PlaintextHeader, ReceiveEpoch, RecordId, Resolution,
+    SecurityLevel, SendEpoch,
 };
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
@@ -69,6 +71,10 @@ use vocabulary::{Engine, Instant, Output, Random};
 /// What an association tells its application.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
+    /// A server may send data before the handshake is complete, with what will be agreed on then:
+    /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only where
+    /// [`ServerConfig::send_half_rtt_data`] asks for it.
+    MaySend(Negotiated),
     /// The handshake is complete.
     Connected(Negotiated),
     /// A verified payload.
@@ -106,6 +112,7 @@ pub enum Event<'a> {
 /// An event that waits to be taken.
 #[derive(Debug)]
 pub(crate) enum Notice {
+    MaySend(Box<Negotiated>),
     /// With what was agreed on: the association may have ended since.
     Connected(Box<Negotiated>),
     PeerMoved {
@@ -184,8 +191,10 @@ pub struct Connection {
     refusals: u8,
     /// Silence has lasted long enough for a closing tag.
     closing_due: bool,
-    /// A record of an application epoch was authenticated.
+    /// A record of an application epoch was authenticated, since the last deadline.
     heard_application: bool,
+    /// Deadlines at which our Finished was not acknowledged, though such records came.
+    deadlines: u8,
     /// The current datagram brought handshake messages or ACKs.
     saw_handshake: bool,
     key_update: KeyUpdateState,
@@ -246,6 +255,12 @@ impl Connection {
             Admitted::Dtls13(accepted) => u16::from(accepted.retried),
             Admitted::Dtls12(accepted) => accepted.sequence,
         };
+        let unproved = match &admitted {
+            Admitted::Dtls13(accepted) if config.send_half_rtt_data && !accepted.retried => {
+                Some(PlaintextHeader::LEN + Fragment::HEADER + accepted.body.len())
+            }
+            _ => None,
+        };
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let state = match admitted {
@@ -258,6 +273,10 @@ impl Connection {
         let mut connection = Self::new(Role::Server(config), peer, now, channel, incoming);
         connection.cid = cid.unwrap_or_default();
         connection.state = state;
+        connection.path.limit(unproved);
+        if let Some(agreed) = connection.sending().cloned() {
+            connection.notices.push_back(Notice::MaySend(Box::new(agreed)));
+        }
         Ok(connection)
     }
 
@@ -293,6 +312,7 @@ impl Connection {
             refusals: 0,
             closing_due: false,
             heard_application: false,
+            deadlines: 0,
             saw_handshake: false,
             key_update: KeyUpdateState::default(),
             updates: AggregationUpdates::default(),
@@ -314,6 +334,25 @@ impl Connection {
     /// Whether the handshake is complete and the association open.
     pub fn is_connected(&self) -> bool {
         self.ending == Ending::Open && matches!(self.state, State::Established(_))
+    }
+
+    /// Whether data that is sent leaves at once: the handshake is complete, or this is a server
+    /// that need not wait for that ([`ServerConfig::send_half_rtt_data`]).
+    pub fn may_send(&self) -> bool {
+        self.ending == Ending::Open && self.sending().is_some()
+    }
+
+    /// What holds for data this end sends, as soon as it may send any.
+    fn sending(&self) -> Option<&Negotiated> {
+        match (&self.state, &self.role) {
+            (State::Established(established), _) => Some(&established.negotiated),
+            (State::WaitClientFinished(state), Role::Server(config))
+                if config.send_half_rtt_data =>
+            {
+                Some(state.negotiated())
+            }
+            _ => None,
+        }
     }
 
     /// Whether the association has not begun to end.
@@ -374,8 +413,8 @@ impl Connection {
         const MOST_12: usize = 13 + 8 + 1 + 16;
         let settings = self.role.settings();
         let cid = if settings.connection_id.is_some() { ConnectionId::MAX_LEN } else { 0 };
-        let overhead = match (&self.state, self.channel.send.peek()) {
-            (State::Established(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
+        let overhead = match (self.sending(), self.channel.send.peek()) {
+            (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
             _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
             _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
         };
@@ -401,7 +440,7 @@ impl Connection {
     }
 
     /// Queues a payload. It leaves as one record through
-    /// [`poll_output`](Engine::poll_output), after the handshake if that is not complete. If the
+    /// [`poll_output`](Engine::poll_output), once [`Self::may_send`]. If the
     /// peer turns out to take shorter records only, it is dropped and counted
     /// ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
     ///
@@ -460,7 +499,7 @@ impl Connection {
     /// hear.
     pub(crate) fn turn_away(&mut self, fault: Fault) {
         self.held = Held::new(0);
-        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_)));
+        self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
         self.fail(fault);
     }
 
@@ -510,7 +549,7 @@ impl Connection {
 
     /// The header of the next data record.
     fn data_shape(&self) -> Shape {
-        let aggregated = self.negotiated().is_some_and(|agreed| agreed.send.aggregates());
+        let aggregated = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
         let setting = self.settings().record_numbers;
         Shape { number: self.loss.number_length(setting, aggregated, next), last: true }
@@ -521,7 +560,7 @@ impl Connection {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
         }
-        if matches!(self.notices.front(), Some(Notice::Connected(_)))
+        if matches!(self.notices.front(), Some(Notice::Connected(_) | Notice::MaySend(_)))
             && let Some(notice) = self.notices.pop_front()
         {
             return Step::Notice(notice);
@@ -559,6 +598,7 @@ impl Connection {
             Step::Received(Received::Resolved(record, resolution)) => {
                 Some(Event::Resolved(record, resolution))
             }
+            Step::Notice(Notice::MaySend(agreed)) => Some(Event::MaySend(*agreed)),
             Step::Notice(Notice::Connected(agreed)) => Some(Event::Connected(*agreed)),
             Step::Notice(Notice::PeerMoved { from, to }) => Some(Event::PeerMoved { from, to }),
             Step::Notice(Notice::AggregationChanged { send, receive }) => {

@@ -27,6 +27,9 @@ pub(super) struct Path {
     candidate: Option<Candidate>,
     /// Cookies to send back, and where to.
     responses: VecDeque<(SocketAddr, [u8; 8])>,
+    /// Bytes of the hello of a client that has not proved its address, if that limits what goes
+    /// there.
+    unproved: Option<usize>,
 }
 
 /// An address that is being checked. Data goes to the old one meanwhile.
@@ -45,11 +48,29 @@ struct Candidate {
 
 impl Path {
     pub(super) const fn new(peer: SocketAddr) -> Self {
-        Self { from: peer, candidate: None, responses: VecDeque::new() }
+        Self { from: peer, candidate: None, responses: VecDeque::new(), unproved: None }
+    }
+
+    /// Limits what goes to the peer, after so many bytes from there, until [`Self::proved`].
+    pub(super) const fn limit(&mut self, unproved: Option<usize>) {
+        self.unproved = unproved;
+    }
+
+    /// The peer receives what is sent to it.
+    pub(super) const fn proved(&mut self) {
+        self.unproved = None;
     }
 }
 
 impl Connection {
+    /// Bytes that may go to the peer, as things are (RFC 9147, section 5.1).
+    pub(super) fn allowance(&self) -> usize {
+        let Some(hello) = self.path.unproved else { return usize::MAX };
+        let (received, sent) = (self.stats.received.bytes, self.stats.sent.bytes);
+        let allowed = (hello as u64).saturating_add(received).saturating_mul(AMPLIFICATION as u64);
+        usize::try_from(allowed.saturating_sub(sent)).unwrap_or(usize::MAX)
+    }
+
     /// Takes a datagram from anywhere.
     pub(super) fn receive_from(&mut self, from: SocketAddr, datagram: &mut [u8]) {
         if from != self.peer && !self.is_addressed_by(datagram) {

@@ -371,6 +371,7 @@ impl Connection {
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);
         }
+        self.path.proved();
         // A repeated last flight can still be read and answered that long.
         self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
         if let Some(agreed) = self.negotiated().cloned() {

@@ -22,7 +22,13 @@ pub(super) const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: 
 impl Connection {
     /// Writes the next datagram into `buf`; `None` if there is none.
     pub(super) fn build_datagram(&mut self, buf: &mut [u8]) -> Option<usize> {
-        let most = buf.len().min(self.settings().datagram_bytes);
+        let allowance = self.allowance();
+        if let Ending::Farewell(_, reason) = self.ending
+            && allowance < MIN_DATAGRAM_BYTES
+        {
+            self.end(reason);
+        }
+        let most = buf.len().min(self.settings().datagram_bytes).min(allowance);
         // Into this much fits whatever is not the application's; less could only lose it.
         let buf = buf.get_mut(..most).filter(|buf| buf.len() >= MIN_DATAGRAM_BYTES)?;
         match self.ending {
@@ -40,7 +46,9 @@ impl Connection {
             self.stats.sent.handshake_bytes += at as u64;
             return Some(at);
         }
-        if !matches!(self.state, State::Established(_)) {
+        // Data that overtakes a flight is of no use yet.
+        let completing = !matches!(self.state, State::Established(_));
+        if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
         }
         if self.closing_due || self.key_update.is_switch_due() {
@@ -253,6 +261,8 @@ impl Connection {
                     Some(Err(_)) | None => {}
                 }
             }
+        }
+        if self.sending().is_some() && reason != CloseReason::Peer {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);

@@ -120,9 +120,28 @@ impl Channel {
         send: (&TrafficSecret, Scheme),
         receive: (&TrafficSecret, Scheme),
     ) {
-        let masks = self.masks;
-        self.install_send(SendEpoch::with_masks(epoch, suite, send.1, send.0, masks));
-        self.install_receive(ReceiveEpoch::with_masks(epoch, suite, receive.1, receive.0, masks));
+        self.install_sending(epoch, suite, send);
+        self.install_receiving(epoch, suite, receive);
+    }
+
+    /// The sending half of [`Self::install`].
+    pub(crate) fn install_sending(
+        &mut self,
+        epoch: u64,
+        suite: &'static CipherSuite,
+        (secret, scheme): (&TrafficSecret, Scheme),
+    ) {
+        self.install_send(SendEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
+    }
+
+    /// The receiving half.
+    pub(crate) fn install_receiving(
+        &mut self,
+        epoch: u64,
+        suite: &'static CipherSuite,
+        (secret, scheme): (&TrafficSecret, Scheme),
+    ) {
+        self.install_receive(ReceiveEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
     }
 }
 

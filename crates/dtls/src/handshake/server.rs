@@ -114,6 +114,9 @@ pub(crate) fn accept(
     let receive_secret = master.client_traffic(&hash);
     log_secret(settings, "CLIENT_TRAFFIC_SECRET_0", &client_random, &receive_secret);
     log_secret(settings, "SERVER_TRAFFIC_SECRET_0", &client_random, &send_secret);
+    if config.send_half_rtt_data {
+        channel.install_sending(APPLICATION_EPOCH, suite, (&send_secret, send));
+    }
     Ok(State::WaitClientFinished(WaitFinished {
         client_finished: client.finished_key().verify_data(&hash),
         established: Box::new(Established {
@@ -165,6 +168,11 @@ fn check_binder(accepted: &Accepted<'_>, early: &EarlySecret, index: u16) -> Res
 }
 
 impl WaitFinished {
+    /// What will be agreed on if the client proves its key.
+    pub(crate) fn negotiated(&self) -> &Negotiated {
+        &self.established.negotiated
+    }
+
     /// Takes the client's Finished and is done.
     pub(crate) fn finished(self, channel: &mut Channel, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
@@ -175,7 +183,10 @@ impl WaitFinished {
         let established = *self.established;
         let Negotiated { send: sends, receive: receives, .. } = established.negotiated;
         if let EstablishedKeys::Dtls13 { suite, send, receive, .. } = &established.keys {
-            channel.install(APPLICATION_EPOCH, suite, (send, sends), (receive, receives));
+            if channel.send.get(APPLICATION_EPOCH).is_none() {
+                channel.install_sending(APPLICATION_EPOCH, suite, (send, sends));
+            }
+            channel.install_receiving(APPLICATION_EPOCH, suite, (receive, receives));
         }
         Ok(State::Established(established))
     }

@@ -69,6 +69,10 @@ pub struct Pair<'a> {
     pub server_closed: Option<CloseReason>,
     pub client_connected: Option<Negotiated>,
     pub server_connected: Option<Negotiated>,
+    /// What the server was told of an association in which it may send before that.
+    pub server_may_send: Option<(Handle, Negotiated)>,
+    /// What it sends as soon as it may.
+    pub sent_at_once: Vec<Vec<u8>>,
     /// Everything that was sent: direction and bytes.
     pub log: Vec<(Direction, Vec<u8>)>,
     /// The client's address, as the server sees it: a NAT may change it. Datagrams to
@@ -143,6 +147,8 @@ impl<'a> Pair<'a> {
             server_closed: None,
             client_connected: None,
             server_connected: None,
+            server_may_send: None,
+            sent_at_once: Vec::new(),
             log: Vec::new(),
             client_address: client_address(),
             strays: Vec::new(),
@@ -208,6 +214,7 @@ impl<'a> Pair<'a> {
                     assert_eq!(to, server_address());
                     Some(payload.to_vec())
                 }
+                Output::Event(Event::MaySend(_)) => panic!("a client waits for Finished"),
                 Output::Event(Event::Connected(negotiated)) => {
                     assert!(self.client_connected.replace(negotiated).is_none());
                     None
@@ -241,10 +248,15 @@ impl<'a> Pair<'a> {
             }
         }
         loop {
+            let mut may_send = false;
             let output = match self.server.poll_output(&mut buf) {
                 Output::Datagram { to, payload } => Some((to, payload.to_vec())),
                 Output::Event(event) => {
                     match event.event {
+                        Event::MaySend(negotiated) => {
+                            self.server_may_send = Some((event.handle, negotiated));
+                            may_send = true;
+                        }
                         Event::Connected(negotiated) => {
                             self.handle = Some(event.handle);
                             self.server_connected = Some(negotiated);
@@ -276,6 +288,11 @@ impl<'a> Pair<'a> {
                 }
                 Output::Idle => break,
             };
+            if let Some((handle, _)) = self.server_may_send.as_ref().filter(|_| may_send) {
+                for payload in &self.sent_at_once {
+                    self.server.send(*handle, self.now, payload).unwrap();
+                }
+            }
             if let Some((to, datagram)) = output {
                 self.transmit(Direction::ToClient, to, datagram);
             }

@@ -91,6 +91,7 @@ struct FlowHost {
 impl Host<Connection> for FlowHost {
     fn event(&mut self, now: Instant, event: Event<'_>) {
         match event {
+            Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 self.heard_at = now;
                 tracing::debug!("flow {}: {}", self.application, described(&negotiated));
@@ -439,7 +440,8 @@ impl Host<Connection> for Check {
         match event {
             Event::Connected(_) => self.connected = true,
             Event::Data(payload) => self.answered |= payload.is_empty(),
-            Event::Provisional { .. }
+            Event::MaySend(_)
+            | Event::Provisional { .. }
             | Event::Resolved(..)
             | Event::PeerMoved { .. }
             | Event::AggregationChanged { .. } => {}

@@ -76,6 +76,8 @@ impl Host<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer, event } = event;
         match event {
+            // The service speaks when it is spoken to.
+            Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
                 tracing::debug!("{peer}: identity {identity:?}, {}", described(&negotiated));
