@@ -93,7 +93,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "duty-ours-xmac",
-        about: "our 1.3 over tinydtls's time, both without cookie, X-MAC, no loss; the worst interval",
+        about: "our 1.3 with half-RTT data over tinydtls's time, no cookies, X-MAC, no loss; the worst",
         bar: Bar::AtMost(0.6),
         seconds: 20,
         measure: || ratio(&XMAC, "1.0"),
@@ -114,7 +114,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "duty-ours-xmac-loss",
-        about: "our 1.3 over tinydtls's time over X-MAC at 90 %; the worst interval",
+        about: "our 1.3 with half-RTT data over tinydtls's time, over X-MAC at 90 %; the worst interval",
         bar: Bar::AtMost(0.5),
         seconds: 30,
         measure: || ratio(&XMAC, "0.9"),
@@ -135,7 +135,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "duty-ours-slower",
-        about: "cells of all six claims above in which our 1.3 takes longer",
+        about: "cells of all six claims above in which our 1.3 takes longer, with half-RTT data or not",
         bar: Bar::AtMost(0.0),
         seconds: 90,
         measure: slower,
@@ -301,27 +301,33 @@ fn loss(what: &str) -> Result<Measured, Unmeasured> {
     Ok(Measured { figure, detail })
 }
 
-/// Our time over tinydtls's by link, both without cookie; rows with cookie beside.
-fn ratios(links: &[&str], delivery: &str) -> Result<(Vec<f64>, String), Unmeasured> {
+/// Our time over tinydtls's by link, both without cookie: where our server sends data before it has
+/// the client's Finished, and where it waits for that. Rows with cookie beside.
+fn ratios(links: &[&str], delivery: &str) -> Result<(Vec<[f64; 2]>, String), Unmeasured> {
     let mut ratios = Vec::new();
     let mut detail = String::new();
     for link in links {
-        let profiles = "tinydtls-no-cookie,1.3-no-cookie,tinydtls,1.3";
+        let profiles = "tinydtls-no-cookie,1.3-half-rtt-no-cookie,1.3-no-cookie,\
+                        tinydtls,1.3-half-rtt,1.3";
         let found = handshake(link, profiles, &["--delivery", delivery])?;
         for profile in profiles.split(',') {
             detail += &line(link, profile, &found)?;
         }
-        let ours = number(&found, "/1.3-no-cookie/duration_s")?;
-        let ratio = ours / number(&found, "/tinydtls-no-cookie/duration_s")?;
-        detail += &format!("  {ratio:.3} without cookie\n");
-        ratios.push(ratio);
+        let duration = |profile| number(&found, &format!("/{profile}/duration_s"));
+        let theirs = duration("tinydtls-no-cookie")?;
+        let ratio = duration("1.3-half-rtt-no-cookie")? / theirs;
+        let waiting = duration("1.3-no-cookie")? / theirs;
+        detail += &format!(
+            "  {ratio:.3} without cookie, {waiting:.3} if the server waits for Finished\n"
+        );
+        ratios.push([ratio, waiting]);
     }
     Ok((ratios, detail))
 }
 
 fn ratio(links: &[&str], delivery: &str) -> Result<Measured, Unmeasured> {
     let (ratios, detail) = ratios(links, delivery)?;
-    Ok(Measured { figure: ratios.into_iter().fold(0.0, f64::max), detail })
+    Ok(Measured { figure: ratios.iter().fold(0.0, |worst, [ratio, _]| ratio.max(worst)), detail })
 }
 
 fn slower() -> Result<Measured, Unmeasured> {
@@ -330,7 +336,7 @@ fn slower() -> Result<Measured, Unmeasured> {
     for delivery in ["1.0", "0.9"] {
         for links in [&XMAC[..], &TSCH, &BEACON] {
             let (ratios, detail) = ratios(links, delivery)?;
-            count += ratios.iter().filter(|ratio| **ratio > 1.0).count();
+            count += ratios.iter().filter(|both| both.iter().any(|ratio| *ratio > 1.0)).count();
             details += &detail;
         }
     }

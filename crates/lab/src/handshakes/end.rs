@@ -31,7 +31,7 @@ struct Party<E> {
     exchanges: u32,
     /// Where tinydtls's timers decide.
     retransmission: Option<Retransmission>,
-    /// With whom this end may exchange data, since when.
+    /// To whom this end may send data, since when.
     connected: BTreeMap<NodeId, Instant>,
     sent: BTreeMap<NodeId, Sent>,
     tally: Tally,
@@ -107,7 +107,9 @@ impl Speaks for Endpoint {
         let Some(peer) = node(told.peer) else { return Told::Nothing };
         match (&told.event, start) {
             (Event::PeerMoved { .. }, Start::Moved) => Told::Moved(peer, told.handle),
-            (Event::Connected(_), Start::Fresh | Start::Resumed) => Told::Connected(peer),
+            (Event::MaySend(_) | Event::Connected(_), Start::Fresh | Start::Resumed) => {
+                Told::Connected(peer)
+            }
             _ => Told::Nothing,
         }
     }
@@ -135,7 +137,7 @@ impl End {
         Self(Role::Relay)
     }
 
-    /// Since when it may exchange data with `peer`.
+    /// Since when it may send data to `peer`.
     pub fn connected_at(&self, peer: NodeId) -> Option<Instant> {
         match &self.0 {
             Role::Client(party) => party.connected.get(&peer).copied(),

@@ -27,6 +27,8 @@ pub struct Profile {
     version: ProtocolVersion,
     mode: PskKeyExchangeMode,
     pub(super) cookie: bool,
+    /// Whether the server may send data before it has the client's Finished.
+    half_rtt: bool,
     packing: Packing,
 }
 
@@ -49,6 +51,7 @@ const OURS_12: Profile = Profile {
     version: ProtocolVersion::Dtls12,
     mode: PskKeyExchangeMode::PSK_KE,
     cookie: true,
+    half_rtt: false,
     packing: Packing::Full,
 };
 
@@ -64,6 +67,13 @@ const OURS_13: Profile = Profile {
     about: "DTLS 1.3, PSK alone with CCM and cookie",
     version: ProtocolVersion::Dtls13,
     ..OURS_12
+};
+
+const HALF_RTT_13: Profile = Profile {
+    name: "1.3-half-rtt",
+    about: "1.3 whose server may send data right behind its Finished, before the client's comes",
+    half_rtt: true,
+    ..OURS_13
 };
 
 const DHE_13: Profile = Profile {
@@ -96,6 +106,8 @@ pub const PROFILES: &[Profile] = &[
     without_cookie("1.2-resumed-no-cookie", "1.2-resumed without cookie", RESUMED_12),
     OURS_13,
     without_cookie("1.3-no-cookie", "1.3 without cookie", OURS_13),
+    HALF_RTT_13,
+    without_cookie("1.3-half-rtt-no-cookie", "1.3-half-rtt without cookie", HALF_RTT_13),
     DHE_13,
     without_cookie("1.3-dhe-no-cookie", "1.3-dhe without cookie", DHE_13),
     Profile {
@@ -179,6 +191,7 @@ impl Profile {
         let mut config = ServerConfig::with(Arc::new(psk()), self.settings(making)?);
         config.cookies =
             if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
+        config.send_half_rtt_data = self.half_rtt;
         Endpoint::server(Arc::new(config), random).map_err(Error::Engine)
     }
 

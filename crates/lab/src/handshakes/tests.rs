@@ -55,6 +55,25 @@ fn full_frames_take_fewer_cells() {
     assert!(ours < 0.6 * mean(&network, "tinydtls-no-cookie", 30).0);
 }
 
+/// The client's Finished takes a frame, for which it waits as long as for any.
+#[test]
+fn data_of_the_server_does_not_wait_for_the_client_s_finished() {
+    let network = tsch(2, 1);
+    for (with, without) in [("1.3-half-rtt", "1.3"), ("1.3-half-rtt-no-cookie", "1.3-no-cookie")] {
+        let seeds = 0..30;
+        let [with, without] = [with, without].map(|name| {
+            let of = |seed| single(&network, name, seed);
+            seeds.clone().map(of).collect::<Vec<_>>()
+        });
+        for (with, without) in with.iter().zip(&without) {
+            let saved = without.duration.expect("ends") - with.duration.expect("ends");
+            assert!(saved > Duration::from_millis(300), "{saved:?}");
+            // What is left is the client's Finished and its acknowledgement.
+            assert_eq!(with.server.datagrams + 1, without.server.datagrams);
+        }
+    }
+}
+
 /// The paper has 29.05 mJ at 500 ms.
 #[test]
 fn over_x_mac_a_handshake_takes_seven_check_intervals() {
