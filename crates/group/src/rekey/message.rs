@@ -1,0 +1,305 @@
+//! A rekey message on the wire, and the controller's signature over it.
+//!
+//! ```text
+//! version (1) = 1
+//! kind (1) = 1
+//! alias (1)             the group's
+//! flags (1)             1: first and last are there; 2: next anchor is there; no other
+//! epoch (8)             the new one: its forerunner is one less
+//! element (16)          of the hash chain
+//! activation (2)        tenths of a second until senders use the new epoch
+//! retention (1)         seconds for which the old one is received after that, at most 60
+//! depth (1)             levels of the tree above its leaves, 1 to 24
+//! [ first (3) last (3)  the leaves that this message is for; without them: all ]
+//! [ next anchor (16)    of the chain that follows ]
+//! shape                 which keys are told, and under which others: see `shape`
+//! wraps (24 each)       as many as the shape says
+//! signature (64)        Ed25519 over "lightseal group rekey" ‖ 0 ‖ GroupID (16) ‖ all of the above
+//! ```
+//!
+//! A change that does not fit into one message of the size asked for is told in several of the same
+//! epoch and element. Each is whole for the leaves in its range: a member needs that one alone.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use vocabulary::wire::BufferFull;
+use vocabulary::{DecodeError, Reader, Writer};
+
+use super::chain::Element;
+use super::node::Leaf;
+use super::shape::Shape;
+use super::wrap::WRAPPED;
+use super::{MAX_DEPTH, MAX_MESSAGE_BYTES, VERSION};
+use crate::GroupId;
+
+/// The kind of a rekey message, its second byte.
+const REKEY: u8 = 1;
+/// The bits of its flags.
+const HAS_RANGE: u8 = 1;
+const HAS_NEXT_ANCHOR: u8 = 2;
+/// What is there whatever the shape: up to `depth`, and the signature.
+const FIXED: usize = 32 + SIGNATURE;
+const SIGNATURE: usize = 64;
+const DOMAIN: &[u8] = b"lightseal group rekey\0";
+
+/// The longest time for which an old epoch is received after a new one's activation.
+pub const MAX_RETENTION: Duration = Duration::from_secs(60);
+
+/// When senders switch to a new epoch, and how long the old one is received after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    tenths: u16,
+    seconds: u8,
+}
+
+impl Timing {
+    /// Rounds up: the activation to tenths of a second, the retention to seconds. `None` above
+    /// 6553.5 s of activation or [`MAX_RETENTION`].
+    pub fn new(activation: Duration, retention: Duration) -> Option<Self> {
+        let tenths = u16::try_from(activation.as_millis().div_ceil(100)).ok()?;
+        let seconds = u8::try_from(retention.as_millis().div_ceil(1000)).ok()?;
+        (u64::from(seconds) <= MAX_RETENTION.as_secs()).then_some(Self { tenths, seconds })
+    }
+
+    /// From the message's arrival to the first record that is sent in the new epoch.
+    pub fn activation(&self) -> Duration {
+        Duration::from_millis(100 * u64::from(self.tenths))
+    }
+
+    /// From the activation to the end of the old epoch.
+    pub fn retention(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+
+    pub(super) fn write(self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u16(self.tenths)?;
+        w.u8(self.seconds)
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (tenths, seconds) = (reader.u16()?, reader.u8()?);
+        if u64::from(seconds) > MAX_RETENTION.as_secs() {
+            return Err(DecodeError::Invalid("retention of the old epoch"));
+        }
+        Ok(Self { tenths, seconds })
+    }
+}
+
+/// What the controller signs with. Zeroized when dropped.
+#[derive(Clone)]
+pub struct ControllerSecret(SigningKey);
+
+impl ControllerSecret {
+    /// The key of this seed, which must be 32 secret bytes of full entropy.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(seed))
+    }
+
+    /// The seed, for storage.
+    pub fn seed(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// What its signatures are checked with.
+    pub fn public(&self) -> ControllerKey {
+        ControllerKey(self.0.verifying_key())
+    }
+}
+
+impl fmt::Debug for ControllerSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ControllerSecret(..)")
+    }
+}
+
+/// What a controller's signatures are checked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerKey(VerifyingKey);
+
+impl ControllerKey {
+    /// From 32 bytes; `None` if they are no point of the curve, or one of small order.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        VerifyingKey::from_bytes(bytes).ok().filter(|key| !key.is_weak()).map(Self)
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+}
+
+/// The signature is not the controller's over this message and this group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSignature;
+
+fn signed(group: &GroupId, message: &[u8]) -> Vec<u8> {
+    [DOMAIN, &group.0, message].concat()
+}
+
+/// What a message is made of, before it is signed.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    pub(super) group: &'a GroupId,
+    pub(super) epoch: u64,
+    pub(super) element: Element,
+    pub(super) timing: Timing,
+    pub(super) depth: u8,
+    pub(super) range: Option<[Leaf; 2]>,
+    pub(super) next_anchor: Option<Element>,
+    pub(super) shape: Vec<u8>,
+    pub(super) wraps: Vec<[u8; WRAPPED]>,
+}
+
+impl Draft<'_> {
+    /// The length of a message with so many bytes of shape and so many wraps.
+    pub(super) const fn length(ranged: bool, anchored: bool, shape: usize, wraps: usize) -> usize {
+        let range = if ranged { 6 } else { 0 };
+        let anchor = if anchored { 16 } else { 0 };
+        FIXED + range + anchor + shape + WRAPPED * wraps
+    }
+
+    /// Writes and signs it.
+    pub(super) fn sign(&self, secret: &ControllerSecret) -> Vec<u8> {
+        let (ranged, anchored) = (self.range.is_some(), self.next_anchor.is_some());
+        let mut message =
+            alloc::vec![0; Self::length(ranged, anchored, self.shape.len(), self.wraps.len())];
+        let mut w = Writer::new(&mut message);
+        self.write(&mut w).expect("the length is counted above");
+        let signature = secret.0.sign(&signed(self.group, w.written()));
+        w.bytes(&signature.to_bytes()).expect("the length is counted above");
+        message
+    }
+
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let range = if self.range.is_some() { HAS_RANGE } else { 0 };
+        let anchor = if self.next_anchor.is_some() { HAS_NEXT_ANCHOR } else { 0 };
+        w.bytes(&[VERSION, REKEY, self.group.alias(), range | anchor])?;
+        w.u64(self.epoch)?;
+        w.bytes(&self.element)?;
+        self.timing.write(w)?;
+        w.u8(self.depth)?;
+        self.range.into_iter().flatten().try_for_each(|leaf| w.u24(leaf.get()))?;
+        self.next_anchor.iter().try_for_each(|anchor| w.bytes(anchor))?;
+        w.bytes(&self.shape)?;
+        self.wraps.iter().try_for_each(|wrap| w.bytes(wrap))
+    }
+}
+
+/// A message that parses. Whatever it says may be anybody's.
+#[derive(Clone, Debug)]
+pub struct Unverified<'a> {
+    /// The alias of the group that it is for.
+    pub alias: u8,
+    /// The epoch that it leads to.
+    pub epoch: u64,
+    /// Its element of the hash chain.
+    pub element: Element,
+    message: RekeyMessage<'a>,
+    signed: &'a [u8],
+    signature: [u8; SIGNATURE],
+}
+
+impl<'a> Unverified<'a> {
+    /// Parses a message, which must fill `bytes`.
+    ///
+    /// # Errors
+    /// It is no rekey message, of another version, longer than [`MAX_MESSAGE_BYTES`], cut, or
+    /// followed by something.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > MAX_MESSAGE_BYTES {
+            return Err(DecodeError::Invalid("length of a rekey message"));
+        }
+        let mut reader = Reader::new(bytes);
+        let message = Self::read(&mut reader, bytes)?;
+        reader.finish()?;
+        Ok(message)
+    }
+
+    fn read(reader: &mut Reader<'a>, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        read_kind(reader, REKEY)?;
+        let alias = reader.u8()?;
+        let flags = reader.u8()?;
+        if flags & !(HAS_RANGE | HAS_NEXT_ANCHOR) != 0 {
+            return Err(DecodeError::Invalid("flags of a rekey message"));
+        }
+        let epoch = reader.u64()?;
+        let element = reader.array()?;
+        let timing = Timing::read(reader)?;
+        let depth = read_depth(reader)?;
+        let mut range = [Leaf::new(0), Leaf::new((1 << depth) - 1)];
+        if flags & HAS_RANGE != 0 {
+            range = [Leaf::new(reader.u24()?), Leaf::new(reader.u24()?)];
+        }
+        let [Some(first), Some(last)] = range else {
+            return Err(DecodeError::Invalid("leaf"));
+        };
+        if first > last || last.get() >> depth != 0 {
+            return Err(DecodeError::Invalid("range of leaves"));
+        }
+        let next_anchor = if flags & HAS_NEXT_ANCHOR != 0 { Some(reader.array()?) } else { None };
+        let shape = Shape::read(reader, depth)?;
+        // Not above MAX_MESSAGE_BYTES × 2 × 2 wraps of 24 bytes: no overflow.
+        let (wraps, _) = reader.take(WRAPPED * shape.wraps())?.as_chunks();
+        let signed = &bytes[..bytes.len() - reader.rest().len()];
+        let message =
+            RekeyMessage { epoch, timing, depth, range: [first, last], next_anchor, shape, wraps };
+        Ok(Self { alias, epoch, element, message, signed, signature: reader.array()? })
+    }
+
+    /// Checks the signature.
+    ///
+    /// # Errors
+    /// It is not `controller`'s, or for another group.
+    pub fn verify(
+        self,
+        group: &GroupId,
+        controller: &ControllerKey,
+    ) -> Result<RekeyMessage<'a>, BadSignature> {
+        let signature = Signature::from_bytes(&self.signature);
+        let signed = signed(group, self.signed);
+        controller.0.verify_strict(&signed, &signature).map_err(|_| BadSignature)?;
+        Ok(self.message)
+    }
+}
+
+/// A message that the controller has signed.
+#[derive(Clone, Debug)]
+pub struct RekeyMessage<'a> {
+    /// The epoch that it leads to.
+    pub epoch: u64,
+    /// When.
+    pub timing: Timing,
+    /// Levels of the tree above its leaves.
+    pub depth: u8,
+    /// The first and the last leaf that it is for.
+    pub range: [Leaf; 2],
+    /// The anchor of the chain that the next message's element belongs to, if it is a new one.
+    pub next_anchor: Option<Element>,
+    /// Which keys it tells.
+    pub shape: Shape<'a>,
+    /// These keys, each under another, in the shape's order.
+    pub wraps: &'a [[u8; WRAPPED]],
+}
+
+/// Reads the version and the kind that every message begins with.
+pub(super) fn read_kind(reader: &mut Reader<'_>, kind: u8) -> Result<(), DecodeError> {
+    if reader.u8()? != VERSION {
+        return Err(DecodeError::Invalid("version"));
+    }
+    if reader.u8()? != kind {
+        return Err(DecodeError::Invalid("kind of message"));
+    }
+    Ok(())
+}
+
+/// Reads the levels of a tree above its leaves.
+pub(super) fn read_depth(reader: &mut Reader<'_>) -> Result<u8, DecodeError> {
+    let depth = reader.u8()?;
+    if (1..=MAX_DEPTH).contains(&depth) {
+        Ok(depth)
+    } else {
+        Err(DecodeError::Invalid("depth of the tree"))
+    }
+}

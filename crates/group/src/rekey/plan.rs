@@ -1,0 +1,182 @@
+//! What a change has to tell whom, and its parts that fit into a message each.
+//!
+//! The leaves of those who were there before fall into *audiences*: neighbours who need the same
+//! wraps. A part is for some neighbouring audiences, with all that each of them needs up to the
+//! root.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::node::Node;
+use super::shape::{Child, Nibbles};
+use super::wrap::WRAPPED;
+
+/// What lies below one side of a node with a new key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// No member from before.
+    Nobody,
+    /// A child whose key stays: the audience of this number.
+    Unchanged(usize),
+    /// A child with a new key: the node of this number.
+    Described(usize),
+}
+
+/// A side of a node, and the wrap of the node's new key under the child's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) way: Way,
+    pub(super) wrapped: Option<[u8; WRAPPED]>,
+}
+
+impl Planned {
+    pub(super) const NOBODY: Self = Self { way: Way::Nobody, wrapped: None };
+}
+
+#[derive(Clone, Debug)]
+struct PlanNode {
+    /// The wrap of its new key under its old one.
+    own: Option<[u8; WRAPPED]>,
+    children: [Planned; 2],
+    /// The audiences below.
+    audiences: Range<usize>,
+}
+
+/// Everything that one change has to tell. Only wrapped keys are in it.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) depth: u8,
+    nodes: Vec<PlanNode>,
+    /// The first leaf of each audience.
+    first_leaves: Vec<u32>,
+}
+
+/// The shape and the wraps of a part.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) shape: Nibbles,
+    pub(super) wraps: Vec<[u8; WRAPPED]>,
+}
+
+impl Plan {
+    pub(super) const fn new(depth: u8) -> Self {
+        Self { depth, nodes: Vec::new(), first_leaves: Vec::new() }
+    }
+
+    /// Begins a node; what is added until it is closed is below it.
+    pub(super) fn open(&mut self, own: Option<[u8; WRAPPED]>) -> usize {
+        let audiences = self.first_leaves.len()..0;
+        self.nodes.push(PlanNode { own, children: [Planned::NOBODY; 2], audiences });
+        self.nodes.len() - 1
+    }
+
+    /// Adds an audience below the nodes that are open.
+    pub(super) fn audience(&mut self, child: Node) -> usize {
+        self.first_leaves.push(child.first_leaf());
+        self.first_leaves.len() - 1
+    }
+
+    /// Ends a node.
+    pub(super) fn close(&mut self, at: usize, children: [Planned; 2]) {
+        self.nodes[at].children = children;
+        self.nodes[at].audiences.end = self.first_leaves.len();
+    }
+
+    /// How many audiences there are.
+    pub(super) fn audiences(&self) -> usize {
+        self.first_leaves.len()
+    }
+
+    /// The first and the last leaf of a part: together the parts cover all leaves.
+    pub(super) fn leaves(&self, part: &Range<usize>) -> [u32; 2] {
+        let first = if part.start == 0 { 0 } else { self.first_leaves[part.start] };
+        let last = self.first_leaves.get(part.end).copied().unwrap_or(1 << self.depth) - 1;
+        [first, last]
+    }
+
+    /// What a part tells.
+    pub(super) fn tell(&self, part: &Range<usize>) -> Told {
+        let mut told = Told::default();
+        self.visit(0, part, &mut |children, wraps| {
+            told.shape.push(children);
+            told.wraps.extend(wraps.into_iter().flatten());
+        });
+        told
+    }
+
+    /// How many nodes a part describes and how many wraps it has.
+    fn size(&self, part: &Range<usize>) -> (usize, usize) {
+        let mut size = (0, 0);
+        self.visit(0, part, &mut |_, wraps| {
+            size.0 += 1;
+            size.1 += wraps.into_iter().flatten().count();
+        });
+        size
+    }
+
+    fn visit(
+        &self,
+        at: usize,
+        part: &Range<usize>,
+        tell: &mut impl FnMut([Child; 2], [Option<[u8; WRAPPED]>; 2]),
+    ) {
+        let node = &self.nodes[at];
+        let concerned = |planned: &Planned| match planned.way {
+            Way::Nobody => false,
+            Way::Unchanged(audience) => part.contains(&audience),
+            Way::Described(at) => {
+                let below = &self.nodes[at].audiences;
+                below.start < part.end && part.start < below.end
+            }
+        };
+        let children = node.children.map(|planned| match planned.way {
+            _ if !concerned(&planned) => Child::Nothing,
+            Way::Described(_) if node.own.is_some() => Child::Own,
+            Way::Described(_) => Child::Changed,
+            _ if node.own.is_some() => Child::Nothing,
+            _ => Child::Unchanged,
+        });
+        let under_children =
+            node.children.map(|planned| planned.wrapped.filter(|_| concerned(&planned)));
+        tell(children, if node.own.is_some() { [node.own, None] } else { under_children });
+        for planned in node.children.iter().filter(|planned| concerned(planned)) {
+            if let Way::Described(below) = planned.way {
+                self.visit(below, part, tell);
+            }
+        }
+    }
+
+    /// Cuts the plan into parts, of which each is as long as `fits` lets it, given the number of
+    /// bytes of the shape and that of wraps. `None` if not even one audience fits.
+    pub(super) fn parts(&self, fits: impl Fn(usize, usize) -> bool) -> Option<Vec<Range<usize>>> {
+        let fits = |part: Range<usize>| {
+            let (nodes, wraps) = self.size(&part);
+            fits(nodes.div_ceil(2), wraps)
+        };
+        let (mut parts, mut start) = (Vec::new(), 0);
+        while start < self.audiences() {
+            let rest = self.audiences() - start;
+            if !fits(start..start + 1) {
+                return None;
+            }
+            // `good` audiences fit and `bad` do not, or are more than there are.
+            let (mut good, mut bad) = (1, rest + 1);
+            let mut step = 1;
+            while good + step < bad {
+                if fits(start..start + good + step) {
+                    good += step;
+                    step *= 2;
+                } else {
+                    bad = good + step;
+                }
+            }
+            while bad - good > 1 {
+                let middle = good + (bad - good) / 2;
+                if fits(start..start + middle) { good = middle } else { bad = middle }
+            }
+            parts.push(start..start + good);
+            start += good;
+        }
+        Some(parts)
+    }
+}

@@ -1,0 +1,188 @@
+//! Which epoch a member sends with, and which ones it receives.
+//!
+//! ```text
+//!             message       activation             end of the old one
+//! sends:    ─── old ───────────┤─── new ───────────────────────
+//! receives: ─── old ──┼────────── old and new ───────┼── new ──
+//! ```
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use vocabulary::Instant;
+
+use super::message::Timing;
+
+/// Epochs that are held at once, at most. One more drops the oldest.
+pub const MOST_EPOCHS: usize = 4;
+
+#[derive(Debug)]
+struct Entry<T> {
+    epoch: u64,
+    /// From here on it is sent with.
+    active: Instant,
+    /// For how long the epoch before it is received from then on.
+    retention: Duration,
+    value: T,
+}
+
+/// The epochs of a member, each with what the member keeps of it: its keys and windows.
+///
+/// What an epoch is held with is dropped with it, so keys that are zeroized when dropped are
+/// gone when the epoch is.
+#[derive(Debug)]
+pub struct EpochSchedule<T> {
+    /// Ascending by epoch; never empty.
+    entries: Vec<Entry<T>>,
+}
+
+impl<T> EpochSchedule<T> {
+    /// A member's first epoch, which it may send with from now on: it has no older one.
+    pub fn new(epoch: u64, value: T) -> Self {
+        let first = Entry { epoch, active: Instant::ZERO, retention: Duration::ZERO, value };
+        Self { entries: alloc::vec![first] }
+    }
+
+    /// Takes a new epoch, told by a message that came at `now`. False if it is not above all that
+    /// are held: then nothing changes.
+    pub fn install(&mut self, now: Instant, epoch: u64, timing: Timing, value: T) -> bool {
+        self.expire(now);
+        if self.entries.last().is_some_and(|last| epoch <= last.epoch) {
+            return false;
+        }
+        let (active, retention) = (now + timing.activation(), timing.retention());
+        // One that would come into use later than its successor never does.
+        for entry in &mut self.entries {
+            entry.active = entry.active.min(active);
+        }
+        self.entries.push(Entry { epoch, active, retention, value });
+        if self.entries.len() > MOST_EPOCHS {
+            self.entries.remove(0);
+        }
+        self.expire(now);
+        true
+    }
+
+    /// Where in the list the epoch is that is sent with.
+    fn current(&self, now: Instant) -> usize {
+        self.entries.iter().rposition(|entry| entry.active <= now).unwrap_or(0)
+    }
+
+    /// The epoch to send with: the newest that is active.
+    pub fn sending(&mut self, now: Instant) -> (u64, &mut T) {
+        let current = self.current(now);
+        let entry = &mut self.entries[current];
+        (entry.epoch, &mut entry.value)
+    }
+
+    /// An epoch to receive with; `None` once it is over, or before it is known.
+    pub fn receiving(&mut self, now: Instant, epoch: u64) -> Option<&mut T> {
+        self.expire(now);
+        self.entries.iter_mut().find(|entry| entry.epoch == epoch).map(|entry| &mut entry.value)
+    }
+
+    /// The epochs that are held, the oldest first.
+    pub fn epochs(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.entries.iter().map(|entry| (entry.epoch, &entry.value))
+    }
+
+    /// The newest epoch, whether active or not.
+    pub fn newest(&self) -> u64 {
+        self.entries.last().expect("never empty").epoch
+    }
+
+    /// Drops the epochs that are over.
+    pub fn expire(&mut self, now: Instant) {
+        let over = |pair: &[Entry<T>]| pair[1].active + pair[1].retention <= now;
+        let gone = self.entries.windows(2).rposition(over).map_or(0, |last| last + 1);
+        self.entries.drain(..gone);
+    }
+
+    /// When [`sending`](Self::sending) or what is held changes next.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let changes = |entry: &Entry<T>| [entry.active, entry.active + entry.retention];
+        let times = self.entries.iter().skip(1).flat_map(changes);
+        times.filter(|time| *time > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rekey::message::MAX_RETENTION;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn timing(activation: u64, retention: u64) -> Timing {
+        Timing::new(Duration::from_secs(activation), Duration::from_secs(retention)).unwrap()
+    }
+
+    fn held(schedule: &EpochSchedule<u64>) -> Vec<u64> {
+        schedule.epochs().map(|(epoch, _)| epoch).collect()
+    }
+
+    #[test]
+    fn sending_switches_at_activation_and_the_old_epoch_ends_later() {
+        let mut schedule = EpochSchedule::new(1, 10);
+        assert_eq!(schedule.deadline(at(0)), None);
+        assert!(schedule.install(at(100), 2, timing(5, 60), 20));
+        let just_before = Instant::from_micros(at(105).as_micros() - 1);
+        assert_eq!(schedule.deadline(at(100)), Some(at(105)));
+        assert_eq!(schedule.sending(just_before), (1, &mut 10));
+        // Others' messages may have come earlier, and they may send already.
+        assert_eq!(schedule.receiving(just_before, 2), Some(&mut 20));
+        assert_eq!(schedule.sending(at(105)), (2, &mut 20));
+        assert_eq!(schedule.receiving(at(105), 1), Some(&mut 10));
+        assert_eq!(schedule.deadline(at(105)), Some(at(165)));
+        let just_before = Instant::from_micros(at(165).as_micros() - 1);
+        assert_eq!(schedule.receiving(just_before, 1), Some(&mut 10));
+        assert_eq!(schedule.receiving(at(165), 1), None);
+        assert_eq!(schedule.receiving(at(165), 2), Some(&mut 20));
+        assert_eq!(schedule.deadline(at(165)), None);
+    }
+
+    #[test]
+    fn an_epoch_is_taken_once_and_in_order() {
+        let mut schedule = EpochSchedule::new(5, 0);
+        assert!(!schedule.install(at(0), 5, timing(0, 60), 1));
+        assert!(!schedule.install(at(0), 4, timing(0, 60), 1));
+        assert!(schedule.install(at(0), 8, timing(1, 60), 1));
+        assert!(!schedule.install(at(0), 8, timing(0, 0), 2));
+        assert_eq!((schedule.newest(), held(&schedule)), (8, std::vec![5, 8]));
+    }
+
+    #[test]
+    fn without_activation_and_retention_the_old_epoch_is_gone_at_once() {
+        let mut schedule = EpochSchedule::new(1, 10);
+        assert!(schedule.install(at(1), 2, timing(0, 0), 20));
+        assert_eq!(schedule.sending(at(1)), (2, &mut 20));
+        assert_eq!(held(&schedule), [2]);
+    }
+
+    #[test]
+    fn an_urgent_epoch_overtakes_one_that_waits() {
+        let mut schedule = EpochSchedule::new(1, 10);
+        assert!(schedule.install(at(0), 2, timing(100, 60), 20));
+        assert!(schedule.install(at(1), 3, timing(1, 10), 30));
+        assert_eq!(schedule.sending(at(1)).0, 1);
+        assert_eq!(schedule.sending(at(2)).0, 3);
+        schedule.expire(at(12));
+        assert_eq!(held(&schedule), [3]);
+        assert_eq!(schedule.sending(at(200)).0, 3);
+    }
+
+    #[test]
+    fn epochs_that_are_held_are_few() {
+        let mut schedule = EpochSchedule::new(0, 0);
+        for epoch in 1..=1000 {
+            assert!(schedule.install(at(0), epoch, timing(6000, 60), epoch));
+            assert!(held(&schedule).len() <= MOST_EPOCHS);
+        }
+        assert_eq!(held(&schedule), [997, 998, 999, 1000]);
+        assert_eq!(schedule.sending(at(1)).0, 997);
+        assert_eq!(schedule.sending(at(6000)).0, 1000);
+        schedule.expire(at(6000) + MAX_RETENTION);
+        assert_eq!(held(&schedule), [1000]);
+    }
+}

@@ -1,0 +1,286 @@
+//! The controller's keys: one a node, in a flat heap.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use vocabulary::Random;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::MAX_DEPTH;
+use super::node::{KEY, Leaf, Node, NodeKey};
+use super::plan::{Plan, Planned, Way};
+use super::server::{Change, ChangeError};
+use super::wrap::WRAPPED;
+
+/// The tree of keys. It starts with two leaves and doubles when it is full; a leaf that was left
+/// is given to the next joiner, the leftmost first.
+///
+/// At 100 000 members: 2^18 nodes of 20 bytes, 5 MiB.
+#[derive(Clone)]
+pub struct KeyTree {
+    depth: u8,
+    /// The root at 1, the children of the node at `i` at `2·i` and `2·i + 1`; 0 is unused.
+    keys: Zeroizing<Vec<[u8; KEY]>>,
+    /// How many members are below each node; where there are none the key means nothing.
+    members: Vec<u32>,
+}
+
+/// What a batch of changes does to a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// Its key must not be told under its old one: a member below has left, or it is new itself.
+    fresh: bool,
+    /// How many members below have joined in this batch.
+    joined: u32,
+}
+
+/// What a change came to.
+#[derive(Debug)]
+pub(super) struct Changed {
+    /// Who has to be told what; `None` if no member is left from before.
+    pub(super) plan: Option<Plan>,
+    /// The leaves of the joiners.
+    pub(super) joined: Vec<Leaf>,
+    /// Every node whose key is another one now, or none any more.
+    pub(super) nodes: Vec<Node>,
+}
+
+impl KeyTree {
+    /// A tree without members.
+    pub fn new() -> Self {
+        Self::with_depth(1)
+    }
+
+    fn with_depth(depth: u8) -> Self {
+        let nodes = 2 << depth;
+        Self {
+            depth,
+            keys: Zeroizing::new(alloc::vec![[0; KEY]; nodes]),
+            members: alloc::vec![0; nodes],
+        }
+    }
+
+    /// From storage: what [`depth`](Self::depth) and [`nodes`](Self::nodes) gave. `None` if that
+    /// was never a tree: a node lies outside, or a member's path lacks a key.
+    pub fn restore(depth: u8, nodes: impl IntoIterator<Item = (Node, NodeKey)>) -> Option<Self> {
+        if !(1..=MAX_DEPTH).contains(&depth) {
+            return None;
+        }
+        let mut tree = Self::with_depth(depth);
+        let mut known = alloc::vec![false; tree.members.len()];
+        for (node, key) in nodes {
+            if node.level() > depth || node.index() >> (depth - node.level()) != 0 {
+                return None;
+            }
+            let slot = tree.slot(node);
+            if core::mem::replace(&mut known[slot], true) {
+                return None;
+            }
+            tree.keys[slot] = *key.as_bytes();
+            if node.level() == 0 {
+                tree.count(Leaf::new(node.index())?, |members| members + 1);
+            }
+        }
+        let whole = |(members, known): (&u32, &bool)| (*members > 0) == *known;
+        tree.members.iter().zip(&known).all(whole).then_some(tree)
+    }
+
+    /// Levels above the leaves.
+    pub const fn depth(&self) -> u8 {
+        self.depth
+    }
+
+    /// How many members there are.
+    pub fn members(&self) -> u32 {
+        self.members[1]
+    }
+
+    /// Whether a leaf is a member's.
+    pub fn is_member(&self, leaf: Leaf) -> bool {
+        leaf.get() >> self.depth == 0 && self.below(leaf.node()) == 1
+    }
+
+    /// Every node that has a key, with it.
+    pub fn nodes(&self) -> impl Iterator<Item = (Node, NodeKey)> {
+        let level = |level: u8| {
+            let nodes = 0..1_u32 << (self.depth - level);
+            nodes.filter_map(move |index| Node::new(level, index))
+        };
+        let nodes = (0..=self.depth).flat_map(level);
+        nodes.filter_map(|node| Some((node, self.key(node)?)))
+    }
+
+    /// The key of a node; `None` if there is no such node or no member below it.
+    pub fn key(&self, node: Node) -> Option<NodeKey> {
+        let inside = node.level() <= self.depth && node.index() >> (self.depth - node.level()) == 0;
+        let slot = inside.then(|| self.slot(node)).filter(|slot| self.members[*slot] > 0)?;
+        Some(NodeKey::new(self.keys[slot]))
+    }
+
+    /// The keys that a member is to know, from its leaf's up to the root's.
+    pub fn path_for(&self, leaf: Leaf) -> Option<Vec<NodeKey>> {
+        (0..=self.depth).map(|level| self.key(leaf.ancestor(level))).collect()
+    }
+
+    /// Where a node of this tree is kept.
+    const fn slot(&self, node: Node) -> usize {
+        (1 << (self.depth - node.level())) + node.index() as usize
+    }
+
+    fn below(&self, node: Node) -> u32 {
+        self.members[self.slot(node)]
+    }
+
+    fn key_of(&self, node: Node) -> NodeKey {
+        NodeKey::new(self.keys[self.slot(node)])
+    }
+
+    fn count(&mut self, leaf: Leaf, next: impl Fn(u32) -> u32) {
+        for level in 0..=self.depth {
+            let slot = self.slot(leaf.ancestor(level));
+            self.members[slot] = next(self.members[slot]);
+        }
+    }
+
+    /// The leftmost leaf that is nobody's. There is one.
+    fn free_leaf(&self) -> Leaf {
+        let mut node = Node::root(self.depth);
+        while node.level() > 0 {
+            let [left, right] = node.children();
+            node = if self.below(left) < 1 << left.level() { left } else { right };
+        }
+        Leaf::new(node.index()).expect("a tree has no more leaves than there can be")
+    }
+
+    /// One more level at the top: the root becomes the left child of a new one.
+    fn grow(&mut self) {
+        let mut grown = Self::with_depth(self.depth + 1);
+        for level in 0..=self.depth {
+            // A level is as wide in the heap as its first node's place says.
+            let (from, to) = (1 << (self.depth - level), 2 << (self.depth - level));
+            grown.keys[to..to + from].copy_from_slice(&self.keys[from..2 * from]);
+            grown.members[to..to + from].copy_from_slice(&self.members[from..2 * from]);
+        }
+        grown.members[1] = self.members[1];
+        *self = grown;
+    }
+
+    /// Changes the membership and draws all keys that this calls for. `wrap` wraps the last of its
+    /// arguments under the key of a node.
+    ///
+    /// # Errors
+    /// As [`super::KeyServer::rekey`] says; then nothing has changed.
+    pub(super) fn change(
+        &mut self,
+        change: &Change<'_>,
+        rng: &mut Random,
+        wrap: impl Fn(Node, &NodeKey, &NodeKey) -> [u8; WRAPPED],
+    ) -> Result<Changed, ChangeError> {
+        let mut leave = change.leave.to_vec();
+        leave.sort_unstable();
+        if leave.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(ChangeError::Twice);
+        }
+        if !leave.iter().all(|leaf| self.is_member(*leaf)) {
+            return Err(ChangeError::NoMember);
+        }
+        let members = u64::from(self.members()) - leave.len() as u64 + u64::from(change.join);
+        if members > u64::from(Leaf::LIMIT) {
+            return Err(ChangeError::Full);
+        }
+        let mut marks: BTreeMap<Node, Mark> = BTreeMap::new();
+        for leaf in leave {
+            self.count(leaf, |members| members - 1);
+            for level in 0..=self.depth {
+                marks.entry(leaf.ancestor(level)).or_default().fresh = true;
+            }
+        }
+        while members > 1 << self.depth {
+            self.grow();
+            marks.entry(Node::root(self.depth)).or_default().fresh = true;
+        }
+        let mut joined = Vec::with_capacity(change.join as usize);
+        for _ in 0..change.join {
+            let leaf = self.free_leaf();
+            self.count(leaf, |members| members + 1);
+            for level in 0..=self.depth {
+                marks.entry(leaf.ancestor(level)).or_default().joined += 1;
+            }
+            joined.push(leaf);
+        }
+        marks.entry(Node::root(self.depth)).or_default();
+        if change.refresh {
+            let all = (1..=self.depth).flat_map(|level| {
+                (0..1_u32 << (self.depth - level)).filter_map(move |index| Node::new(level, index))
+            });
+            for node in all.filter(|node| self.below(*node) > 0) {
+                marks.entry(node).or_default().fresh = true;
+            }
+        }
+        let mut own = BTreeMap::new();
+        for (node, mark) in &marks {
+            let (slot, members) = (self.slot(*node), self.below(*node));
+            let mut old = NodeKey::new(self.keys[slot]);
+            self.keys[slot].zeroize();
+            if members > 0 {
+                rng.fill(&mut self.keys[slot]);
+            }
+            if node.level() > 0 && !mark.fresh && members > mark.joined {
+                own.insert(*node, wrap(*node, &old, &self.key_of(*node)));
+            }
+            old.zeroize();
+        }
+        let root = Node::root(self.depth);
+        let plan = (self.stayed(&marks, root) > 0).then(|| {
+            let mut plan = Plan::new(self.depth);
+            self.plan(root, &marks, &own, &wrap, &mut plan);
+            plan
+        });
+        Ok(Changed { plan, joined, nodes: marks.into_keys().collect() })
+    }
+
+    /// How many members below a node were there before.
+    fn stayed(&self, marks: &BTreeMap<Node, Mark>, node: Node) -> u32 {
+        self.below(node) - marks.get(&node).map_or(0, |mark| mark.joined)
+    }
+
+    /// Adds a node with a new key and a member from before, and all such below it.
+    fn plan(
+        &self,
+        node: Node,
+        marks: &BTreeMap<Node, Mark>,
+        own: &BTreeMap<Node, [u8; WRAPPED]>,
+        wrap: &impl Fn(Node, &NodeKey, &NodeKey) -> [u8; WRAPPED],
+        plan: &mut Plan,
+    ) -> usize {
+        let at = plan.open(own.get(&node).copied());
+        let children = node.children().map(|child| {
+            if self.stayed(marks, child) == 0 {
+                return Planned::NOBODY;
+            }
+            let wrapped = (!own.contains_key(&node))
+                .then(|| wrap(child, &self.key_of(child), &self.key_of(node)));
+            let way = if child.level() > 0 && marks.contains_key(&child) {
+                Way::Described(self.plan(child, marks, own, wrap, plan))
+            } else {
+                Way::Unchanged(plan.audience(child))
+            };
+            Planned { way, wrapped }
+        });
+        plan.close(at, children);
+        at
+    }
+}
+
+impl Default for KeyTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for KeyTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("KeyTree");
+        debug.field("depth", &self.depth).field("members", &self.members()).finish_non_exhaustive()
+    }
+}

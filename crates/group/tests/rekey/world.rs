@@ -1,0 +1,353 @@
+//! A controller, its members and all who ever were members, with every key they ever held.
+
+use group::GroupId;
+use group::rekey::message::Unverified;
+use group::rekey::wrap::{self, WRAPPED};
+use group::rekey::{
+    Chain, Change, ControllerSecret, Grant, KeyPath, KeyServer, KeyTree, Leaf, NewEpoch, Node,
+    NodeKey, Outcome, Refusal, Timing,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use vocabulary::{Decode, Instant, Random};
+
+pub(crate) type Key = [u8; 16];
+pub(crate) const GROUP: GroupId = GroupId(*b"the lamps, hall ");
+
+pub(crate) fn timing() -> Timing {
+    Timing::new(Duration::from_millis(2_500), Duration::from_secs(60)).unwrap()
+}
+
+/// Somebody who is or was a member.
+pub(crate) struct Person {
+    pub(crate) path: KeyPath,
+    /// Every key it was ever given or has opened: it forgets nothing.
+    pub(crate) memory: BTreeSet<Key>,
+    /// The first epoch that it may know.
+    pub(crate) joined: u64,
+    /// The last epoch that it may know.
+    pub(crate) left: Option<u64>,
+}
+
+impl Person {
+    fn remember(&mut self) {
+        self.memory.extend(self.path.keys().iter().map(|key| *key.as_bytes()));
+    }
+}
+
+/// A wrap as everybody sees it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) epoch: u64,
+    pub(crate) source: Node,
+    pub(crate) target: Node,
+    pub(crate) wrapped: [u8; WRAPPED],
+}
+
+pub(crate) struct World {
+    pub(crate) server: KeyServer,
+    pub(crate) rng: Random,
+    pub(crate) now: Instant,
+    /// In the order of their leaves.
+    pub(crate) present: BTreeMap<Leaf, Person>,
+    pub(crate) gone: Vec<Person>,
+    pub(crate) seen: Vec<Seen>,
+    /// The key at the root and the root key, by epoch.
+    pub(crate) roots: BTreeMap<u64, [Key; 2]>,
+    /// The longest message.
+    pub(crate) max_bytes: usize,
+    /// Leaves that exist in the obvious model.
+    capacity: u32,
+}
+
+/// How a member gets what it is sent.
+pub(crate) type Delivery<'a> = &'a mut dyn FnMut(&mut Random) -> bool;
+
+impl World {
+    pub(crate) fn new(seed: u64, max_bytes: usize) -> Self {
+        let mut rng = Random::insecure(seed);
+        let secret = ControllerSecret::from_seed(&rng.array());
+        let server = KeyServer::new(GROUP, secret, &mut rng);
+        Self {
+            server,
+            rng,
+            now: Instant::ZERO,
+            present: BTreeMap::new(),
+            gone: Vec::new(),
+            seen: Vec::new(),
+            roots: BTreeMap::new(),
+            max_bytes,
+            capacity: 2,
+        }
+    }
+
+    /// A group with a full tree of `capacity` leaves, of whom all but those of `set` have left.
+    pub(crate) fn with_members(capacity: u32, set: u32, max_bytes: usize) -> Self {
+        let mut world = Self::new(u64::from(set) << 8 | u64::from(capacity), max_bytes);
+        let all = (0..capacity).filter_map(Leaf::new);
+        let (stay, leave): (Vec<_>, Vec<_>) = all.partition(|leaf| set >> leaf.get() & 1 == 1);
+        let mut change = |change| {
+            let rekeying =
+                world.server.rekey(&change, timing(), max_bytes, &mut world.rng).unwrap();
+            let root = Node::new(world.server.tree().depth(), 0).unwrap();
+            if let (Some(root), Some(key)) = (world.server.tree().key(root), rekeying.key) {
+                world.roots.insert(rekeying.epoch, [*root.as_bytes(), *key.as_bytes()]);
+            }
+        };
+        change(Change { join: capacity, ..Change::default() });
+        change(Change { leave: &leave, ..Change::default() });
+        world.capacity = capacity;
+        world.present = stay.into_iter().map(|leaf| (leaf, world.admit(leaf))).collect();
+        world
+    }
+
+    /// A change whose messages reach everybody.
+    pub(crate) fn rekey(&mut self, change: &Change<'_>) -> Vec<Vec<u8>> {
+        self.rekey_with(change, &mut |_| true)
+    }
+
+    /// A change whose messages reach those whom `delivered` says, each of them twice and in any
+    /// order. The others miss the epoch.
+    pub(crate) fn rekey_with(
+        &mut self,
+        change: &Change<'_>,
+        delivered: Delivery<'_>,
+    ) -> Vec<Vec<u8>> {
+        let expected = self.model(change);
+        let members = self.present.len() as u32;
+        let rekeying = self.server.rekey(change, timing(), self.max_bytes, &mut self.rng).unwrap();
+        let epoch = rekeying.epoch;
+        if let Some(key) = &rekeying.key {
+            let root = Node::new(self.server.tree().depth(), 0).unwrap();
+            let root = *self.server.tree().key(root).unwrap().as_bytes();
+            assert!(self.roots.values().flatten().all(|old| *old != root && old != key.as_bytes()));
+            self.roots.insert(epoch, [root, *key.as_bytes()]);
+        }
+        assert_eq!(self.server.tree().members(), members - change.leave.len() as u32 + change.join);
+        assert!(rekeying.messages.iter().all(|message| message.len() <= self.max_bytes));
+        self.see(&rekeying.messages, &expected);
+
+        for leaf in change.leave {
+            let mut person = self.present.remove(leaf).expect("a member");
+            person.left = Some(epoch - 1);
+            self.excluded(&mut person, epoch, &rekeying.messages);
+            self.gone.push(person);
+        }
+        self.tell(epoch, &rekeying.messages, delivered);
+        for leaf in &rekeying.joined {
+            let person = self.admit(*leaf);
+            assert!(self.present.insert(*leaf, person).is_none(), "a leaf is one member's");
+        }
+        rekeying.messages
+    }
+
+    /// One who has left is told by exactly one message, and learns nothing.
+    fn excluded(&mut self, person: &mut Person, epoch: u64, messages: &[Vec<u8>]) {
+        let current = person.path.epoch() + 1 == epoch;
+        let before: Vec<Key> = person.path.keys().iter().map(|key| *key.as_bytes()).collect();
+        let mut excluded = 0;
+        for message in messages {
+            match person.path.handle(self.now, message) {
+                Err(Refusal::Excluded) => excluded += 1,
+                Ok(Outcome::OtherLeaves) if current => {}
+                Ok(Outcome::Pull(_)) | Err(Refusal::OffChain) if !current => {}
+                other => panic!("an evicted member: {other:?}"),
+            }
+        }
+        assert_eq!(excluded, usize::from(current && !messages.is_empty()));
+        assert!(person.path.keys().iter().map(NodeKey::as_bytes).eq(&before));
+    }
+
+    fn tell(&mut self, epoch: u64, messages: &[Vec<u8>], delivered: Delivery<'_>) {
+        for person in self.present.values_mut() {
+            if !delivered(&mut self.rng) {
+                continue;
+            }
+            // Each message twice, from any place in their order on.
+            let start = self.rng.below(messages.len() as u64) as usize;
+            let order = (0..2 * messages.len()).map(|i| &messages[(start + i) % messages.len()]);
+            let current = person.path.epoch() + 1 == epoch;
+            let (mut moved, mut pulls) = (0, 0);
+            for message in order {
+                match person.path.handle(self.now, message) {
+                    Ok(Outcome::Moved(new)) => {
+                        entered(&self.roots, &new);
+                        moved += 1;
+                    }
+                    Ok(Outcome::Duplicate) => assert_eq!(person.path.epoch(), epoch),
+                    Ok(Outcome::OtherLeaves) => assert!(messages.len() > 1),
+                    Ok(Outcome::Pull(request)) => {
+                        assert!(!current);
+                        assert_eq!(request, person.path.pull_request());
+                        pulls += 1;
+                    }
+                    Err(Refusal::OffChain) => assert!(!current),
+                    other => panic!("a member: {other:?}"),
+                }
+            }
+            assert_eq!(moved, usize::from(current));
+            person.remember();
+            if pulls > 0 {
+                pull(&self.server, person, &self.roots);
+            }
+        }
+    }
+
+    /// Everybody who is behind asks the controller.
+    pub(crate) fn catch_up(&mut self) {
+        for person in self.present.values_mut() {
+            pull(&self.server, person, &self.roots);
+        }
+    }
+
+    fn admit(&self, leaf: Leaf) -> Person {
+        let grant = self.server.grant(leaf, timing()).unwrap().to_bytes();
+        let (path, new) = KeyPath::join(self.server.controller(), Grant::decode(&grant).unwrap());
+        entered(&self.roots, &new);
+        let mut person =
+            Person { path, memory: BTreeSet::new(), joined: self.server.epoch(), left: None };
+        person.remember();
+        person
+    }
+
+    /// The controller stops and starts again from what it has stored.
+    pub(crate) fn restart(&mut self) {
+        let (server, tree) = (&self.server, self.server.tree());
+        let secret = self.secret();
+        let chain = Chain::restore(*server.chain().seed(), server.chain().left()).unwrap();
+        let tree = KeyTree::restore(tree.depth(), tree.nodes().collect::<Vec<_>>()).unwrap();
+        self.server = KeyServer::restore(*server.group(), secret, server.epoch(), chain, tree);
+    }
+
+    fn secret(&self) -> ControllerSecret {
+        self.server.secret().clone()
+    }
+
+    /// Notes all wraps, which must be those of the model; parts repeat some.
+    fn see(&mut self, messages: &[Vec<u8>], expected: &BTreeSet<(Node, Node)>) {
+        let controller = self.server.controller();
+        let mut told = BTreeMap::new();
+        let mut next = Leaf::new(0);
+        for message in messages {
+            let message = Unverified::decode(message).unwrap().verify(&GROUP, &controller).unwrap();
+            assert_eq!(Some(message.range[0]), next, "parts cover all leaves");
+            next = Leaf::new(message.range[1].get() + 1);
+            for described in message.shape.nodes() {
+                for (at, source) in described.sources() {
+                    let again = told.insert((described.node, source), message.wraps[at]);
+                    assert!(again.is_none_or(|again| again == message.wraps[at]));
+                }
+            }
+        }
+        assert!(told.keys().eq(expected), "{:?} {expected:?}", told.keys());
+        if messages.is_empty() {
+            return;
+        }
+        assert_eq!(next.map_or(Leaf::LIMIT, Leaf::get), 1 << self.server.tree().depth());
+        let epoch = self.server.epoch();
+        let seen = told.into_iter();
+        self.seen.extend(seen.map(|((target, source), wrapped)| Seen {
+            epoch,
+            source,
+            target,
+            wrapped,
+        }));
+    }
+
+    /// What a change has to tell, by the definition: sets of leaves, every node looked at.
+    fn model(&mut self, change: &Change<'_>) -> BTreeSet<(Node, Node)> {
+        let before: BTreeSet<u32> = self.present.keys().map(|leaf| leaf.get()).collect();
+        let leave: BTreeSet<u32> = change.leave.iter().map(|leaf| leaf.get()).collect();
+        let stay: BTreeSet<u32> = before.difference(&leave).copied().collect();
+        let old_capacity = self.capacity;
+        while self.capacity < stay.len() as u32 + change.join {
+            self.capacity *= 2;
+        }
+        let free = (0..self.capacity).filter(|leaf| !stay.contains(leaf));
+        let join: BTreeSet<u32> = free.take(change.join as usize).collect();
+
+        let depth = self.capacity.ilog2() as u8;
+        let under = |set: &BTreeSet<u32>, level: u8, index: u32| {
+            set.iter().filter(|leaf| **leaf >> level == index).count()
+        };
+        let is_new = |level: u8, index: u32| 1 << level > old_capacity && index == 0;
+        let changes = |level: u8, index: u32| {
+            level > 0
+                && (under(&leave, level, index) + under(&join, level, index) > 0
+                    || is_new(level, index)
+                    || level == depth
+                    || change.refresh)
+        };
+        let mut told = BTreeSet::new();
+        for level in 1..=depth {
+            for index in 0..self.capacity >> level {
+                if !changes(level, index) || under(&stay, level, index) == 0 {
+                    continue;
+                }
+                let node = Node::new(level, index).unwrap();
+                let secret = under(&leave, level, index) > 0 || is_new(level, index);
+                if !secret && !change.refresh {
+                    told.insert((node, node));
+                    continue;
+                }
+                for child in [2 * index, 2 * index + 1] {
+                    if under(&stay, level - 1, child) > 0 {
+                        told.insert((node, Node::new(level - 1, child).unwrap()));
+                    }
+                }
+            }
+        }
+        told
+    }
+
+    /// Nobody, with all keys ever held, gets at an epoch that it was no member in.
+    pub(crate) fn audit(&self) {
+        for person in self.gone.iter().chain(self.present.values()) {
+            let last = person.left.unwrap_or(u64::MAX);
+            let mut known = person.memory.clone();
+            for (epoch, _) in self.closure(&mut known) {
+                assert!((person.joined..=last).contains(&epoch), "opened epoch {epoch}");
+            }
+            for (epoch, [root, key]) in &self.roots {
+                let may = (person.joined..=last).contains(epoch);
+                assert!(may || !known.contains(root) && !known.contains(key));
+            }
+        }
+    }
+
+    /// Opens all that `known` opens, in any order and any number of steps, whatever node a key is
+    /// said to be of.
+    pub(crate) fn closure(&self, known: &mut BTreeSet<Key>) -> Vec<(u64, Node)> {
+        let mut opened = Vec::new();
+        let mut untried: Vec<Key> = known.iter().copied().collect();
+        let mut closed: Vec<&Seen> = self.seen.iter().collect();
+        while let Some(key) = untried.pop() {
+            let key = NodeKey::new(key);
+            closed.retain(|seen| {
+                let open = wrap::unwrap(&GROUP, seen.epoch, seen.source, &key, &seen.wrapped);
+                if let Ok(new) = &open {
+                    opened.push((seen.epoch, seen.target));
+                    if known.insert(*new.as_bytes()) {
+                        untried.push(*new.as_bytes());
+                    }
+                }
+                open.is_err()
+            });
+        }
+        opened
+    }
+}
+
+fn entered(roots: &BTreeMap<u64, [Key; 2]>, new: &NewEpoch) {
+    assert_eq!(roots[&new.epoch][1], *new.key.as_bytes());
+    assert_eq!(new.timing, timing());
+}
+
+fn pull(server: &KeyServer, person: &mut Person, roots: &BTreeMap<u64, [Key; 2]>) {
+    let grant = server.grant(person.path.leaf(), timing()).unwrap().to_bytes();
+    let behind = person.path.epoch() < server.epoch();
+    let new = person.path.grant(Grant::decode(&grant).unwrap()).unwrap();
+    assert_eq!(new.is_some(), behind);
+    new.iter().for_each(|new| entered(roots, new));
+    person.remember();
+}
