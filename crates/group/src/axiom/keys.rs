@@ -58,7 +58,7 @@ impl SecurityParameters {
 /// ```
 ///
 /// A server write key is shared by all senders, and its nonces differ by epoch, SenderID and number.
-/// So while these keys are in use a SenderID belongs to one member only, and no epoch comes back.
+/// So within an epoch a SenderID belongs to one member only, and no epoch comes back under these keys.
 pub struct GroupKeys {
     suite: Suite,
     block: Zeroizing<[u8; 2 * (MOST_KEYS + MOST_IV)]>,
