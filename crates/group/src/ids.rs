@@ -1,5 +1,6 @@
 //! Who is who in a group.
 
+use crate::rekey::Leaf;
 use core::fmt;
 
 /// A group's identity, which its keys and its controller's signatures are bound to.
@@ -33,6 +34,11 @@ impl fmt::Debug for GroupId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SenderId(pub u8);
 
+impl SenderId {
+    /// The group controller, which is a sender of every group and no member.
+    pub const CONTROLLER: Self = Self(u8::MAX);
+}
+
 /// A listener in its group, below [`ListenerId::LIMIT`]: three bytes on the wire. Two of them may
 /// well share an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +67,13 @@ impl ListenerId {
     /// From the wire.
     pub const fn from_bytes([a, b, c]: [u8; 3]) -> Self {
         Self(u32::from_be_bytes([0, a, b, c]))
+    }
+}
+
+/// A member is known by its leaf in the tree of keys, whatever its roles.
+impl From<Leaf> for ListenerId {
+    fn from(leaf: Leaf) -> Self {
+        Self(leaf.get())
     }
 }
 

@@ -9,6 +9,7 @@
 //!   record with its sequence number split;
 //! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
 //!   numbers, optional source authentication;
+//! - [`member`]: a sender, a listener or both, on top of these;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
 //! - [`policy`]: what holds for all members of a group;
 //! - [`numbers`]: record numbers that no restart uses twice;
@@ -24,9 +25,11 @@ pub mod axiom;
 pub mod codepoints;
 pub mod compact;
 pub mod ids;
+pub mod member;
 pub mod numbers;
 pub mod policy;
 pub mod rekey;
 
 pub use ids::{GroupId, ListenerId, SenderId};
+pub use member::Member;
 pub use policy::Policy;

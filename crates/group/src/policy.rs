@@ -41,11 +41,15 @@ pub enum Responses {
 /// (Axiom, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Freshness {
-    /// It asks the sender, and delivers nothing before the answer.
+    /// It asks the controller for a new epoch, and delivers nothing before that begins.
     #[default]
+    NewEpoch,
+    /// It asks the sender, and delivers nothing before the answer. Only in `compact`, with keys of
+    /// single members: any member could answer under the group's.
     Challenge,
     /// It drops the first record and takes it for a reference, as in the paper: a recording of
-    /// several records is delivered from the second on.
+    /// several records is delivered from the second on. Only in `axiom-1.2`, whose records carry
+    /// their numbers in full.
     DropFirst,
 }
 
@@ -96,7 +100,10 @@ macro_rules! named {
 named!(Profile, "profile", Axiom12 = 1 "axiom-1.2", Compact = 2 "compact");
 named!(Authenticity, "authenticity", Group = 0 "group", Source = 1 "source");
 named!(Responses, "kind of responses", Group = 0 "group", Pairwise = 1 "pairwise");
-named!(Freshness, "way to freshness", Challenge = 0 "challenge", DropFirst = 1 "drop-first");
+named!(
+    Freshness, "way to freshness",
+    NewEpoch = 0 "new-epoch", Challenge = 1 "challenge", DropFirst = 2 "drop-first"
+);
 
 /// A name that means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +159,19 @@ impl Policy {
             return Some("the group's port is 0");
         }
         let plain = (self.authenticity, self.responses) == Default::default();
-        (self.profile == Profile::Axiom12 && !plain)
-            .then_some("profile axiom-1.2 knows only group authenticity and group responses")
+        match (self.profile, self.freshness) {
+            (Profile::Axiom12, _) if !plain => {
+                Some("profile axiom-1.2 knows only group authenticity and group responses")
+            }
+            (Profile::Axiom12, Freshness::Challenge) => Some("profile axiom-1.2 has no challenges"),
+            (Profile::Compact, Freshness::DropFirst) => {
+                Some("profile compact cannot tell numbers from a first record")
+            }
+            (Profile::Compact, Freshness::Challenge) if plain => {
+                Some("challenges need source authentication or pairwise responses")
+            }
+            _ => None,
+        }
     }
 }
 

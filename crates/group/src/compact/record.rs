@@ -260,6 +260,11 @@ impl<'a> Numbered<'a> {
         self.number
     }
 
+    /// Bytes behind the header, tag included.
+    pub const fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
     /// Authenticates and decrypts. In a group with source authentication every record but an
     /// [answer](Direction::Answers) is opened with its writer's `verifier`, elsewhere none but
     /// those that [say](Sealed::is_signed) they are signed.

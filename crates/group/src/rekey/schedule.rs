@@ -85,6 +85,18 @@ impl<T> EpochSchedule<T> {
         self.entries.iter().map(|entry| (entry.epoch, &entry.value))
     }
 
+    /// What is kept of each epoch, the oldest first.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.value)
+    }
+
+    /// Has the newest epoch sent with from now on, whatever was said when it was told.
+    pub fn activate(&mut self, now: Instant) {
+        for entry in &mut self.entries {
+            entry.active = entry.active.min(now);
+        }
+    }
+
     /// The newest epoch, whether active or not.
     pub fn newest(&self) -> u64 {
         self.entries.last().expect("never empty").epoch

@@ -1,0 +1,185 @@
+//! What a member remembers of one epoch.
+//!
+//! States of peers are small and stay until the epoch ends: a window, and the next number. What
+//! is released when nobody is heard of for a while (section 6.4 of the paper) is expanded keys,
+//! which can be had again. A state that were forgotten whole and built anew would count from 0
+//! once more, under the same key.
+
+use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Sealed, Sealer, Suite};
+use super::{SendError, written};
+use crate::SenderId;
+use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
+use crate::policy::Policy;
+use crate::rekey::EpochKey;
+use alloc::collections::{BTreeMap, VecDeque};
+use dtls::codepoints::ContentType;
+use dtls::crypto::{KeyState, Usage};
+use vocabulary::{Instant, ReplayWindow};
+
+/// Listeners whose expanded keys are kept: the last that were heard.
+const HOT_LISTENERS: usize = 16;
+/// Bytes of additional data at most, for the account of block cipher calls.
+pub(super) const HEADER_BYTES: usize = 32;
+
+/// A member's state in one epoch.
+pub(super) struct Epoch {
+    pub(super) keys: EpochKeys,
+    /// Whether the member was there when the epoch began: then what it has not seen is new.
+    from_the_start: bool,
+    /// What requests are opened with, where one key is that of all senders.
+    shared: Option<Opener>,
+    /// Without a ledger nothing is sealed.
+    pub(super) reserved: Result<Reserved, LedgerFailed>,
+    /// The member's own requests.
+    pub(super) own: Option<Own>,
+    pub(super) senders: BTreeMap<SenderId, Heard>,
+    pub(super) listeners: BTreeMap<Listener, Answered>,
+    hot: VecDeque<(Listener, Opener)>,
+    pub(super) requests: Usage,
+    pub(super) responses: Usage,
+}
+
+/// What a sender needs for its requests.
+pub(super) struct Own {
+    pub(super) numbers: NumberSpace,
+    pub(super) sealer: Sealer,
+}
+
+/// What a listener remembers of a sender.
+pub(super) struct Heard {
+    /// `None`: it is not known yet what is new.
+    pub(super) window: Option<ReplayWindow>,
+    /// Of the responses to it.
+    pub(super) numbers: Option<NumberSpace>,
+    pub(super) opener: Option<Opener>,
+    pub(super) sealer: Option<Sealer>,
+    pub(super) last: Instant,
+}
+
+/// What a sender remembers of a listener: with its name some 70 bytes.
+pub(super) struct Answered {
+    pub(super) window: ReplayWindow,
+}
+
+impl Epoch {
+    pub(super) fn new(
+        (policy, suite): (&Policy, Suite),
+        own: Option<SenderId>,
+        (epoch, key): (u64, &EpochKey),
+        ledger: &dyn Ledger,
+        from_the_start: bool,
+    ) -> Self {
+        let keys = EpochKeys::new(policy, suite, epoch, key);
+        let reserved = Reserved::open(ledger, policy.group, epoch, suite.last_number());
+        let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| Own {
+            numbers: reserved.space(),
+            sealer: keys.request_sealer(sender),
+        });
+        let shared = keys.shared_opener();
+        Self {
+            keys,
+            from_the_start,
+            shared,
+            reserved,
+            own,
+            senders: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            hot: VecDeque::new(),
+            requests: Usage::new(suite.limits()),
+            responses: Usage::new(suite.limits()),
+        }
+    }
+
+    /// Whether the member was there when the epoch began.
+    pub(super) const fn is_from_the_start(&self) -> bool {
+        self.from_the_start
+    }
+
+    /// How worn its keys are.
+    pub(super) fn key_state(&self) -> KeyState {
+        self.requests.state().max(self.responses.state())
+    }
+
+    /// A sender that may be heard for the first time: nothing of it is kept before a record of it
+    /// was opened.
+    pub(super) fn heard(&self, now: Instant) -> Heard {
+        Heard {
+            window: self.from_the_start.then(ReplayWindow::new),
+            numbers: self.reserved.as_ref().ok().map(Reserved::space),
+            opener: None,
+            sealer: None,
+            last: now,
+        }
+    }
+
+    /// Seals a request of this member.
+    pub(super) fn seal(
+        &mut self,
+        suite: Suite,
+        ledger: &mut dyn Ledger,
+        kind: ContentType,
+        content: &[u8],
+        buf: &mut [u8],
+    ) -> Result<usize, SendError> {
+        if self.key_state() == KeyState::Exhausted {
+            return Err(SendError::Exhausted);
+        }
+        let reserved = written(&mut self.reserved)?;
+        let own = self.own.as_mut().ok_or(SendError::Role)?;
+        let number = reserved.take(&mut own.numbers, ledger).map_err(SendError::Number)?;
+        let len = own.sealer.seal(number, kind, content, buf).ok_or(SendError::TooLong)?;
+        self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, content.len());
+        Ok(len)
+    }
+
+    /// Opens a sender's record with a window that has seen nothing if it is not known what is new.
+    pub(super) fn open<'a>(
+        &mut self,
+        record: Sealed<'a, SenderId>,
+        heard: &mut Heard,
+    ) -> Result<Opened<'a>, NotOpened> {
+        let Self { keys, shared, requests, .. } = self;
+        let opener = match shared {
+            Some(shared) => shared,
+            None => heard.opener.get_or_insert_with(|| keys.request_opener(record.sender())),
+        };
+        let anything = ReplayWindow::new();
+        let opened = record.open(opener, heard.window.as_ref().unwrap_or(&anything));
+        count(requests, &opened);
+        opened
+    }
+
+    /// The keys of a listener's responses, expanded; taken out while they are used.
+    pub(super) fn take_hot(&mut self, listener: Listener, own: SenderId) -> Option<Opener> {
+        match self.hot.iter().position(|(hot, _)| *hot == listener) {
+            Some(at) => self.hot.remove(at).map(|(_, opener)| opener),
+            None => self.keys.response_opener(listener, own),
+        }
+    }
+
+    /// Keeps them for the next response.
+    pub(super) fn keep_hot(&mut self, listener: Listener, opener: Opener) {
+        self.hot.truncate(HOT_LISTENERS - 1);
+        self.hot.push_front((listener, opener));
+    }
+
+    /// Releases what is kept of senders that were not heard since `before`, and of listeners.
+    pub(super) fn release(&mut self, before: Instant) {
+        for heard in self.senders.values_mut().filter(|heard| heard.last < before) {
+            (heard.opener, heard.sealer) = (None, None);
+        }
+        self.hot.clear();
+    }
+}
+
+/// Counts what a key was used for.
+pub(super) fn count(usage: &mut Usage, opened: &Result<Opened<'_>, NotOpened>) {
+    match opened {
+        Ok(opened) => usage.add_evaluated(HEADER_BYTES, opened.content.len()),
+        Err(NotOpened::Unauthentic { len }) => {
+            usage.add_evaluated(HEADER_BYTES, *len);
+            usage.add_failed();
+        }
+        Err(NotOpened::Replayed | NotOpened::Malformed | NotOpened::NotFresh) => {}
+    }
+}

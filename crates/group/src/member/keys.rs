@@ -1,0 +1,323 @@
+//! The keys of one epoch, whichever profile the group speaks: one idea of sealing and opening for
+//! the rest of the engine.
+
+use crate::policy::{Policy, Profile};
+use crate::rekey::EpochKey;
+use crate::{ListenerId, SenderId, axiom, compact};
+use core::net::IpAddr;
+use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use dtls::crypto::{Limits, PremasterSecret, Provider};
+use vocabulary::{DecodeError, ReplayWindow};
+
+use crate::codepoints::MAX_TRUNCATED_NUMBER;
+
+/// How records of a group are protected.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Suite {
+    Axiom(axiom::Suite),
+    Compact(compact::Suite),
+}
+
+impl Suite {
+    /// The suite that a policy names, if `provider` has it.
+    pub(super) fn of(policy: &Policy, provider: &Provider) -> Option<Self> {
+        match policy.profile {
+            Profile::Axiom12 => axiom::Suite::new(provider, policy.suite).map(Self::Axiom),
+            Profile::Compact => compact::Suite::find(provider, policy.suite).map(Self::Compact),
+        }
+    }
+
+    /// How long its keys may be used.
+    pub(super) fn limits(self) -> &'static Limits {
+        match self {
+            Self::Axiom(suite) => suite.limits(),
+            Self::Compact(suite) => suite.limits(),
+        }
+    }
+
+    /// How many members may seal under the key of a sender's requests.
+    pub(super) const fn sealers(self) -> u64 {
+        match self {
+            Self::Axiom(_) => 1 << u8::BITS,
+            Self::Compact(_) => 1,
+        }
+    }
+
+    /// The last number that a record can carry.
+    pub(super) const fn last_number(self) -> u64 {
+        match self {
+            Self::Axiom(_) => MAX_TRUNCATED_NUMBER,
+            Self::Compact(_) => MAX_RECORD_NUMBER,
+        }
+    }
+}
+
+/// A listener as its keys go by it: in `axiom-1.2` its address, in `compact` its ListenerID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Listener {
+    /// Its IP address.
+    Address(IpAddr),
+    /// Its ListenerID.
+    Id(ListenerId),
+}
+
+/// All keys of an epoch.
+pub(super) enum EpochKeys {
+    Axiom { keys: axiom::GroupKeys, policy: Policy, epoch: u16 },
+    Compact { secret: compact::EpochSecret, suite: compact::Suite },
+}
+
+impl EpochKeys {
+    pub(super) fn new(policy: &Policy, suite: Suite, epoch: u64, key: &EpochKey) -> Self {
+        match suite {
+            Suite::Axiom(suite) => {
+                let premaster = PremasterSecret::from_bytes(key.as_bytes());
+                let (client, server) = (policy.client_random, policy.server_random);
+                let parameters = axiom::SecurityParameters {
+                    // The group's keys are the same at both ends.
+                    entity: axiom::ConnectionEnd::Client,
+                    suite,
+                    master_secret: premaster.into_master(&client, &server),
+                    client_random: client,
+                    server_random: server,
+                };
+                let keys = parameters.group_keys();
+                // The low half on the wire: keys are new with each epoch, so it may come again.
+                Self::Axiom { keys, policy: policy.clone(), epoch: epoch as u16 }
+            }
+            Suite::Compact(suite) => {
+                let secret = compact::EpochSecret::new(policy.group, epoch, key.as_bytes());
+                Self::Compact { secret, suite }
+            }
+        }
+    }
+
+    /// What a sender seals its requests with.
+    pub(super) fn request_sealer(&self, sender: SenderId) -> Sealer {
+        match self {
+            Self::Axiom { keys, epoch, .. } => Sealer::Axiom(keys.request_sealer(*epoch, sender)),
+            Self::Compact { .. } => Sealer::Compact(self.compact_requests(sender)),
+        }
+    }
+
+    /// What a listener opens the requests of all senders with, if they share a key.
+    pub(super) fn shared_opener(&self) -> Option<Opener> {
+        match self {
+            Self::Axiom { keys, epoch, .. } => Some(Opener::Axiom(keys.request_opener(*epoch))),
+            Self::Compact { .. } => None,
+        }
+    }
+
+    /// What a listener opens the requests of a sender with.
+    pub(super) fn request_opener(&self, sender: SenderId) -> Opener {
+        match self {
+            Self::Axiom { keys, epoch, .. } => Opener::Axiom(keys.request_opener(*epoch)),
+            Self::Compact { .. } => Opener::Compact(self.compact_requests(sender)),
+        }
+    }
+
+    fn compact_requests(&self, sender: SenderId) -> compact::RecordKeys {
+        let Self::Compact { secret, suite } = self else { unreachable!("asked by the profile") };
+        let stream = secret.requests(sender);
+        compact::RecordKeys::new(*suite, stream, &secret.request_secret(sender))
+    }
+
+    /// What `listener` answers `sender` with; `None` if it goes by something else in this profile.
+    pub(super) fn response_sealer(&self, listener: Listener, sender: SenderId) -> Option<Sealer> {
+        match (self, listener) {
+            (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
+                let individual = keys.individual(address, sender);
+                Some(Sealer::Axiom(keys.response_sealer(&individual, *epoch, policy.group)))
+            }
+            (Self::Compact { secret, suite }, Listener::Id(listener)) => {
+                let stream = secret.responses(sender, listener);
+                let keyed = secret.response_secret(sender, listener);
+                Some(Sealer::Compact(compact::RecordKeys::new(*suite, stream, &keyed)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What `sender` opens the answers of `listener` with.
+    pub(super) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener> {
+        match (self, listener) {
+            (Self::Axiom { keys, policy, epoch }, Listener::Address(address)) => {
+                let individual = keys.individual(address, sender);
+                Some(Opener::Axiom(keys.response_opener(&individual, *epoch, policy.group)))
+            }
+            (Self::Compact { .. }, Listener::Id(_)) => {
+                let Sealer::Compact(keys) = self.response_sealer(listener, sender)? else {
+                    return None;
+                };
+                Some(Opener::Compact(keys))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One writer's keys, to write with.
+pub(super) enum Sealer {
+    Axiom(axiom::Sealer),
+    Compact(compact::RecordKeys),
+}
+
+impl Sealer {
+    /// Seals a record that is alone in its datagram; its length. `None`: `buf` is too short, or
+    /// the payload too long for a record.
+    pub(super) fn seal(
+        &self,
+        number: u64,
+        kind: ContentType,
+        payload: &[u8],
+        buf: &mut [u8],
+    ) -> Option<usize> {
+        match self {
+            Self::Axiom(sealer) => sealer.seal(buf, number, kind, |w| w.bytes(payload)).ok(),
+            Self::Compact(keys) => {
+                let record = compact::Outgoing { kind, ..compact::Outgoing::data(number, payload) };
+                keys.seal(&record, buf).ok()
+            }
+        }
+    }
+}
+
+/// One writer's keys, to read with.
+pub(super) enum Opener {
+    Axiom(axiom::Opener),
+    Compact(compact::RecordKeys),
+}
+
+/// A record as it came, whose writer is known by name alone.
+pub(super) enum Sealed<'a, Id> {
+    Axiom(axiom::Ciphertext<'a>),
+    Compact(compact::Sealed<'a, Id>),
+}
+
+impl<'a> Sealed<'a, SenderId> {
+    pub(super) fn request(
+        profile: Profile,
+        datagram: &'a mut [u8],
+    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
+        Ok(match profile {
+            Profile::Axiom12 => {
+                let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
+                (Self::Axiom(record), rest)
+            }
+            Profile::Compact => {
+                let (record, rest) = compact::Sealed::request(datagram)?;
+                (Self::Compact(record), rest)
+            }
+        })
+    }
+
+    /// Who it says has sent it.
+    pub(super) const fn sender(&self) -> SenderId {
+        match self {
+            Self::Axiom(record) => record.header().sender(),
+            Self::Compact(record) => record.id,
+        }
+    }
+}
+
+impl<'a> Sealed<'a, ListenerId> {
+    pub(super) fn response(
+        profile: Profile,
+        datagram: &'a mut [u8],
+    ) -> Result<(Self, &'a mut [u8]), DecodeError> {
+        Ok(match profile {
+            Profile::Axiom12 => {
+                let (record, rest) = axiom::Ciphertext::split_first(datagram)?;
+                (Self::Axiom(record), rest)
+            }
+            Profile::Compact => {
+                let (record, rest) = compact::Sealed::response(datagram)?;
+                (Self::Compact(record), rest)
+            }
+        })
+    }
+
+    /// Who it says has sent it, from this address.
+    pub(super) const fn listener(&self, from: IpAddr) -> Listener {
+        match self {
+            Self::Axiom(_) => Listener::Address(from),
+            Self::Compact(record) => Listener::Id(record.id),
+        }
+    }
+}
+
+impl<'a, Id> Sealed<'a, Id> {
+    /// Whether it may be of this epoch.
+    pub(super) const fn is_of(&self, epoch: u64) -> bool {
+        match self {
+            Self::Axiom(record) => record.header().epoch == epoch as u16,
+            Self::Compact(record) => record.epoch.is_of(epoch),
+        }
+    }
+
+    /// The group's alias; requests of `axiom-1.2` have none.
+    pub(super) const fn alias(&self) -> Option<u8> {
+        match self {
+            Self::Axiom(_) => None,
+            Self::Compact(record) => Some(record.alias),
+        }
+    }
+
+    /// Opens it, unless `window` knows its number.
+    pub(super) fn open(
+        self,
+        opener: &Opener,
+        window: &ReplayWindow,
+    ) -> Result<Opened<'a>, NotOpened> {
+        match (self, opener) {
+            (Self::Axiom(record), Opener::Axiom(opener)) => {
+                if !window.check(record.header().number) {
+                    return Err(NotOpened::Replayed);
+                }
+                let len = record.header().body_len.into();
+                let opened = opener.open(record).map_err(|error| match error {
+                    axiom::OpenError::Unauthentic => NotOpened::Unauthentic { len },
+                    _ => NotOpened::Malformed,
+                })?;
+                let axiom::Plaintext { header, content } = opened;
+                Ok(Opened { number: header.number, kind: header.kind, content })
+            }
+            (Self::Compact(record), Opener::Compact(keys)) => {
+                let record = record.reveal(keys, window.next());
+                if !window.check(record.number()) {
+                    return Err(NotOpened::Replayed);
+                }
+                let len = record.body_len();
+                let opened = record.open(keys, None).map_err(|error| match error {
+                    compact::OpenError::Tag => NotOpened::Unauthentic { len },
+                    compact::OpenError::Source | compact::OpenError::Content => {
+                        NotOpened::Malformed
+                    }
+                })?;
+                let compact::Opened { number, kind, payload, .. } = opened;
+                Ok(Opened { number, kind, content: payload })
+            }
+            _ => Err(NotOpened::Malformed),
+        }
+    }
+}
+
+/// A record that is authentic and new. Its number is to be committed.
+pub(super) struct Opened<'a> {
+    pub(super) number: u64,
+    pub(super) kind: ContentType,
+    pub(super) content: &'a mut [u8],
+}
+
+/// Why a record was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotOpened {
+    Replayed,
+    Unauthentic {
+        /// Bytes that were looked at.
+        len: usize,
+    },
+    Malformed,
+    /// It may be new or not.
+    NotFresh,
+}

@@ -1,0 +1,244 @@
+//! What a member does with datagrams.
+//!
+//! Whose keys and whose window a record is for is told by what anybody can write. So nothing is
+//! kept of it, and nothing is said, before its tag is right.
+
+use super::epoch::count;
+use super::keys::{NotOpened, Opened, Sealed};
+use super::{Delivery, Event, Member};
+use crate::SenderId;
+use crate::codepoints::GROUP_REKEY;
+use crate::policy::Freshness;
+use crate::rekey::{Outcome, Refusal};
+use core::net::SocketAddr;
+use dtls::codepoints::ContentType;
+use dtls::crypto::KeyState;
+use vocabulary::{Instant, ReplayWindow};
+
+impl Member {
+    /// Takes a datagram that came to the group's address, and delivers what is in it. It is
+    /// decrypted where it stands.
+    pub fn receive_multicast(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        mut deliver: impl FnMut(Delivery<'_>),
+    ) {
+        let mut rest = datagram;
+        while !rest.is_empty() {
+            let Ok((record, behind)) = Sealed::request(self.policy.profile, rest) else {
+                self.stats.malformed += 1;
+                return;
+            };
+            self.request_record(now, from, record, &mut deliver);
+            rest = behind;
+        }
+    }
+
+    fn request_record(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        record: Sealed<'_, SenderId>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let sender = record.sender();
+        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
+            self.stats.strangers += 1;
+            return;
+        }
+        let Some(at) = self.epoch_of(now, &record) else { return };
+        if sender != SenderId::CONTROLLER && !self.senders.contains(&sender) {
+            self.stats.unknown_senders += 1;
+            self.tell_unknown(sender);
+            return;
+        }
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        if epoch.requests.state() == KeyState::Exhausted {
+            self.stats.strangers += 1;
+            return;
+        }
+        let own = self.roles.sender == Some(sender);
+        let known = epoch.senders.remove(&sender);
+        let was_known = known.is_some();
+        let mut heard = known.unwrap_or_else(|| epoch.heard(now));
+        if own && let Some(own) = &epoch.own {
+            // What this member sent itself comes back to it.
+            heard.window = Some(ReplayWindow::starting_at(own.numbers.next()));
+        }
+        // What the controller says of epochs carries its own proof of when it was said.
+        let any_time = sender == SenderId::CONTROLLER;
+        let drops_first = self.policy.freshness == Freshness::DropFirst;
+        let opened = match heard.window {
+            None if !any_time && !drops_first => Err(NotOpened::NotFresh),
+            _ => epoch.open(record, &mut heard),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(reason) => {
+                // Who is known stays known: its number space above all.
+                if was_known {
+                    epoch.senders.insert(sender, heard);
+                }
+                return self.count(now, reason);
+            }
+        };
+        if own {
+            epoch.senders.insert(sender, heard);
+            return self.tell(Event::SenderConflict(sender));
+        }
+        let Opened { number, kind, content } = opened;
+        heard.last = now;
+        let is_fresh = heard.window.is_some();
+        if !is_fresh && drops_first {
+            // Nothing below the first one that is seen is new (Axiom, section 6.2).
+            heard.window = Some(ReplayWindow::starting_at(number));
+        }
+        if let Some(window) = &mut heard.window {
+            window.commit(number);
+        }
+        epoch.senders.insert(sender, heard);
+        if any_time && kind == GROUP_REKEY {
+            return self.rekey(now, content);
+        }
+        if !is_fresh {
+            self.stats.not_fresh += 1;
+            return;
+        }
+        self.heard_from.insert(sender, from);
+        match kind {
+            ContentType::APPLICATION_DATA if sender != SenderId::CONTROLLER => {
+                self.stats.delivered += 1;
+                if self.roles.listener {
+                    deliver(Delivery::Request { sender, from, content });
+                }
+            }
+            // The pending keys are to be used from now on (Axiom, section 6.3).
+            ContentType::CHANGE_CIPHER_SPEC if sender == SenderId::CONTROLLER => {
+                if self.epochs.newest() > at {
+                    self.epochs.activate(now);
+                } else {
+                    self.suspect_rekey(now);
+                }
+            }
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    /// Which of the epochs that are held a record is of. One of the epoch after them says that a
+    /// rekey was missed, or that somebody wants to make believe so.
+    fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
+        let held =
+            self.epochs.epochs().map(|(epoch, _)| epoch).filter(|epoch| record.is_of(*epoch));
+        let held = held.max();
+        if held.is_none() {
+            self.stats.strangers += 1;
+            if record.is_of(self.epochs.newest() + 1) {
+                self.suspect_rekey(now);
+            }
+        }
+        held
+    }
+
+    fn count(&mut self, now: Instant, reason: NotOpened) {
+        match reason {
+            NotOpened::Replayed => self.stats.replayed += 1,
+            NotOpened::Malformed => self.stats.malformed += 1,
+            NotOpened::NotFresh => self.stats.not_fresh += 1,
+            NotOpened::Unauthentic { .. } => {
+                self.stats.unauthentic += 1;
+                self.look_at_keys(now);
+            }
+        }
+    }
+
+    fn tell_unknown(&mut self, sender: SenderId) {
+        let told = |event: &Event| matches!(event, Event::UnknownSender(_));
+        if !self.events.iter().any(told) {
+            self.tell(Event::UnknownSender(sender));
+        }
+    }
+
+    fn rekey(&mut self, now: Instant, message: &[u8]) {
+        match self.keys.handle(now, message) {
+            Ok(Outcome::Moved(new)) => self.enter(now, &new),
+            Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
+            Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
+            Err(Refusal::Excluded) => self.tell(Event::Excluded),
+            Err(_) => self.stats.refused_rekeys += 1,
+        }
+    }
+
+    /// Takes a datagram that came to the member's own address. False if it is not the group's but
+    /// of a unicast DTLS session, which takes precedence (Axiom, section 5.6).
+    pub fn receive_unicast(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        mut deliver: impl FnMut(Delivery<'_>),
+    ) -> bool {
+        if self.sessions.contains(&from) {
+            return false;
+        }
+        // Responses are for senders (Axiom, section 5.6).
+        let Some(own) = self.roles.sender else {
+            self.stats.strangers += 1;
+            return true;
+        };
+        let mut rest = datagram;
+        while !rest.is_empty() {
+            let Ok((record, behind)) = Sealed::response(self.policy.profile, rest) else {
+                self.stats.malformed += 1;
+                break;
+            };
+            self.response_record(now, (own, from), record, &mut deliver);
+            rest = behind;
+        }
+        true
+    }
+
+    fn response_record(
+        &mut self,
+        now: Instant,
+        (own, from): (SenderId, SocketAddr),
+        record: Sealed<'_, crate::ListenerId>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
+            self.stats.strangers += 1;
+            return;
+        }
+        let Some(at) = self.epoch_of(now, &record) else { return };
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        if epoch.responses.state() == KeyState::Exhausted {
+            self.stats.strangers += 1;
+            return;
+        }
+        let listener = record.listener(from.ip());
+        if !epoch.is_from_the_start() {
+            // What listeners answered before the restart may come again.
+            self.stats.not_fresh += 1;
+            return;
+        }
+        let Some(opener) = epoch.take_hot(listener, own) else { return };
+        let known = epoch.listeners.get(&listener).map(|known| &known.window);
+        let nothing = ReplayWindow::new();
+        let opened = record.open(&opener, known.unwrap_or(&nothing));
+        count(&mut epoch.responses, &opened);
+        epoch.keep_hot(listener, opener);
+        let Opened { number, kind, content } = match opened {
+            Ok(opened) => opened,
+            Err(reason) => return self.count(now, reason),
+        };
+        let known = epoch.listeners.entry(listener);
+        known.or_insert_with(|| super::epoch::Answered { window: nothing }).window.commit(number);
+        if kind == ContentType::APPLICATION_DATA {
+            self.stats.delivered += 1;
+            deliver(Delivery::Response { listener, from, content });
+        } else {
+            self.stats.strangers += 1;
+        }
+    }
+}

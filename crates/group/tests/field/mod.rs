@@ -1,0 +1,311 @@
+//! A group on a field: a controller's key server, its members, and what passes between them. No
+//! clock but the test's.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError};
+use group::numbers::{Ledger, LedgerFailed};
+use group::policy::{Authenticity, Freshness, Profile, Responses};
+use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
+use group::{GroupId, Policy, SenderId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vocabulary::{Instant, Random};
+
+pub(crate) const GROUP: GroupId = GroupId(*b"lights of room 1");
+
+/// A ledger that outlives its member.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk(pub(crate) Arc<Mutex<Written>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    below: BTreeMap<(GroupId, u64), u64>,
+    pub(crate) fails: bool,
+}
+
+impl Ledger for Disk {
+    fn reserved(&self, group: &GroupId, epoch: u64) -> Result<u64, LedgerFailed> {
+        let written = self.0.lock().unwrap();
+        if written.fails {
+            return Err(LedgerFailed);
+        }
+        Ok(written.below.get(&(*group, epoch)).copied().unwrap_or(0))
+    }
+
+    fn reserve(&mut self, group: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed> {
+        let mut written = self.0.lock().unwrap();
+        if written.fails {
+            return Err(LedgerFailed);
+        }
+        written.below.insert((*group, epoch), below);
+        Ok(())
+    }
+}
+
+pub(crate) fn policy(profile: Profile) -> Policy {
+    let suite = match profile {
+        Profile::Axiom12 => CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+        Profile::Compact => CipherSuiteId::AES_128_CCM_8_SHA256,
+    };
+    Policy {
+        group: GROUP,
+        address: "[ff15::abcd]:5684".parse().unwrap(),
+        profile,
+        suite,
+        authenticity: Authenticity::Group,
+        responses: Responses::Group,
+        freshness: Freshness::NewEpoch,
+        client_random: [1; 32],
+        server_random: [2; 32],
+    }
+}
+
+/// What a member got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    Request(SenderId, Vec<u8>),
+    Response(Listener, Vec<u8>),
+}
+
+pub(crate) struct Device {
+    pub(crate) member: Member,
+    pub(crate) leaf: Leaf,
+    pub(crate) roles: Roles,
+    pub(crate) address: SocketAddr,
+    pub(crate) disk: Disk,
+    pub(crate) got: Vec<Got>,
+}
+
+impl Device {
+    pub(crate) fn hear(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) {
+        let (got, mut datagram) = (&mut self.got, datagram.to_vec());
+        self.member.receive_multicast(now, from, &mut datagram, |delivery| got.push(own(delivery)));
+    }
+
+    pub(crate) fn hear_alone(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> bool {
+        let (got, mut datagram) = (&mut self.got, datagram.to_vec());
+        self.member.receive_unicast(now, from, &mut datagram, |delivery| got.push(own(delivery)))
+    }
+
+    pub(crate) fn ask(&mut self, now: Instant, content: &[u8]) -> Result<Vec<u8>, SendError> {
+        let mut buf = [0; 2000];
+        let len = self.member.request(now, content, &mut buf)?;
+        Ok(buf[..len].to_vec())
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now: Instant,
+        sender: SenderId,
+        content: &[u8],
+    ) -> Result<Vec<u8>, SendError> {
+        let mut buf = [0; 2000];
+        let (_, len) = self.member.respond(now, sender, content, &mut buf)?;
+        Ok(buf[..len].to_vec())
+    }
+
+    pub(crate) fn events(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.member.next_event()).map(|event| format!("{event:?}")).collect()
+    }
+
+    pub(crate) fn pulls(&mut self) -> bool {
+        let events = std::iter::from_fn(|| self.member.next_event());
+        events.filter(|event| matches!(event, Event::Pull(_))).count() > 0
+    }
+}
+
+fn own(delivery: Delivery<'_>) -> Got {
+    match delivery {
+        Delivery::Request { sender, content, .. } => Got::Request(sender, content.to_vec()),
+        Delivery::Response { listener, content, .. } => Got::Response(listener, content.to_vec()),
+    }
+}
+
+/// The controller: its key server, and a member's worth of sealing.
+pub(crate) struct Field {
+    pub(crate) policy: Policy,
+    pub(crate) now: Instant,
+    pub(crate) keys: KeyServer,
+    pub(crate) rng: Random,
+    pub(crate) devices: Vec<Device>,
+    /// Seals what the controller says; it has a leaf of its own.
+    voice: Option<Device>,
+    next_port: u16,
+}
+
+/// Epochs begin a second after their message, and the old one is heard ten seconds longer.
+pub(crate) fn timing() -> Timing {
+    Timing::new(Duration::from_secs(1), Duration::from_secs(10)).unwrap()
+}
+
+pub(crate) const CONTROLLER: &str = "[fd00::ffff]:5684";
+
+impl Field {
+    pub(crate) fn new(profile: Profile, seed: u64) -> Self {
+        Self::with(policy(profile), seed)
+    }
+
+    pub(crate) fn with(policy: Policy, seed: u64) -> Self {
+        let mut rng = Random::insecure(seed);
+        let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&rng.array()), &mut rng);
+        let now = Instant::from_micros(1_000_000_000);
+        let mut field =
+            Self { policy, now, keys, rng, devices: Vec::new(), voice: None, next_port: 1 };
+        let roles = Roles { sender: Some(SenderId::CONTROLLER), listener: false };
+        let voice = field.join(roles);
+        field.devices.clear();
+        field.voice = Some(voice);
+        field
+    }
+
+    pub(crate) fn senders(&self) -> BTreeSet<SenderId> {
+        self.devices.iter().filter_map(|device| device.roles.sender).collect()
+    }
+
+    fn device(
+        &mut self,
+        roles: Roles,
+        grant: Grant,
+        disk: Disk,
+        address: SocketAddr,
+        joins: bool,
+    ) -> Device {
+        let leaf = grant.leaf;
+        let (keys, _) = KeyPath::join(self.keys.controller(), grant);
+        let mut senders = self.senders();
+        senders.extend(roles.sender);
+        let (policy, ip) = (self.policy.clone(), address.ip());
+        let membership = Membership { policy, roles, address: ip, senders, keys, joins };
+        let ledger = Box::new(disk.clone());
+        let rng = self.rng.fork();
+        let member = Member::new(membership, &rustcrypto::PROVIDER, ledger, self.now, rng).unwrap();
+        Device { member, leaf, roles, address, disk, got: Vec::new() }
+    }
+
+    /// One that joins: the others first hear of a new epoch.
+    pub(crate) fn join(&mut self, roles: Roles) -> Device {
+        let rekeying = self.change(&[], 1, |_| true);
+        let grant = self.keys.grant(rekeying.joined[0], timing()).unwrap();
+        let address = SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, self.next_port].into(), 5684);
+        self.next_port += 1;
+        let device = self.device(roles, grant, Disk::default(), address, true);
+        let mut senders = self.senders();
+        senders.extend(roles.sender);
+        self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
+        device
+    }
+
+    pub(crate) fn add(&mut self, sender: Option<u8>, listener: bool) -> usize {
+        let device = self.join(Roles { sender: sender.map(SenderId), listener });
+        self.devices.push(device);
+        self.devices.len() - 1
+    }
+
+    /// Changes the membership; `hears` says whether the device at an index gets the message.
+    pub(crate) fn change(
+        &mut self,
+        leave: &[Leaf],
+        join: u32,
+        hears: impl Fn(usize) -> bool,
+    ) -> Rekeying {
+        let change = Change { leave, join, refresh: false };
+        let rekeying = self.keys.rekey(&change, timing(), 1200, &mut self.rng).unwrap();
+        for message in &rekeying.messages {
+            let datagram = self.announce(message);
+            let from = CONTROLLER.parse().unwrap();
+            for (at, device) in self.devices.iter_mut().enumerate() {
+                if hears(at) {
+                    device.hear(self.now, from, &datagram);
+                }
+            }
+            if let Some(voice) = &mut self.voice {
+                let grant = self.keys.grant(voice.leaf, timing()).unwrap();
+                voice.member.grant(self.now, grant).unwrap();
+            }
+        }
+        rekeying
+    }
+
+    fn announce(&mut self, message: &[u8]) -> Vec<u8> {
+        let voice = self.voice.as_mut().expect("there is a controller before there are members");
+        let mut buf = [0; 4000];
+        let kind = group::codepoints::GROUP_REKEY;
+        let len = voice.member.announce(kind, message, &mut buf).unwrap();
+        buf[..len].to_vec()
+    }
+
+    /// A record of the controller.
+    pub(crate) fn say(&mut self, kind: dtls::codepoints::ContentType, content: &[u8]) -> Vec<u8> {
+        let voice = self.voice.as_mut().expect("there is a controller before there are members");
+        let mut buf = [0; 4000];
+        let len = voice.member.seal_request(self.now, kind, content, &mut buf).unwrap();
+        buf[..len].to_vec()
+    }
+
+    pub(crate) fn evict(&mut self, index: usize) -> Device {
+        let evicted = self.devices.remove(index);
+        // It hears the message too.
+        let rekeying = self.keys.rekey(
+            &Change { leave: &[evicted.leaf], join: 0, refresh: false },
+            timing(),
+            1200,
+            &mut self.rng,
+        );
+        let mut evicted = evicted;
+        let from = CONTROLLER.parse().unwrap();
+        for message in rekeying.unwrap().messages {
+            let datagram = self.announce(&message);
+            for device in self.devices.iter_mut().chain([&mut evicted]) {
+                device.hear(self.now, from, &datagram);
+            }
+        }
+        let voice = self.voice.as_mut().unwrap();
+        let grant = self.keys.grant(voice.leaf, timing()).unwrap();
+        voice.member.grant(self.now, grant).unwrap();
+        let senders = self.senders();
+        self.devices.iter_mut().for_each(|device| device.member.set_senders(senders.clone()));
+        evicted
+    }
+
+    /// A device that crashed comes back with what was on its disk and its keys.
+    pub(crate) fn restart(&mut self, index: usize) {
+        let old = self.devices.remove(index);
+        let grant = old.member.keys().to_grant(timing());
+        let device = self.device(old.roles, grant, old.disk.clone(), old.address, false);
+        self.devices.insert(index, Device { got: old.got, ..device });
+    }
+
+    /// Gives a device what it missed.
+    pub(crate) fn grant(&mut self, index: usize) {
+        let grant = self.keys.grant(self.devices[index].leaf, timing()).unwrap();
+        self.devices[index].member.grant(self.now, grant).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+        for device in self.devices.iter_mut().chain(&mut self.voice) {
+            device.member.handle_timeout(self.now);
+        }
+    }
+
+    /// A request of one device reaches all others; what it was.
+    pub(crate) fn ask(&mut self, index: usize, content: &[u8]) -> Vec<u8> {
+        let datagram = self.devices[index].ask(self.now, content).unwrap();
+        let from = self.devices[index].address;
+        self.devices.iter_mut().for_each(|device| device.hear(self.now, from, &datagram));
+        datagram
+    }
+
+    /// A response of one device reaches the one that asked.
+    pub(crate) fn answer(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+        let sender = self.devices[to].roles.sender.unwrap();
+        let datagram = self.devices[index].answer(self.now, sender, content).unwrap();
+        let from = self.devices[index].address;
+        assert!(self.devices[to].hear_alone(self.now, from, &datagram));
+        datagram
+    }
+}
