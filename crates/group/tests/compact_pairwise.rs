@@ -223,6 +223,17 @@ fn a_new_epoch_keeps_the_boot_and_counts_again() {
     assert_eq!(standing(1, 900), Standing::Known);
     assert_eq!(standing(2, 0), Standing::New);
     assert_eq!(standing(2, 1), Standing::Stale);
+
+    let known = KnownBoot::new(&boot, 510);
+    let standing =
+        |request| KnownBoot::standing(Some(&known), &Boot { nonce: [2; 8], request }, 520);
+    let expected = [
+        (509, Standing::Stale),
+        (510, Standing::New),
+        (519, Standing::New),
+        (520, Standing::Stale),
+    ];
+    assert!(expected.iter().all(|(request, expected)| standing(*request) == *expected));
 }
 
 proptest! {

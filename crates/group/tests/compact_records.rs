@@ -1,7 +1,7 @@
 //! Records of profile `compact`: what opens, and what does not.
 
 use dtls::codepoints::{ContentType, MAX_CONTENT, MAX_RECORD_NUMBER};
-use dtls::crypto::{CipherSuiteId, rustcrypto};
+use dtls::crypto::{CipherSuiteId, Record, rustcrypto};
 use group::compact::{
     Boot, Direction, EpochSecret, Form, Numbered, OpenError, Opened, Origin, Outgoing, PrivateKey,
     RecordKeys, SealError, Sealed, SigningKey, Suite, VerifyingKey,
@@ -202,6 +202,23 @@ fn what_a_header_shows() {
     assert_eq!(Sealed::request(&mut signed).unwrap().0.is_signed(), Some(true));
 }
 
+/// Numbers of 8 bits, headers without an ID and signed answers are nobody's.
+#[test]
+fn a_record_begins_as_the_specification_says() {
+    let of = |of_sender: bool| {
+        let begins = |first: &u8| {
+            let datagram = &mut [&[*first][..], &[0; 99]].concat();
+            let sender = Sealed::request(datagram).is_ok();
+            let listener = Sealed::response(datagram).is_ok();
+            if of_sender { sender } else { listener }
+        };
+        (0..=255u8).filter(begins).collect::<Vec<_>>()
+    };
+    let short = 0x38..=0x3f;
+    assert_eq!(of(true), short.clone().chain([0xf8, 0xf9, 0xfc]).collect::<Vec<_>>());
+    assert_eq!(of(false), short.chain([0xfa, 0xfb, 0xfe, 0xff]).collect::<Vec<_>>());
+}
+
 #[test]
 fn records_follow_one_another_in_a_datagram() {
     let keys = requests(short_tags());
@@ -372,6 +389,31 @@ fn what_cannot_be_sealed_is_refused() {
     let signed = Outgoing { signer: Some(key), ..Outgoing::data(0, &long[64..]) };
     assert!(fits(&signed));
     assert!(!fits(&Outgoing { padding: 1, ..signed }));
+}
+
+/// Such records have right tags, from a member that does not keep to the protocol.
+#[test]
+fn a_record_may_be_too_long_to_be_one() {
+    for suite in suites() {
+        let keys = requests(suite);
+        let raw = suite.get().keying.plain(&epoch().request_secret(SENDER));
+        let opened = |content_len: usize| {
+            let number = 3;
+            let full = Outgoing { form: Form::Full, ..Outgoing::data(number, &[]) };
+            let mut datagram = seal(&keys, &full)[..17].to_vec();
+            let header = datagram.clone();
+            let mut body = vec![23; content_len + suite.get().tag_len];
+            let (content, tag) = body.split_at_mut(content_len);
+            raw.seal(Record { number, header: &header }, content, tag);
+            datagram.extend(body);
+            open(&keys, &mut datagram, 0, None).unwrap().map(|opened| opened.payload.len())
+        };
+        assert_eq!(opened(MAX_CONTENT + 1), Ok(MAX_CONTENT));
+        assert_eq!(opened(MAX_CONTENT + 2), Err(OpenError::Tag));
+        let mut huge = vec![0; 1 << 21];
+        huge[0] = 0xf8;
+        assert_eq!(open(&keys, &mut huge, 0, None).unwrap(), Err(OpenError::Tag));
+    }
 }
 
 #[test]

@@ -92,8 +92,8 @@ impl KnownBoot {
         &self.nonce
     }
 
-    /// To be called for each record of the listener that opened, before the sender's request
-    /// `next` is sent.
+    /// To be called for each record of this boot that opened, before the sender's request `next`
+    /// is sent. Not for a challenge of another boot: repeated, it would keep out who starts again.
     pub const fn heard(&mut self, next: u64) {
         self.not_before = next;
     }

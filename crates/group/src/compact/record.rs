@@ -25,10 +25,10 @@ const MAX_PLAINTEXT: usize = MAX_CONTENT + 1;
 
 /// A stream's keys, expanded for use.
 ///
-/// They take one allocation and, with AES-128-CTR and LightMAC, five HKDF-Expand-Label and four
-/// AES key expansions: some microseconds on a desktop processor, of the order of sealing a
-/// thousand bytes. A sender with many listeners keeps their 32-byte secrets, or for
-/// [`Direction::Responses`] none at all, and makes the keys when a response comes.
+/// They take one allocation and, with AES-128-CTR and LightMAC, five HKDF-Expand-Label and five
+/// AES key expansions: 3.4 µs where opening a short record takes 0.2 µs, and 0.3 µs more for the
+/// secret of [`Direction::Responses`]. So a sender keeps no keys of its many listeners, and no
+/// secrets but [pairwise](super::PairSecret) ones: it makes both when a response comes.
 pub struct RecordKeys {
     stream: Stream,
     tag_len: usize,
@@ -265,9 +265,9 @@ impl<'a> Numbered<'a> {
         self.body.len()
     }
 
-    /// Authenticates and decrypts. In a group with source authentication every record but an
-    /// [answer](Direction::Answers) is opened with its writer's `verifier`, elsewhere none but
-    /// those that [say](Sealed::is_signed) they are signed.
+    /// Authenticates and decrypts. In a group with source authentication every record under keys
+    /// of the group is opened with its writer's `verifier`, elsewhere none but those that
+    /// [say](Sealed::is_signed) they are signed.
     ///
     /// # Errors
     /// The record is to be dropped. Nothing of it is of use.

@@ -116,3 +116,85 @@ impl<'a> Signed<'a> {
         [self.domain, &self.place[..self.place_len], self.header, self.plaintext]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GroupId, ListenerId, SenderId};
+    use ed25519_dalek::Verifier;
+
+    /// The order of the base point, little-endian (RFC 8032, section 5.1).
+    const ORDER: [u8; 32] = [
+        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
+        0x14, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x10,
+    ];
+    /// S of a signature whose R is the neutral element, over [`record`] by [`key`]: computed in
+    /// Python as SHA-512(R ‖ A ‖ M) · a.
+    const OF_NEUTRAL_R: [u8; 32] = [
+        0x0d, 0x26, 0xe9, 0x55, 0x0e, 0x1d, 0x16, 0x0a, 0x6c, 0x2b, 0x30, 0x9b, 0x90, 0x99, 0xc3,
+        0xe6, 0x8a, 0x82, 0xd2, 0x6c, 0x10, 0x72, 0x4c, 0x39, 0x93, 0x5c, 0xb2, 0xd7, 0x8c, 0xf2,
+        0x6e, 0x0a,
+    ];
+
+    fn key() -> SigningKey {
+        SigningKey::new(&[9; 32])
+    }
+
+    fn stream(direction: Direction) -> Stream {
+        Stream { group: GroupId([7; 16]), epoch: 3, sender: SenderId(5), direction }
+    }
+
+    fn record(stream: &Stream) -> Signed<'static> {
+        Signed::new(stream, 4, b"header", b"plaintext")
+    }
+
+    #[test]
+    fn what_is_signed_is_what_the_specification_says() {
+        let place = [&[7; 16][..], &[0, 0, 0, 0, 0, 0, 0, 3], &[5]].concat();
+        let end = b"\0\0\0\0\0\x04headerplaintext".as_slice();
+        let request = record(&stream(Direction::Requests)).parts().concat();
+        assert_eq!(request, [b"lightseal group record\0", &place[..], end].concat());
+        let listener = ListenerId::new(0x01_0203).unwrap();
+        for direction in [Direction::Responses(listener), Direction::PairwiseResponses(listener)] {
+            let response = record(&stream(direction)).parts().concat();
+            let expected = [b"lightseal group response\0", &place[..], &[1, 2, 3], end].concat();
+            assert_eq!(response, expected);
+        }
+    }
+
+    #[test]
+    fn a_signature_has_one_form() {
+        let stream = stream(Direction::Requests);
+        let signed = record(&stream);
+        let public = key().public();
+        let message = signed.parts().concat();
+        let strict = |signature: &[u8; SIGNATURE_LEN]| {
+            let strict = public.verify(&signed, signature);
+            let theirs = public.0.verify_strict(&message, &Signature::from_bytes(signature));
+            assert_eq!(strict, theirs.is_ok());
+            strict
+        };
+        let signature = key().sign(&signed);
+        assert!(strict(&signature));
+        for bit in 0..8 * SIGNATURE_LEN {
+            let mut other = signature;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(!strict(&other), "bit {bit}");
+        }
+        // The same S, the order added.
+        let mut other = signature;
+        let mut carry = 0;
+        for (byte, order) in other[32..].iter_mut().zip(ORDER) {
+            let sum = u16::from(*byte) + u16::from(order) + carry;
+            (*byte, carry) = (sum as u8, sum >> 8);
+        }
+        assert!(!strict(&other));
+        // What passes where R may be of small order.
+        let mut other = [0; SIGNATURE_LEN];
+        other[0] = 1;
+        other[32..].copy_from_slice(&OF_NEUTRAL_R);
+        assert!(public.0.verify(&message, &Signature::from_bytes(&other)).is_ok());
+        assert!(!strict(&other));
+    }
+}

@@ -1,0 +1,170 @@
+//! Profile `compact` as another implementation has it (`docs/spec/vectors/group_compact.py`).
+
+use dtls::codepoints::ContentType;
+use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use group::compact::{
+    Boot, EpochSecret, Form, Outgoing, PairSecret, PrivateKey, PublicKey, RecordKeys, Sealed,
+    SigningKey, Stream, Suite, VerifyingKey,
+};
+use group::{GroupId, ListenerId, SenderId};
+use serde_json::Value;
+
+fn file() -> Value {
+    let text = include_str!("../../../docs/spec/vectors/group-compact.json");
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+fn unhex(text: &Value) -> Vec<u8> {
+    let text = text.as_str().expect("hex");
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+fn array<const N: usize>(text: &Value) -> [u8; N] {
+    unhex(text).try_into().expect("the right length")
+}
+
+/// Whether `secret` is the one in the file, told by what both derive.
+fn assert_secret(secret: &TrafficSecret, expected: &Value) {
+    let derived = |secret: &TrafficSecret| {
+        let mut out = [0; 32];
+        secret.expand("compared", &[], &mut out);
+        out
+    };
+    assert_eq!(derived(secret), derived(&TrafficSecret::new(array(expected))), "{expected}");
+}
+
+/// Who is in the file's group.
+struct Members {
+    sender: SenderId,
+    listener: ListenerId,
+    x25519: [PrivateKey; 2],
+    ed25519: [SigningKey; 2],
+    boot_nonce: [u8; 8],
+    challenge: [u8; 8],
+}
+
+impl Members {
+    fn read(file: &Value) -> Self {
+        let both = ["sender", "listener"];
+        let x25519 = both.map(|who| {
+            let keys = &file["x25519"][who];
+            let own = PrivateKey::new(&array(&keys["private"]));
+            assert_eq!(own.public(), PublicKey(array(&keys["public"])));
+            own
+        });
+        let ed25519 = both.map(|who| {
+            let keys = &file["ed25519"][who];
+            let own = SigningKey::new(&array(&keys["seed"]));
+            assert_eq!(Ok(own.public()), VerifyingKey::new(&array(&keys["public"])));
+            own
+        });
+        Self {
+            sender: SenderId(number(&file["sender"]) as u8),
+            listener: ListenerId::new(number(&file["listener"]) as u32).unwrap(),
+            x25519,
+            ed25519,
+            boot_nonce: array(&file["boot_nonce"]),
+            challenge: array(&file["challenge"]),
+        }
+    }
+
+    /// The stream of this name and its secret.
+    fn stream(
+        &self,
+        name: &str,
+        epoch: &EpochSecret,
+        pair: &PairSecret,
+    ) -> (Stream, TrafficSecret) {
+        let (sender, listener) = (self.sender, self.listener);
+        match name {
+            "requests" => (epoch.requests(sender), epoch.request_secret(sender)),
+            "responses" => {
+                (epoch.responses(sender, listener), epoch.response_secret(sender, listener))
+            }
+            "pairwise" => {
+                let secret = pair.response_secret(&self.boot_nonce);
+                (epoch.pairwise_responses(sender, listener), secret)
+            }
+            "answers" => (epoch.answers(sender, listener), pair.answer_secret(&self.challenge)),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn records_are_those_of_another_implementation() {
+    let file = file();
+    let members = Members::read(&file);
+    let [sender_key, listener_key] = &members.x25519;
+    let mut records = 0;
+    for vectors in list(&file["epochs"]) {
+        let number = u64::from_be_bytes(array(&vectors["epoch"]));
+        let root_key = unhex(&file["root_key"]);
+        let epoch = EpochSecret::new(GroupId(array(&file["group"])), number, &root_key);
+        let listener = (members.listener, &listener_key.public());
+        let pair = epoch.pair_for_sender((members.sender, sender_key), listener).unwrap();
+        let secrets = &vectors["secrets"];
+        for name in ["requests", "responses", "pairwise", "answers"] {
+            assert_secret(&members.stream(name, &epoch, &pair).1, &secrets[name]);
+        }
+        for suite in list(&vectors["suites"]) {
+            let id = u16::from_be_bytes(array(&suite["id"]));
+            let suite_ = Suite::find(&rustcrypto::PROVIDER, CipherSuiteId(id)).unwrap();
+            assert_eq!(suite_.get().name, suite["name"]);
+            for vector in list(&suite["records"]) {
+                let name = vector["stream"].as_str().unwrap();
+                let (stream, secret) = members.stream(name, &epoch, &pair);
+                check(&RecordKeys::new(suite_, stream, &secret), vector, &members);
+                records += 1;
+            }
+        }
+    }
+    assert_eq!(records, 2 * 6 * 14);
+}
+
+fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
+    let from_listener = matches!(vector["stream"].as_str(), Some("responses" | "pairwise"));
+    let [sender, listener] = &members.ed25519;
+    let signer = if from_listener { listener } else { sender };
+    let signer = vector.get("signed").map(|_| signer);
+    let form = match vector["form"].as_str().unwrap() {
+        "last" => Form::Last,
+        "followed" => Form::Followed,
+        "full" => Form::Full,
+        "boot" => {
+            Form::Boot(Boot { nonce: members.boot_nonce, request: number(&vector["request"]) })
+        }
+        other => panic!("{other}"),
+    };
+    let payload = unhex(&vector["payload"]);
+    let record = Outgoing {
+        number: number(&vector["number"]),
+        kind: ContentType(number(&vector["type"]) as u8),
+        payload: &payload,
+        form,
+        padding: vector.get("padding").map_or(0, number) as usize,
+        signer,
+    };
+    let mut buf = [0; 200];
+    let len = keys.seal(&record, &mut buf).unwrap();
+    let buf = &mut buf[..len];
+    assert_eq!(buf, unhex(&vector["record"]), "{vector}");
+    let record_ = if from_listener {
+        Sealed::response(buf).unwrap().0.reveal(keys, record.number)
+    } else {
+        Sealed::request(buf).unwrap().0.reveal(keys, record.number)
+    };
+    let verifier = signer.map(SigningKey::public);
+    let opened = record_.open(keys, verifier.as_ref()).unwrap();
+    assert_eq!((opened.number, opened.kind), (record.number, record.kind));
+    assert_eq!(*opened.payload, payload);
+}
