@@ -18,16 +18,19 @@ use crate::GroupId;
 /// at most so often: nobody is to make a member check one after the other.
 pub const OFF_CHAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a genuine message means to the member.
+/// What a message means to the member.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The member is in a new epoch.
+    /// The message is genuine, and the member in a new epoch.
     Moved(NewEpoch),
-    /// The member is there already. Nothing was checked and nothing changed.
+    /// The member is there already, or the message is for another group of the same alias. Nothing
+    /// was checked and nothing changed.
     Duplicate,
-    /// A part of the message for other leaves. The member waits for its own.
+    /// A part of a message that is for other leaves. Nothing was checked; the member waits for its
+    /// own.
     OtherLeaves,
-    /// The member has missed at least one message: it should send this request to the controller.
+    /// The message is genuine, and the member has missed at least one before it: it should send this
+    /// request to the controller, once, after a random delay, since others may have missed it too.
     Pull(PullRequest),
 }
 
@@ -171,6 +174,10 @@ impl KeyPath {
         let Some(ahead @ 1..) = message.epoch.checked_sub(self.epoch) else {
             return Ok(Outcome::Duplicate);
         };
+        // Whether that is genuine does not matter. One signature an epoch is enough.
+        if ahead == 1 && (self.leaf < message.range[0] || message.range[1] < self.leaf) {
+            return Ok(Outcome::OtherLeaves);
+        }
         if !chain::leads_to(&self.group, &message.element, &self.anchor) {
             if ahead == 1 || now < self.off_chain_at {
                 return Err(Refusal::OffChain);
@@ -183,9 +190,6 @@ impl KeyPath {
             .map_err(|BadSignature| Refusal::BadSignature)?;
         if ahead > 1 {
             return Ok(Outcome::Pull(self.pull_request()));
-        }
-        if self.leaf < message.range[0] || message.range[1] < self.leaf {
-            return Ok(Outcome::OtherLeaves);
         }
         self.keys = self.open(&message)?;
         self.epoch = message.epoch;

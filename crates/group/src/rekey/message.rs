@@ -196,6 +196,8 @@ pub struct Unverified<'a> {
     pub epoch: u64,
     /// Its element of the hash chain.
     pub element: Element,
+    /// The first and the last leaf that it is for.
+    pub range: [Leaf; 2],
     message: RekeyMessage<'a>,
     signed: &'a [u8],
     signature: [u8; SIGNATURE],
@@ -245,7 +247,15 @@ impl<'a> Unverified<'a> {
         let signed = &bytes[..bytes.len() - reader.rest().len()];
         let message =
             RekeyMessage { epoch, timing, depth, range: [first, last], next_anchor, shape, wraps };
-        Ok(Self { alias, epoch, element, message, signed, signature: reader.array()? })
+        Ok(Self {
+            alias,
+            epoch,
+            element,
+            range: message.range,
+            message,
+            signed,
+            signature: reader.array()?,
+        })
     }
 
     /// Checks the signature.

@@ -220,7 +220,7 @@ impl KeyTree {
         let mut own = BTreeMap::new();
         for (node, mark) in &marks {
             let (slot, members) = (self.slot(*node), self.below(*node));
-            let mut old = NodeKey::new(self.keys[slot]);
+            let old = NodeKey::new(self.keys[slot]);
             self.keys[slot].zeroize();
             if members > 0 {
                 rng.fill(&mut self.keys[slot]);
@@ -228,7 +228,6 @@ impl KeyTree {
             if node.level() > 0 && !mark.fresh && members > mark.joined {
                 own.insert(*node, wrap(*node, &old, &self.key_of(*node)));
             }
-            old.zeroize();
         }
         let root = Node::root(self.depth);
         let plan = (self.stayed(&marks, root) > 0).then(|| {

@@ -74,6 +74,34 @@ fn every_cut_and_every_flipped_bit_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn every_flipped_bit_of_a_part_is_refused_or_passed_over() {
+    let mut pair = pair(20);
+    let leave: Vec<Leaf> = [4, 9, 13, 18].into_iter().filter_map(Leaf::new).collect();
+    let change = Change { leave: &leave, ..Change::default() };
+    let least = KeyServer::least_bytes(5) + 24;
+    let parts = pair.server.rekey(&change, timing(), least, &mut pair.rng).unwrap().messages;
+    assert!(parts.len() > 2);
+    let before = state(&pair.member);
+    for bit in 0..8 * parts[0].len() {
+        let mut bad = parts[0].clone();
+        bad[bit / 8] ^= 0x80 >> (bit % 8);
+        let outcome = pair.member.handle(NOW, &bad);
+        let passed = match &outcome {
+            Ok(Outcome::Duplicate) => Unverified::decode(&bad).unwrap().epoch <= 1,
+            // Its range begins or ends elsewhere.
+            Ok(Outcome::OtherLeaves) => (32..38).contains(&(bit / 8)),
+            other => other.is_err(),
+        };
+        assert!(passed, "bit {bit}: {outcome:?}");
+        assert_eq!(state(&pair.member), before, "bit {bit}");
+    }
+    for part in parts.iter().rev() {
+        pair.member.handle(NOW, part).unwrap();
+    }
+    assert_eq!(pair.member.epoch(), 2);
+}
+
+#[test]
 fn a_replay_does_nothing_and_a_gap_asks_for_a_pull() {
     let mut pair = pair(4);
     let messages = [pair.leave(3), pair.leave(2), pair.leave(0)];

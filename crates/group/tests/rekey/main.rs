@@ -5,4 +5,5 @@ mod exhaustive;
 mod histories;
 mod hostile;
 mod sizes;
+mod vectors;
 mod world;
