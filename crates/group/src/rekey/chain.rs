@@ -7,7 +7,7 @@
 //! who knows an element can compute all that were released before.
 //!
 //! ```text
-//! H(x) = the first 16 bytes of SHA-256("lightseal rekey chain" ‖ 0 ‖ GroupID ‖ x)
+//! H(x) = the first 16 bytes of SHA-256("lightseal rekey chain" ‖ 0 ‖ group ‖ x)
 //! ```
 
 use core::fmt;

@@ -14,7 +14,7 @@
 //! [ next anchor (16)    of the chain that follows ]
 //! shape                 which keys are told, and under which others: see `shape`
 //! wraps (24 each)       as many as the shape says
-//! signature (64)        Ed25519 over "lightseal group rekey" ‖ 0 ‖ GroupID (16) ‖ all of the above
+//! signature (64)        Ed25519 over "lightseal group rekey" ‖ 0 ‖ group (16) ‖ all of the above
 //! ```
 //!
 //! A change that does not fit into one message of the size asked for is told in several of the same

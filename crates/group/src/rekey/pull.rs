@@ -5,8 +5,8 @@
 //! keys of the leaf that the controller knows the asking member by, and of no other.
 //!
 //! ```text
-//! request: version (1) = 1 ‖ kind (1) = 2 ‖ GroupID (16) ‖ epoch (8): the one that the member is at
-//! answer:  version (1) = 1 ‖ kind (1) = 3 ‖ GroupID (16) ‖ epoch (8): the current one
+//! request: version (1) = 1 ‖ kind (1) = 2 ‖ group (16) ‖ epoch (8): the one that the member is at
+//! answer:  version (1) = 1 ‖ kind (1) = 3 ‖ group (16) ‖ epoch (8): the current one
 //!          ‖ activation (2) ‖ retention (1) ‖ leaf (3) ‖ depth (1) ‖ anchor (16)
 //!          ‖ depth + 1 keys (16 each), the leaf's first, the root's last
 //! ```

@@ -1,7 +1,7 @@
 //! A key under another one, and what else comes of a node's key.
 //!
 //! ```text
-//! secret    = HKDF-Extract(salt = "lightseal lkh" ‖ GroupID, node key)
+//! secret    = HKDF-Extract(salt = "lightseal lkh" ‖ group, node key)
 //! KEK       = HKDF-Expand-Label(secret, "ls lkh kek", node (4) ‖ new epoch (8), 16)
 //! wrap      = AES-KW(KEK, new key)                                 24 bytes (RFC 3394)
 //! epoch key = HKDF-Expand-Label(secret of the root, "ls lkh root", epoch (8), 16)
