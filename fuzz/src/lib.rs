@@ -9,6 +9,7 @@
 //! - [`forgery`]: an attacker on the path against aggregated tags;
 //! - [`injection`]: what junk costs those who share tags;
 //! - [`masks`]: how soon record number masks are seen to repeat;
+//! - [`histories`]: groups whose members come, go, crash and miss what is said;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod dangerous;
 pub mod drops;
 pub mod fleet;
 pub mod forgery;
+pub mod histories;
 pub mod injection;
 pub mod junk;
 pub mod masks;

@@ -4,6 +4,9 @@
 //! number it may have used. Whoever seals, senders and listeners alike, therefore writes down
 //! *ahead* how far it may count. All number spaces of a node in an epoch share that one ceiling:
 //! its own requests, and its responses to each sender. After a restart each of them begins there.
+//!
+//! The same ledger tells a node which epochs it has been in, so that it does not take for new what
+//! it received before it crashed: an epoch is written down when it is entered.
 
 use crate::ids::GroupId;
 use core::fmt;
@@ -12,17 +15,26 @@ use core::fmt;
 /// wire bridge a gap of thirty-two times that.
 pub const BLOCK: u64 = 1024;
 
+/// Epochs before the newest that a ledger remembers: as many as a member holds at once.
+pub const KEPT: usize = crate::rekey::schedule::MOST_EPOCHS;
+
 /// Where a node writes down how far it may have counted.
 pub trait Ledger {
-    /// What [`Self::reserve`] wrote last for this epoch; 0 if it wrote nothing.
+    /// The highest epoch that [`Self::reserve`] was called for; `None` if it never was.
     ///
     /// # Errors
-    /// It cannot be read. Nothing may be sealed in this epoch then.
-    fn reserved(&self, group: &GroupId, epoch: u64) -> Result<u64, LedgerFailed>;
+    /// It cannot be read. Nothing may be sealed then.
+    fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed>;
+
+    /// What [`Self::reserve`] wrote last for this epoch; `None` if it wrote nothing, or if that was
+    /// forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::newest`].
+    fn reserved(&self, group: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed>;
 
     /// Writes that numbers below `below` may have been used in this epoch, so that no crash undoes
-    /// it once this returns. What was written of earlier epochs is not needed any more once
-    /// nothing is sealed in them.
+    /// it once this returns. Of earlier epochs the last [`KEPT`] are to be kept.
     ///
     /// # Errors
     /// It may not have been written.
@@ -75,19 +87,23 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Of an epoch that begins or that a node comes back to; `last` is the last number that a
-    /// record can carry.
+    /// Enters an epoch; `last` is the last number that a record can carry. Returns whether this is
+    /// the first time: whether nothing can have been received in it before.
     ///
     /// # Errors
-    /// As [`Ledger::reserved`].
-    pub fn open(
-        ledger: &(impl Ledger + ?Sized),
+    /// The ledger cannot be read or written, or has forgotten that epoch.
+    pub fn enter(
+        ledger: &mut (impl Ledger + ?Sized),
         group: GroupId,
         epoch: u64,
         last: u64,
-    ) -> Result<Self, LedgerFailed> {
-        let start = ledger.reserved(&group, epoch)?;
-        Ok(Self { group, epoch, start, below: start, last })
+    ) -> Result<(Self, bool), LedgerFailed> {
+        let is_new = ledger.newest(&group)?.is_none_or(|newest| newest < epoch);
+        if is_new {
+            ledger.reserve(&group, epoch, 0)?;
+        }
+        let start = ledger.reserved(&group, epoch)?.ok_or(LedgerFailed)?;
+        Ok((Self { group, epoch, start, below: start, last }, is_new))
     }
 
     /// A number space of this epoch that was not used since the node started.
@@ -148,9 +164,13 @@ mod tests {
     }
 
     impl Ledger for Paper {
-        fn reserved(&self, group: &GroupId, epoch: u64) -> Result<u64, LedgerFailed> {
-            let written = self.written.get(&(*group, epoch)).copied().unwrap_or(0);
-            if self.torn { Err(LedgerFailed) } else { Ok(written) }
+        fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed> {
+            let epochs = self.written.keys().filter(|(of, _)| of == group);
+            if self.torn { Err(LedgerFailed) } else { Ok(epochs.map(|(_, epoch)| *epoch).max()) }
+        }
+
+        fn reserved(&self, group: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed> {
+            Ok(self.written.get(&(*group, epoch)).copied())
         }
 
         fn reserve(&mut self, group: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed> {
@@ -169,8 +189,11 @@ mod tests {
         let mut rng = Random::insecure(1);
         let mut paper = Paper::default();
         let mut used = [BTreeSet::new(), BTreeSet::new()];
-        for _ in 0..200 {
-            let mut reserved = Reserved::open(&paper, GROUP, 5, u64::MAX >> 16).unwrap();
+        for run in 0..200 {
+            paper.full = false;
+            let entered = Reserved::enter(&mut paper, GROUP, 5, u64::MAX >> 16);
+            let (mut reserved, is_new) = entered.unwrap();
+            assert_eq!(is_new, run == 0);
             let mut spaces = [reserved.space(); 2];
             for _ in 0..rng.below(3000) {
                 paper.full = rng.below(10) == 0;
@@ -189,7 +212,7 @@ mod tests {
     fn the_last_number_is_taken_and_none_after_it() {
         let mut paper = Paper::default();
         paper.written.insert((GROUP, 1), 99);
-        let mut reserved = Reserved::open(&paper, GROUP, 1, 100).unwrap();
+        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 100).unwrap();
         let mut space = reserved.space();
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(99));
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(100));
@@ -200,13 +223,28 @@ mod tests {
     #[test]
     fn nothing_is_taken_without_a_ledger() {
         let mut paper = Paper { torn: true, ..Paper::default() };
-        assert_eq!(Reserved::open(&paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
-        paper.torn = false;
-        let mut reserved = Reserved::open(&paper, GROUP, 1, 100).unwrap();
+        assert_eq!(Reserved::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
+        (paper.torn, paper.full) = (false, true);
+        assert_eq!(Reserved::enter(&mut paper, GROUP, 1, 100).unwrap_err(), LedgerFailed);
+        paper.full = false;
+        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 100).unwrap();
         let mut space = reserved.space();
         paper.full = true;
         assert_eq!(reserved.take(&mut space, &mut paper), Err(NoNumber::Ledger(LedgerFailed)));
         paper.full = false;
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(0));
+    }
+
+    #[test]
+    fn an_epoch_is_new_once() {
+        let mut paper = Paper::default();
+        let mut enter = |epoch| Reserved::enter(&mut paper, GROUP, epoch, 100).map(|(_, new)| new);
+        assert_eq!(
+            [enter(3), enter(5), enter(5), enter(3)].map(Result::unwrap),
+            [true, true, false, false]
+        );
+        // What was never entered, or forgotten, may have been used.
+        assert_eq!(enter(4), Err(LedgerFailed));
+        assert_eq!(enter(6), Ok(true));
     }
 }

@@ -7,10 +7,10 @@ use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, injection, junk, updates};
+use fuzz::{cuts, drops, fleet, histories, injection, junk, updates};
 use serde_json::{Value, json};
 
-/// Attacks on the DTLS engine, repeatable from their seed
+/// Attacks on the engines, repeatable from their seed
 #[derive(Parser)]
 #[command(name = "campaign")]
 struct Arguments {
@@ -57,6 +57,12 @@ enum Campaign {
     /// reordering
     Updates {
         /// How many changes
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+    },
+    /// Groups whose members join, leave, are evicted, crash and miss what is said
+    Histories {
+        /// How many
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
@@ -113,6 +119,7 @@ fn main() {
         Campaign::Cuts { stride } => cuts(seed, stride),
         Campaign::Junk { count } => junk(seed, count),
         Campaign::Updates { count } => updates(seed, count),
+        Campaign::Histories { count } => histories(seed, count),
         Campaign::Injection { count } => injection(seed, count),
         Campaign::Masks { epochs } => masks(seed, epochs),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
@@ -195,6 +202,20 @@ fn updates(seed: u64, count: u64) -> Value {
         "retransmissions": report.retransmissions,
         "seconds": report.seconds,
         "closed": report.closed.map(|reason| reason.to_string()),
+    })
+}
+
+fn histories(seed: u64, count: u64) -> Value {
+    let report = histories::run(seed, count);
+    let violation = |(seed, what): &(u64, String)| json!({"seed": seed, "what": what});
+    json!({
+        "histories": report.histories,
+        "epochs": report.epochs,
+        "sealed": report.sealed,
+        "delivered": report.delivered,
+        "restarts": report.restarts,
+        "gone": report.gone,
+        "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
 }
 

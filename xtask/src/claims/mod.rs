@@ -11,6 +11,7 @@ mod choice;
 mod coap;
 mod command;
 mod duty;
+mod group;
 mod hostile;
 mod instructions;
 mod lab;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         coap::CLAIMS,
         command::CLAIMS,
         duty::CLAIMS,
+        group::CLAIMS,
         hostile::CLAIMS,
         instructions::CLAIMS,
         lab::CLAIMS,

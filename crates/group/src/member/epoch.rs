@@ -24,7 +24,8 @@ pub(super) const HEADER_BYTES: usize = 32;
 /// A member's state in one epoch.
 pub(super) struct Epoch {
     pub(super) keys: EpochKeys,
-    /// Whether the member was there when the epoch began: then what it has not seen is new.
+    /// Whether the member was in this epoch ever since it learned of it: then what it has not seen
+    /// is new.
     from_the_start: bool,
     /// What requests are opened with, where one key is that of all senders.
     shared: Option<Opener>,
@@ -66,11 +67,12 @@ impl Epoch {
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
-        ledger: &dyn Ledger,
-        from_the_start: bool,
+        ledger: &mut dyn Ledger,
     ) -> Self {
         let keys = EpochKeys::new(policy, suite, epoch, key);
-        let reserved = Reserved::open(ledger, policy.group, epoch, suite.last_number());
+        let entered = Reserved::enter(ledger, policy.group, epoch, suite.last_number());
+        let from_the_start = entered.as_ref().is_ok_and(|(_, is_new)| *is_new);
+        let reserved = entered.map(|(reserved, _)| reserved);
         let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| Own {
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
@@ -90,7 +92,7 @@ impl Epoch {
         }
     }
 
-    /// Whether the member was there when the epoch began.
+    /// Whether the member was in this epoch ever since it learned of it.
     pub(super) const fn is_from_the_start(&self) -> bool {
         self.from_the_start
     }

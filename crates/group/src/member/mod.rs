@@ -6,7 +6,8 @@
 //!
 //! State of a peer is made only by an authentic record of it, so nobody outside can make a member
 //! remember anything. What arrives twice is delivered once, whatever happens in between: after a
-//! restart a member takes nothing from a sender before it knows where that one stands.
+//! restart a member takes nothing from anybody in an epoch that its [`Ledger`] knows before it can
+//! tell what is new.
 //!
 //! Not there yet: source authentication and pairwise responses, challenges; a policy that asks for
 //! them is refused.
@@ -61,9 +62,6 @@ pub struct Membership {
     pub senders: BTreeSet<SenderId>,
     /// Its keys, from the controller or from storage.
     pub keys: KeyPath,
-    /// Whether it joins now. A member that comes back from storage does not know what of the epoch
-    /// it received before.
-    pub joins: bool,
 }
 
 /// Why there can be no such member.
@@ -207,18 +205,19 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member that begins in its epoch `now`.
+    /// A member that joins, or comes back after a restart: its ledger knows. A ledger must not be
+    /// older than the keys.
     ///
     /// # Errors
     /// See [`MemberError`].
     pub fn new(
         membership: Membership,
         provider: &Provider,
-        ledger: Box<dyn Ledger + Send>,
+        mut ledger: Box<dyn Ledger + Send>,
         now: Instant,
         rng: Random,
     ) -> Result<Self, MemberError> {
-        let Membership { policy, roles, address, senders, keys, joins } = membership;
+        let Membership { policy, roles, address, senders, keys } = membership;
         if let Some(fault) = policy.fault() {
             return Err(MemberError::Policy(fault));
         }
@@ -227,7 +226,8 @@ impl Member {
         }
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
-        let first = Epoch::new((&policy, suite), roles.sender, epoch, &*ledger, joins);
+        let first = Epoch::new((&policy, suite), roles.sender, epoch, &mut *ledger);
+        let comes_back = !first.is_from_the_start();
         let mut member = Self {
             suite,
             roles,
@@ -247,9 +247,8 @@ impl Member {
             stats: Stats::default(),
             policy,
         };
-        let waits = member.policy.freshness == Freshness::NewEpoch || roles.sender.is_some();
-        if !joins && waits {
-            member.tell(Event::NewEpochNeeded);
+        if comes_back {
+            member.tell_lost();
         }
         Ok(member)
     }
@@ -424,10 +423,15 @@ impl Member {
     fn enter(&mut self, now: Instant, new: &NewEpoch) {
         let NewEpoch { epoch, key, timing } = new;
         let policy = (&self.policy, self.suite);
-        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), &*self.ledger, true);
+        let ledger = &mut *self.ledger;
+        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), ledger);
+        let comes_back = !state.is_from_the_start();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
             self.tell(Event::Rekeyed(*epoch));
+            if comes_back {
+                self.tell_lost();
+            }
         }
     }
 
@@ -460,6 +464,13 @@ impl Member {
     fn tell(&mut self, event: Event) {
         if self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
+        }
+    }
+
+    /// The member does not know what of an epoch it received before a restart.
+    fn tell_lost(&mut self) {
+        if self.policy.freshness == Freshness::NewEpoch || self.roles.sender.is_some() {
+            self.tell(Event::NewEpochNeeded);
         }
     }
 

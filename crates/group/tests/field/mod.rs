@@ -5,7 +5,7 @@
 
 use dtls::crypto::{CipherSuiteId, rustcrypto};
 use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError};
-use group::numbers::{Ledger, LedgerFailed};
+use group::numbers::{KEPT, Ledger, LedgerFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
 use group::{GroupId, Policy, SenderId};
@@ -28,12 +28,17 @@ pub(crate) struct Written {
 }
 
 impl Ledger for Disk {
-    fn reserved(&self, group: &GroupId, epoch: u64) -> Result<u64, LedgerFailed> {
+    fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed> {
         let written = self.0.lock().unwrap();
         if written.fails {
             return Err(LedgerFailed);
         }
-        Ok(written.below.get(&(*group, epoch)).copied().unwrap_or(0))
+        let epochs = written.below.keys().filter(|(of, _)| of == group);
+        Ok(epochs.map(|(_, epoch)| *epoch).max())
+    }
+
+    fn reserved(&self, group: &GroupId, epoch: u64) -> Result<Option<u64>, LedgerFailed> {
+        Ok(self.0.lock().unwrap().below.get(&(*group, epoch)).copied())
     }
 
     fn reserve(&mut self, group: &GroupId, epoch: u64, below: u64) -> Result<(), LedgerFailed> {
@@ -42,6 +47,10 @@ impl Ledger for Disk {
             return Err(LedgerFailed);
         }
         written.below.insert((*group, epoch), below);
+        // As one that is kept small.
+        while written.below.len() > 1 + KEPT {
+            written.below.pop_first();
+        }
         Ok(())
     }
 }
@@ -135,6 +144,8 @@ pub(crate) struct Field {
     /// Seals what the controller says; it has a leaf of its own.
     voice: Option<Device>,
     next_port: u16,
+    /// What the controller has announced, each with the epoch that it was sealed in.
+    pub(crate) announced: Vec<(u64, Vec<u8>)>,
 }
 
 /// Epochs begin a second after their message, and the old one is heard ten seconds longer.
@@ -153,8 +164,16 @@ impl Field {
         let mut rng = Random::insecure(seed);
         let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&rng.array()), &mut rng);
         let now = Instant::from_micros(1_000_000_000);
-        let mut field =
-            Self { policy, now, keys, rng, devices: Vec::new(), voice: None, next_port: 1 };
+        let mut field = Self {
+            policy,
+            now,
+            keys,
+            rng,
+            devices: Vec::new(),
+            voice: None,
+            next_port: 1,
+            announced: Vec::new(),
+        };
         let roles = Roles { sender: Some(SenderId::CONTROLLER), listener: false };
         let voice = field.join(roles);
         field.devices.clear();
@@ -166,20 +185,12 @@ impl Field {
         self.devices.iter().filter_map(|device| device.roles.sender).collect()
     }
 
-    fn device(
-        &mut self,
-        roles: Roles,
-        grant: Grant,
-        disk: Disk,
-        address: SocketAddr,
-        joins: bool,
-    ) -> Device {
+    fn device(&mut self, roles: Roles, grant: Grant, disk: Disk, address: SocketAddr) -> Device {
         let leaf = grant.leaf;
         let (keys, _) = KeyPath::join(self.keys.controller(), grant);
-        let mut senders = self.senders();
-        senders.extend(roles.sender);
+        let senders = self.senders().into_iter().chain(roles.sender).collect();
         let (policy, ip) = (self.policy.clone(), address.ip());
-        let membership = Membership { policy, roles, address: ip, senders, keys, joins };
+        let membership = Membership { policy, roles, address: ip, senders, keys };
         let ledger = Box::new(disk.clone());
         let rng = self.rng.fork();
         let member = Member::new(membership, &rustcrypto::PROVIDER, ledger, self.now, rng).unwrap();
@@ -188,13 +199,16 @@ impl Field {
 
     /// One that joins: the others first hear of a new epoch.
     pub(crate) fn join(&mut self, roles: Roles) -> Device {
-        let rekeying = self.change(&[], 1, |_| true);
+        self.join_heard_by(roles, |_| true)
+    }
+
+    pub(crate) fn join_heard_by(&mut self, roles: Roles, hears: impl Fn(usize) -> bool) -> Device {
+        let rekeying = self.change(&[], 1, hears);
         let grant = self.keys.grant(rekeying.joined[0], timing()).unwrap();
         let address = SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, self.next_port].into(), 5684);
         self.next_port += 1;
-        let device = self.device(roles, grant, Disk::default(), address, true);
-        let mut senders = self.senders();
-        senders.extend(roles.sender);
+        let device = self.device(roles, grant, Disk::default(), address);
+        let senders: BTreeSet<_> = self.senders().into_iter().chain(roles.sender).collect();
         self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
         device
     }
@@ -216,6 +230,7 @@ impl Field {
         let rekeying = self.keys.rekey(&change, timing(), 1200, &mut self.rng).unwrap();
         for message in &rekeying.messages {
             let datagram = self.announce(message);
+            self.announced.push((rekeying.epoch - 1, datagram.clone()));
             let from = CONTROLLER.parse().unwrap();
             for (at, device) in self.devices.iter_mut().enumerate() {
                 if hears(at) {
@@ -246,36 +261,33 @@ impl Field {
         buf[..len].to_vec()
     }
 
+    /// One leaves; it hears the message too. What is left of it.
     pub(crate) fn evict(&mut self, index: usize) -> Device {
+        self.evict_heard_by(index, |_| true)
+    }
+
+    pub(crate) fn evict_heard_by(&mut self, index: usize, hears: impl Fn(usize) -> bool) -> Device {
+        self.change(&[self.devices[index].leaf], 0, hears);
         let evicted = self.devices.remove(index);
-        // It hears the message too.
-        let rekeying = self.keys.rekey(
-            &Change { leave: &[evicted.leaf], join: 0, refresh: false },
-            timing(),
-            1200,
-            &mut self.rng,
-        );
-        let mut evicted = evicted;
-        let from = CONTROLLER.parse().unwrap();
-        for message in rekeying.unwrap().messages {
-            let datagram = self.announce(&message);
-            for device in self.devices.iter_mut().chain([&mut evicted]) {
-                device.hear(self.now, from, &datagram);
-            }
-        }
-        let voice = self.voice.as_mut().unwrap();
-        let grant = self.keys.grant(voice.leaf, timing()).unwrap();
-        voice.member.grant(self.now, grant).unwrap();
+        self.tell_senders();
+        evicted
+    }
+
+    fn tell_senders(&mut self) {
         let senders = self.senders();
         self.devices.iter_mut().for_each(|device| device.member.set_senders(senders.clone()));
-        evicted
     }
 
     /// A device that crashed comes back with what was on its disk and its keys.
     pub(crate) fn restart(&mut self, index: usize) {
+        let grant = self.devices[index].member.keys().to_grant(timing());
+        self.restart_with(index, grant);
+    }
+
+    /// The same with keys that may be older ones.
+    pub(crate) fn restart_with(&mut self, index: usize, grant: Grant) {
         let old = self.devices.remove(index);
-        let grant = old.member.keys().to_grant(timing());
-        let device = self.device(old.roles, grant, old.disk.clone(), old.address, false);
+        let device = self.device(old.roles, grant, old.disk.clone(), old.address);
         self.devices.insert(index, Device { got: old.got, ..device });
     }
 

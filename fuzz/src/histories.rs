@@ -1,0 +1,475 @@
+//! Groups whose members join, leave, are evicted, crash and miss half of what is said, in random
+//! order: what must never happen is looked for by somebody who knows all keys.
+
+#[path = "../../crates/group/tests/field/mod.rs"]
+mod field;
+
+use crate::parallel::shared;
+use dtls::crypto::rustcrypto;
+use field::{CONTROLLER, Disk, Field, GROUP, Got, policy, timing};
+use group::compact::{EpochSecret, RecordKeys, Sealed, Suite};
+use group::member::{Event, Listener, Membership, Roles};
+use group::policy::Profile;
+use group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
+use group::{Member, SenderId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use vocabulary::Random;
+
+/// Things that happen in one history.
+const STEPS: usize = 250;
+/// Members at most.
+const MOST_MEMBERS: usize = 9;
+/// SenderIDs in use: few, so that they are given out again.
+const SENDER_IDS: u64 = 4;
+/// A datagram is lost once in so many times.
+const LOSS: u64 = 5;
+
+/// What was found in histories.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Histories.
+    pub histories: u64,
+    /// Epochs that began.
+    pub epochs: u64,
+    /// Records that were sealed.
+    pub sealed: u64,
+    /// Records that were delivered.
+    pub delivered: u64,
+    /// Restarts of members and controllers.
+    pub restarts: u64,
+    /// Members that left or were evicted.
+    pub gone: u64,
+    /// What must not happen, with the seed of its history.
+    pub violations: Vec<(u64, String)>,
+}
+
+/// A record as it was sent.
+struct Sent {
+    epoch: u64,
+    from: SocketAddr,
+    /// To one alone, or to all.
+    to: Option<SocketAddr>,
+    datagram: Vec<u8>,
+}
+
+/// What a device ever was.
+struct Life {
+    address: SocketAddr,
+    /// The first epoch that it has the keys of, and the last.
+    epochs: [u64; 2],
+    /// All keys it ever held.
+    memory: Vec<Grant>,
+    roles: Roles,
+    /// What it was delivered, ever.
+    got: BTreeSet<Vec<u8>>,
+}
+
+/// Whose numbers.
+type Stream = (u64, SenderId, Option<Listener>);
+
+struct History {
+    field: Field,
+    rng: Random,
+    sent: Vec<Sent>,
+    lives: BTreeMap<SocketAddr, Life>,
+    /// On their way: to whom, which.
+    underway: Vec<(SocketAddr, usize)>,
+    numbers: BTreeSet<(Stream, u64)>,
+    highest: BTreeMap<Stream, u64>,
+    /// By epoch.
+    secrets: BTreeMap<u64, EpochSecret>,
+    report: Report,
+    seed: u64,
+}
+
+impl History {
+    fn new(profile: Profile, seed: u64) -> Self {
+        Self {
+            field: Field::with(policy(profile), seed),
+            rng: Random::insecure(seed ^ 0x5eed),
+            sent: Vec::new(),
+            lives: BTreeMap::new(),
+            underway: Vec::new(),
+            numbers: BTreeSet::new(),
+            highest: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            report: Report { histories: 1, ..Report::default() },
+            seed,
+        }
+    }
+
+    fn violation(&mut self, what: String) {
+        self.report.violations.push((self.seed, what));
+    }
+
+    fn chance(&mut self, one_in: u64) -> bool {
+        self.rng.below(one_in) == 0
+    }
+
+    /// Who hears the next announcement.
+    fn hearing(&mut self) -> impl Fn(usize) -> bool + use<> {
+        let lost: Vec<bool> = (0..=MOST_MEMBERS).map(|_| self.chance(LOSS)).collect();
+        move |index| !lost[index]
+    }
+
+    fn learn_epoch(&mut self) {
+        let epoch = self.field.keys.epoch();
+        if let Some(key) = self.field.keys.epoch_key() {
+            self.secrets.insert(epoch, EpochSecret::new(GROUP, epoch, key.as_bytes()));
+        }
+        self.report.epochs += 1;
+    }
+
+    fn join(&mut self) {
+        let taken = self.field.senders();
+        let free = (0..SENDER_IDS as u8).map(SenderId).filter(|id| !taken.contains(id));
+        let free: Vec<_> = free.collect();
+        let sender = match free.len() as u64 {
+            0 => None,
+            len => Some(free[self.rng.below(len) as usize]).filter(|_| !self.chance(3)),
+        };
+        let roles = Roles { sender, listener: sender.is_none() || self.chance(2) };
+        let hears = self.hearing();
+        let device = self.field.join_heard_by(roles, hears);
+        self.learn_epoch();
+        let epoch = self.field.keys.epoch();
+        let memory = vec![device.member.keys().to_grant(timing())];
+        let (address, got) = (device.address, BTreeSet::new());
+        let life = Life { address, epochs: [epoch, u64::MAX], memory, roles, got };
+        self.lives.insert(address, life);
+        self.field.devices.push(device);
+    }
+
+    fn leave(&mut self, index: usize) {
+        let last = self.field.keys.epoch();
+        let hears = self.hearing();
+        let gone = self.field.evict_heard_by(index, hears);
+        self.learn_epoch();
+        self.lives.get_mut(&gone.address).expect("it lived").epochs[1] = last;
+        self.report.gone += 1;
+    }
+
+    fn restart(&mut self, index: usize) {
+        self.report.restarts += 1;
+        let memory = &self.lives[&self.field.devices[index].address].memory;
+        let newest = self.field.devices[index].member.keys().to_grant(timing());
+        // The last it wrote may be an older state.
+        let back = self.rng.below(memory.len() as u64) as usize;
+        let grant = if self.rng.below(2) == 0 { newest } else { memory[back].clone() };
+        self.field.restart_with(index, grant);
+    }
+
+    fn restart_controller(&mut self) {
+        self.report.restarts += 1;
+        let keys = &self.field.keys;
+        let tree = KeyTree::restore(keys.tree().depth(), keys.tree().nodes());
+        let Some(tree) = tree else { return self.violation("a stored tree is refused".into()) };
+        let (secret, chain) = (keys.secret().clone(), keys.chain().clone());
+        self.field.keys = KeyServer::restore(GROUP, secret, keys.epoch(), chain, tree);
+    }
+
+    /// Who sends what: each content is another one.
+    fn content(&mut self) -> Vec<u8> {
+        (self.sent.len() as u64).to_be_bytes().to_vec()
+    }
+
+    fn ask(&mut self, index: usize) {
+        let content = self.content();
+        let device = &mut self.field.devices[index];
+        let Some(sender) = device.roles.sender else { return };
+        let epoch = device.member.epoch(self.field.now);
+        let Ok(datagram) = device.ask(self.field.now, &content) else { return };
+        let from = device.address;
+        self.check_number((epoch, sender, None), &datagram);
+        self.send(Sent { epoch, from, to: None, datagram });
+    }
+
+    fn answer(&mut self, index: usize, sender: SenderId) {
+        let content = self.content();
+        let now = self.field.now;
+        let device = &mut self.field.devices[index];
+        let epoch = device.member.epoch(now);
+        let mut buf = [0; 200];
+        let Ok((to, len)) = device.member.respond(now, sender, &content, &mut buf) else { return };
+        let (from, datagram) = (device.address, buf[..len].to_vec());
+        let me = match self.field.policy.profile {
+            Profile::Axiom12 => Listener::Address(from.ip()),
+            Profile::Compact => Listener::Id(device.member.listener()),
+        };
+        self.check_number((epoch, sender, Some(me)), &datagram);
+        self.send(Sent { epoch, from, to: Some(to), datagram });
+    }
+
+    /// No number twice under one key.
+    fn check_number(&mut self, stream: Stream, datagram: &[u8]) {
+        self.report.sealed += 1;
+        let number = match self.field.policy.profile {
+            Profile::Axiom12 => {
+                let bytes: [u8; 8] =
+                    std::array::from_fn(|i| if i < 3 { 0 } else { datagram[3 + i] });
+                u64::from_be_bytes(bytes)
+            }
+            Profile::Compact => self.hidden_number(stream, datagram),
+        };
+        if !self.numbers.insert((stream, number)) {
+            self.violation(format!("number {number} twice in {stream:?}"));
+        }
+        let highest = self.highest.entry(stream).or_default();
+        *highest = number.max(*highest);
+    }
+
+    fn hidden_number(&mut self, stream: Stream, datagram: &[u8]) -> u64 {
+        let (epoch, sender, listener) = stream;
+        let expected = self.highest.get(&stream).map_or(0, |highest| highest + 1);
+        let secret = &self.secrets[&epoch];
+        let id = self.field.policy.suite;
+        let suite = Suite::find(&rustcrypto::PROVIDER, id).expect("the policy's");
+        let mut copy = datagram.to_vec();
+        match listener {
+            None => {
+                let keyed = secret.request_secret(sender);
+                let keys = RecordKeys::new(suite, secret.requests(sender), &keyed);
+                let (record, _) = Sealed::request(&mut copy).expect("it was just sealed");
+                record.reveal(&keys, expected).number()
+            }
+            Some(Listener::Id(listener)) => {
+                let keyed = secret.response_secret(sender, listener);
+                let keys = RecordKeys::new(suite, secret.responses(sender, listener), &keyed);
+                let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
+                record.reveal(&keys, expected).number()
+            }
+            Some(Listener::Address(_)) => unreachable!("listeners have IDs in this profile"),
+        }
+    }
+
+    fn send(&mut self, sent: Sent) {
+        let at = self.sent.len();
+        let all: Vec<_> = self.field.devices.iter().map(|device| device.address).collect();
+        self.sent.push(sent);
+        let to = self.sent[at].to;
+        for address in all.into_iter().filter(|address| to.is_none_or(|to| to == *address)) {
+            if !self.chance(LOSS) {
+                self.underway.push((address, at));
+            }
+            // A copy, or somebody who sends it again.
+            if self.chance(LOSS) {
+                self.underway.push((address, at));
+            }
+        }
+    }
+
+    /// Lets something that is under way arrive, or something old once more.
+    fn arrive(&mut self) {
+        let (to, which) = if self.chance(4) && !self.sent.is_empty() {
+            let which = self.rng.below(self.sent.len() as u64) as usize;
+            let device = self.rng.below(self.field.devices.len() as u64) as usize;
+            (self.field.devices[device].address, which)
+        } else if self.underway.is_empty() {
+            return;
+        } else {
+            let at = self.rng.below(self.underway.len() as u64) as usize;
+            self.underway.swap_remove(at)
+        };
+        let now = self.field.now;
+        let sent = &self.sent[which];
+        let Some(device) = self.field.devices.iter_mut().find(|device| device.address == to) else {
+            return;
+        };
+        match sent.to {
+            None => device.hear(now, sent.from, &sent.datagram),
+            Some(_) => drop(device.hear_alone(now, sent.from, &sent.datagram)),
+        }
+        let epoch = device.member.keys().epoch();
+        let life = self.lives.get_mut(&to).expect("it lives");
+        if life.memory.last().is_none_or(|last| last.epoch < epoch) {
+            life.memory.push(device.member.keys().to_grant(timing()));
+        }
+        let mut asked = Vec::new();
+        let mut wrong = Vec::new();
+        for got in device.got.drain(..) {
+            let (content, by) = match got {
+                Got::Request(sender, content) => (content, Some(sender)),
+                Got::Response(_, content) => (content, None),
+            };
+            self.report.delivered += 1;
+            asked.extend(by);
+            if !(life.epochs[0]..=life.epochs[1]).contains(&sent.epoch) {
+                wrong.push(format!("{to} opened a record of epoch {}", sent.epoch));
+            }
+            if content != (which as u64).to_be_bytes() {
+                wrong.push(format!("{to} got what was not sent"));
+            }
+            if !life.got.insert(content) {
+                wrong.push(format!("{to} got a record twice"));
+            }
+        }
+        wrong.into_iter().for_each(|what| self.violation(what));
+        if let Some(index) = self.field.devices.iter().position(|device| device.address == to) {
+            for sender in asked {
+                self.answer(index, sender);
+            }
+        }
+    }
+
+    /// What devices want of their controller, which they reach or not.
+    fn serve(&mut self) {
+        let mut renew = false;
+        for index in 0..self.field.devices.len() {
+            let device = &mut self.field.devices[index];
+            let events: Vec<_> = std::iter::from_fn(|| device.member.next_event()).collect();
+            for event in events {
+                match event {
+                    Event::Pull(_) if !self.chance(3) => self.field.grant(index),
+                    Event::NewEpochNeeded => renew |= !self.chance(3),
+                    Event::Excluded => self.violation(format!("member {index} was shut out")),
+                    _ => {}
+                }
+            }
+        }
+        if renew {
+            let hears = self.hearing();
+            self.field.change(&[], 0, hears);
+            self.learn_epoch();
+        }
+    }
+
+    fn step(&mut self) {
+        let members = self.field.devices.len() as u64;
+        match self.rng.below(60) {
+            0..2 if members < MOST_MEMBERS as u64 => self.join(),
+            2 if members > 2 => {
+                let index = self.rng.below(members) as usize;
+                self.leave(index);
+            }
+            3 => {
+                let index = self.rng.below(members) as usize;
+                self.restart(index);
+            }
+            4 => self.restart_controller(),
+            5 => {
+                let hears = self.hearing();
+                self.field.change(&[], 0, hears);
+                self.learn_epoch();
+            }
+            6..10 => {
+                let seconds = [1, 2, 5, 12][self.rng.below(4) as usize];
+                self.field.wait(seconds);
+                self.serve();
+            }
+            10..25 => {
+                let index = self.rng.below(members) as usize;
+                self.ask(index);
+            }
+            _ => (0..=self.rng.below(8)).for_each(|_| self.arrive()),
+        }
+    }
+
+    /// With nothing lost any more all members are in step and hear each other.
+    fn settle(&mut self) {
+        self.field.wait(20);
+        self.field.change(&[], 0, |_| true);
+        self.learn_epoch();
+        for index in 0..self.field.devices.len() {
+            self.field.grant(index);
+        }
+        self.field.wait(2);
+        for index in 0..self.field.devices.len() {
+            self.field.devices.iter_mut().for_each(|device| device.got.clear());
+            if self.field.devices[index].roles.sender.is_none() {
+                continue;
+            }
+            let content = self.content();
+            self.field.ask(index, &content);
+            for other in (0..self.field.devices.len()).filter(|other| *other != index) {
+                let device = &self.field.devices[other];
+                if device.roles.listener && device.got.len() != 1 {
+                    let stats = *device.member.stats();
+                    self.violation(format!("member {other} is out of step: {stats:?}"));
+                }
+            }
+        }
+    }
+
+    /// Nobody's memory opens what was sent after it left, or before it joined.
+    fn look_back(&mut self) {
+        let lives = std::mem::take(&mut self.lives);
+        for life in lives.values() {
+            let [first, last] = life.epochs;
+            for grant in &life.memory {
+                let mut member = self.with_memory(life, grant);
+                let mut opened = Vec::new();
+                let now = self.field.now;
+                let mut announced = self.field.announced.iter().peekable();
+                for sent in &self.sent {
+                    while let Some((_, message)) = announced.next_if(|(at, _)| *at < sent.epoch) {
+                        let from = CONTROLLER.parse().expect("an address");
+                        member.receive_multicast(now, from, &mut message.clone(), |_| {});
+                    }
+                    let mut copy = sent.datagram.clone();
+                    let mut any = false;
+                    match sent.to {
+                        None => member.receive_multicast(now, sent.from, &mut copy, |_| any = true),
+                        Some(_) => {
+                            member.receive_unicast(now, sent.from, &mut copy, |_| any = true);
+                        }
+                    }
+                    if any && !(first..=last).contains(&sent.epoch) {
+                        opened.push(sent.epoch);
+                    }
+                }
+                if !opened.is_empty() || member.keys().epoch() > last {
+                    let (address, epoch) = (life.address, grant.epoch);
+                    self.violation(format!(
+                        "with its keys of {epoch} {address}, a member from {first} to {last}, opened {opened:?}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Somebody with what a member knew once, to whom every SenderID is welcome.
+    fn with_memory(&mut self, life: &Life, grant: &Grant) -> Member {
+        let (keys, _) = KeyPath::join(self.field.keys.controller(), grant.clone());
+        let roles = Roles { sender: life.roles.sender.or(Some(SenderId(0))), listener: true };
+        let senders = (0..255).map(SenderId).collect();
+        let policy = self.field.policy.clone();
+        let address = life.address.ip();
+        let membership = Membership { policy, roles, address, senders, keys };
+        let ledger = Box::new(Disk::default());
+        let rng = self.rng.fork();
+        Member::new(membership, &rustcrypto::PROVIDER, ledger, self.field.now, rng)
+            .expect("as it was a member")
+    }
+}
+
+fn history(profile: Profile, seed: u64) -> Report {
+    let mut history = History::new(profile, seed);
+    for _ in 0..3 {
+        history.join();
+    }
+    for _ in 0..STEPS {
+        history.step();
+    }
+    history.settle();
+    history.look_back();
+    history.report
+}
+
+/// `count` histories, every other one in the other profile.
+pub fn run(seed: u64, count: u64) -> Report {
+    let seeds: Vec<u64> = (0..count).map(|number| seed.wrapping_add(number)).collect();
+    let reports = shared(&seeds, |seed| {
+        history(if seed % 2 == 0 { Profile::Axiom12 } else { Profile::Compact }, *seed)
+    });
+    reports.into_iter().fold(Report::default(), |mut sum, report| {
+        sum.histories += report.histories;
+        sum.epochs += report.epochs;
+        sum.sealed += report.sealed;
+        sum.delivered += report.delivered;
+        sum.restarts += report.restarts;
+        sum.gone += report.gone;
+        sum.violations.extend(report.violations);
+        sum
+    })
+}
