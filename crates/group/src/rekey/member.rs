@@ -239,3 +239,115 @@ fn entered_key(group: &GroupId, epoch: u64, keys: &[NodeKey]) -> EpochKey {
 fn entered(group: &GroupId, epoch: u64, timing: Timing, keys: &[NodeKey]) -> NewEpoch {
     NewEpoch { epoch, key: entered_key(group, epoch, keys), timing }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rekey::message::{ControllerSecret, Draft};
+    use crate::rekey::node::Node;
+    use crate::rekey::shape::{Child, Nibbles, Shape};
+    use crate::rekey::wrap::wrap;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::vec;
+    use vocabulary::{Random, Reader};
+
+    const GROUP: GroupId = GroupId([6; 16]);
+
+    fn member(depth: u8, leaf: u32, rng: &mut Random) -> (KeyPath, ControllerSecret, Element) {
+        let secret = ControllerSecret::from_seed(&rng.array());
+        let mut chain = chain::Chain::new(rng);
+        let keys = (0..=depth).map(|_| NodeKey::new(rng.array())).collect();
+        let timing = Timing::new(Duration::ZERO, Duration::ZERO).unwrap();
+        let anchor = chain.anchor(&GROUP);
+        let grant = Grant::new(GROUP, 1, timing, Leaf::new(leaf).unwrap(), anchor, keys).unwrap();
+        let (path, _) = KeyPath::join(secret.public(), grant);
+        (path, secret, chain.release(&GROUP, rng).0)
+    }
+
+    fn bytes(path: &KeyPath) -> Vec<[u8; 16]> {
+        path.keys().iter().map(|key| *key.as_bytes()).collect()
+    }
+
+    /// Any shape that can be read.
+    fn describe(level: u8, rng: &mut Random, nibbles: &mut Nibbles) {
+        let children = if rng.below(3) == 0 {
+            let code = |rng: &mut Random| [Child::Nothing, Child::Own][rng.below(2) as usize];
+            [code(rng), code(rng)]
+        } else {
+            let code = |rng: &mut Random| {
+                [Child::Nothing, Child::Unchanged, Child::Changed, Child::Changed]
+                    [rng.below(4) as usize]
+            };
+            [code(rng), code(rng)]
+        };
+        let children = children.map(|child| match child {
+            Child::Changed | Child::Own if level == 1 => Child::Unchanged,
+            child => child,
+        });
+        nibbles.push(children);
+        for child in children {
+            if matches!(child, Child::Changed | Child::Own) {
+                describe(level - 1, rng, nibbles);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// What a controller that has gone mad signs, with wraps that open.
+        #[test]
+        fn whatever_is_signed_moves_a_member_whole_or_not_at_all(
+            (had, says) in (1..5_u8, 1..7_u8),
+            leaf in 0..16_u32,
+            seed in any::<u64>(),
+        ) {
+            let mut rng = Random::insecure(seed);
+            let leaf = leaf & ((1 << had) - 1);
+            let (mut path, secret, element) = member(had, leaf, &mut rng);
+            let mut nibbles = Nibbles::default();
+            describe(says, &mut rng, &mut nibbles);
+            let shape = nibbles.into_bytes();
+            let read = Shape::read(&mut Reader::new(&shape), says).unwrap();
+            let mut new: BTreeMap<Node, NodeKey> = BTreeMap::new();
+            let mut wraps = vec![[0; 24]; read.wraps()];
+            for described in read.nodes() {
+                new.insert(described.node, NodeKey::new(rng.array()));
+            }
+            for described in read.nodes() {
+                for (at, source) in described.sources() {
+                    let old = (path.leaf().ancestor(source.level()) == source)
+                        .then(|| path.keys().get(usize::from(source.level()))).flatten();
+                    let key = if source == described.node { old } else { new.get(&source).or(old) };
+                    if let Some(key) = key {
+                        wraps[at] = wrap(&GROUP, 2, source, key, &new[&described.node]);
+                    }
+                }
+            }
+            let timing = Timing::new(Duration::ZERO, Duration::ZERO).unwrap();
+            let draft = Draft {
+                group: &GROUP, epoch: 2, element, timing, depth: says, range: None,
+                next_anchor: None, shape, wraps,
+            };
+            let before = bytes(&path);
+            match path.handle(Instant::ZERO, &draft.sign(&secret)) {
+                Ok(Outcome::Moved(_)) => {
+                    prop_assert_eq!(path.keys().len(), usize::from(says) + 1);
+                    for (level, key) in path.keys().iter().enumerate() {
+                        let node = path.leaf().ancestor(level as u8);
+                        let expected = new.get(&node).map_or_else(|| before[level], |key| *key.as_bytes());
+                        prop_assert_eq!(*key.as_bytes(), expected);
+                    }
+                }
+                Err(Refusal::Excluded | Refusal::OutOfStep) => {
+                    prop_assert_eq!(bytes(&path), before);
+                    prop_assert_eq!(path.epoch(), 1);
+                }
+                // A tree so small that the member is not in it.
+                Ok(Outcome::OtherLeaves) => prop_assert!(leaf >> says != 0),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

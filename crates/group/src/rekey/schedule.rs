@@ -121,6 +121,7 @@ impl<T> EpochSchedule<T> {
 mod tests {
     use super::*;
     use crate::rekey::message::MAX_RETENTION;
+    use proptest::prelude::*;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
@@ -196,5 +197,61 @@ mod tests {
         assert_eq!(schedule.sending(at(6000)).0, 1000);
         schedule.expire(at(6000) + MAX_RETENTION);
         assert_eq!(held(&schedule), [1000]);
+    }
+
+    /// An epoch as its message said.
+    #[derive(Clone, Copy, Debug)]
+    struct Told {
+        came: Instant,
+        activation: u64,
+        retention: u64,
+    }
+
+    /// The epoch to send with and those to receive, of all that were ever told: each comes into
+    /// use when it or one after it does, and is over once that is long enough ago.
+    fn model(told: &[Told], now: Instant) -> (usize, Vec<usize>) {
+        let active = |at: usize| {
+            let own = |told: &Told| told.came + Duration::from_secs(told.activation);
+            told[at..].iter().map(own).min().expect("itself")
+        };
+        let sending = (0..told.len()).rfind(|at| active(*at) <= now).expect("the first one");
+        let over = |at: usize| {
+            let end = |next: usize| active(next) + Duration::from_secs(told[next].retention);
+            (at + 1..told.len()).any(|next| end(next) <= now)
+        };
+        (sending, (0..told.len()).filter(|at| !over(*at)).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_the_messages_said(
+            steps in prop::collection::vec((0..50_u64, 0..30_u64, 0..=60_u64, any::<bool>()), 1..30),
+        ) {
+            let first = Told { came: at(0), activation: 0, retention: 0 };
+            let (mut told, mut now) = (std::vec![first], 0);
+            let mut schedule = EpochSchedule::new(0, 0);
+            for (pause, activation, retention, install) in steps {
+                now += pause;
+                let (_, before) = model(&told, at(now));
+                if install && before.len() < MOST_EPOCHS {
+                    let epoch = told.len() as u64;
+                    told.push(Told { came: at(now), activation, retention });
+                    prop_assert!(schedule.install(at(now), epoch, timing(activation, retention), epoch));
+                }
+                let (sending, receiving) = model(&told, at(now));
+                prop_assert_eq!(schedule.sending(at(now)).0, sending as u64);
+                for epoch in 0..told.len() {
+                    let received = schedule.receiving(at(now), epoch as u64).is_some();
+                    prop_assert_eq!(received, receiving.contains(&epoch));
+                }
+                // Nothing changes before the deadline.
+                if let Some(deadline) = schedule.deadline(at(now)) {
+                    let just_before = Instant::from_micros(deadline.as_micros() - 1);
+                    prop_assert_eq!(model(&told, just_before), model(&told, at(now)));
+                } else {
+                    prop_assert_eq!(model(&told, Instant::MAX), model(&told, at(now)));
+                }
+            }
+        }
     }
 }
