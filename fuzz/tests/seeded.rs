@@ -54,3 +54,8 @@ fn a_fault_is_found_and_found_again() {
     assert_eq!(found.input[3], 0x7f);
     assert_eq!(drive(&target, 5, |_| true), Err(found));
 }
+
+#[test]
+fn rekey() {
+    run("rekey", 100_000);
+}

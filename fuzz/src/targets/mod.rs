@@ -7,6 +7,7 @@ mod codec;
 mod codec12;
 mod ends;
 mod opener;
+mod rekey;
 
 use crate::mutate;
 use core::fmt;
@@ -31,7 +32,7 @@ impl fmt::Debug for Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
     Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
     Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 7] = [
     Target { name: "server", run: ends::server, seeds: ends::server_seeds },
     Target { name: "plaintext", run: ends::plaintext, seeds: ends::plaintext_seeds },
     Target { name: "opener", run: opener::opener, seeds: opener::seeds },
+    Target { name: "rekey", run: rekey::messages, seeds: rekey::seeds },
 ];
 
 /// The target with this name.

@@ -1,0 +1,83 @@
+//! Rekeying of groups: what is understood is written back as it was, and what the controller did not
+//! sign moves nobody.
+
+use super::codec::written;
+use group::GroupId;
+use group::rekey::message::Unverified;
+use group::rekey::{
+    Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, NodeKey, Outcome, PullRequest,
+    Timing,
+};
+use std::sync::OnceLock;
+use std::time::Duration;
+use vocabulary::{Decode, Instant, Random};
+
+/// A member, a step behind what its controller has sent.
+struct Scene {
+    member: Grant,
+    controller: KeyServer,
+    /// Messages to the member's next epoch and to the one after it.
+    genuine: Vec<Vec<u8>>,
+    later: Vec<Vec<u8>>,
+}
+
+fn scene() -> &'static Scene {
+    static SCENE: OnceLock<Scene> = OnceLock::new();
+    SCENE.get_or_init(|| {
+        let mut rng = Random::insecure(7);
+        let secret = ControllerSecret::from_seed(&rng.array());
+        let mut controller = KeyServer::new(GroupId(*b"fuzzed lights 01"), secret, &mut rng);
+        let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("short");
+        let mut change = |controller: &mut KeyServer, leave: &[u32], join, max_bytes| {
+            let leave: Vec<Leaf> = leave.iter().copied().filter_map(Leaf::new).collect();
+            let change = Change { leave: &leave, join, refresh: false };
+            let made = controller.rekey(&change, timing, max_bytes, &mut rng);
+            made.expect("a change that can be made").messages
+        };
+        change(&mut controller, &[], 13, 1200);
+        let member = controller.grant(Leaf::new(5).expect("small"), timing).expect("a member");
+        let genuine = change(&mut controller, &[2, 4, 11], 7, 450);
+        let later = change(&mut controller, &[], 0, 1200);
+        Scene { member, controller, genuine, later }
+    })
+}
+
+pub(super) fn messages(input: &[u8]) {
+    if let Ok(request) = PullRequest::decode(input) {
+        assert_eq!(written(&request), input);
+    }
+    if let Ok(grant) = Grant::decode(input) {
+        assert_eq!(*grant.to_bytes(), input);
+        let (path, new) = KeyPath::join(scene().controller.controller(), grant);
+        assert_eq!((path.epoch(), path.epoch_key().as_bytes()), (new.epoch, new.key.as_bytes()));
+    }
+    let scene = scene();
+    let (mut member, _) = KeyPath::join(scene.controller.controller(), scene.member.clone());
+    let keys = |member: &KeyPath| -> Vec<[u8; 16]> {
+        member.keys().iter().map(NodeKey::as_bytes).copied().collect()
+    };
+    let before = keys(&member);
+    match member.handle(Instant::ZERO, input) {
+        Ok(Outcome::Moved(_)) => assert!(scene.genuine.iter().any(|message| message == input)),
+        outcome => {
+            assert_eq!(keys(&member), before);
+            let pulls = matches!(outcome, Ok(Outcome::Pull(_)));
+            assert_eq!(pulls, scene.later.iter().any(|message| message == input));
+        }
+    }
+    if let Ok(message) = Unverified::decode(input) {
+        assert!(message.range[0] <= message.range[1]);
+        if let Ok(message) = message.verify(member.group(), &scene.controller.controller()) {
+            let told: usize = message.shape.nodes().map(|described| described.wraps()).sum();
+            assert_eq!((told, message.wraps.len()), (message.shape.wraps(), told));
+        }
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let scene = scene();
+    let (member, _) = KeyPath::join(scene.controller.controller(), scene.member.clone());
+    let mut seeds = vec![written(&member.pull_request()), scene.member.to_bytes().to_vec()];
+    seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());
+    seeds
+}
