@@ -16,6 +16,10 @@ pub const MAX_TIMEOUT_FACTOR: u32 = 8;
 /// After the handshake nobody waits for a KeyUpdate, and the peer may be gone for good: the
 /// timeout doubles up to the RFC's own bound.
 pub const MAX_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The part of a timeout after which what came of a flight is acknowledged, if the rest did not. RFC 9147,
+/// section 7.1, calls a quarter reasonable. Where a frame takes long a timeout is three of them at
+/// least, for a hello of two and the first of the answer: a third lets the next one come.
+pub const ACK_PATIENCE: u32 = 3;
 /// A measured path never lowers the timeout below this: peers need time to compute.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Alerts in clear, each in answer to a flight sent again, that end a handshake. One may be

@@ -2,7 +2,8 @@
 
 mod pair;
 
-use dtls::{CloseReason, RecordNumbers};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::{CloseReason, CookiePolicy, ProtocolVersion, RecordNumbers};
 use pair::{Configs, Direction, pass};
 use std::time::Duration;
 
@@ -172,4 +173,27 @@ fn short_numbers_do_not_lead_a_receiver_of_shared_tags_astray_for_long() {
             assert!(found >= 150, "{scheme}, {gap} lost: {found} of 400");
         }
     }
+}
+
+/// The ServerHello shows that the hello arrived. What follows it takes longer than the timeout
+/// that began with the hello, which is not sent again.
+#[test]
+fn a_hello_whose_answer_has_begun_to_arrive_is_not_sent_again() {
+    let mut configs = Configs::new();
+    configs.client.settings.versions = vec![ProtocolVersion::Dtls13];
+    configs.client.settings.psk_modes = vec![PskKeyExchangeMode::PSK_KE];
+    configs.server.settings.datagram_bytes = 95;
+    configs.server.cookies = CookiePolicy::WhenRetrying;
+    let mut pair = configs.pair(31).with_rule(|direction, _, datagram| {
+        let delay = match (direction, datagram[0]) {
+            (Direction::ToServer, _) => 10,
+            (Direction::ToClient, 22) => 700,
+            (Direction::ToClient, _) => 1500,
+        };
+        vec![(Duration::from_millis(delay), datagram.to_vec())]
+    });
+    pair.run_for(Duration::from_secs(5));
+    pair.assert_connected();
+    let hellos = pair.log.iter().filter(|(_, datagram)| datagram[0] == 22 && datagram[13] == 1);
+    assert_eq!(hellos.count(), 1);
 }

@@ -12,7 +12,7 @@ use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
 use crate::record::{Header12, ReceiveEpoch, UnifiedHeader};
 use crate::stats::ReceiveStats;
 use crate::timer::Timer;
-use crate::tuning::{MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
+use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
 use alloc::boxed::Box;
 use vocabulary::{Decode, Reader};
 
@@ -307,7 +307,7 @@ impl Connection {
             self.timers.stop(Timer::Acknowledge);
         } else {
             // The rest of the flight may be on its way.
-            self.timers.set_at_most(Timer::Acknowledge, self.now + self.timeout / 4);
+            self.timers.set_at_most(Timer::Acknowledge, self.now + self.timeout / ACK_PATIENCE);
         }
     }
 
@@ -350,6 +350,9 @@ impl Connection {
         }
         if matches!(self.state, State::Established(_)) {
             self.established();
+        } else if self.timers.is_set(Timer::Retransmit) {
+            // Our flight has arrived: what is missing is the rest of the answer.
+            self.timers.set(Timer::Retransmit, self.now + self.timeout);
         }
         Ok(())
     }
