@@ -5,6 +5,7 @@ use super::profile::{Making, Profile};
 use super::tinydtls;
 use crate::Error;
 use crate::energy::Spent;
+use crate::lowpan::FRAME_PAYLOAD;
 use crate::network::Network;
 use crate::world::{Frame, NodeId, World};
 use core::time::Duration;
@@ -42,7 +43,8 @@ pub struct Course<'a> {
     pub window: Duration,
     /// The first retransmission timeout; `None` for 2 s with tinydtls's timers, and with ours for
     /// one that suits the link: the longest that flights of two frames take there and back, twice
-    /// where radios repeat what was lost.
+    /// where radios repeat what was lost. Between neighbours whose radios do not, ours send
+    /// datagrams of a frame each, and wait as long as their hello and the first of its answer take.
     pub timeout: Option<Duration>,
     /// Of all randomness.
     pub seed: u64,
@@ -168,12 +170,20 @@ impl<'a> Course<'a> {
         let hops = hops.unwrap_or(1);
         let setting = self.network.layer.setting();
         let round_trip = Duration::from_micros(setting.round_trip_micros(hops));
-        let allowed = FLIGHT_FRAMES * if setting.repeats_lost() { REPETITIONS } else { 1 };
+        // Where a frame that is lost stays lost, each is better a datagram of its own: the others
+        // count. Datagrams that are relayed would be shorter than the least that may be set.
+        let alone = !setting.repeats_lost() && hops == 1;
+        let allowed = match (alone, setting.repeats_lost()) {
+            (true, _) => self.profile.question_frames() * round_trip / 2,
+            (false, true) => FLIGHT_FRAMES * REPETITIONS * round_trip,
+            (false, false) => FLIGHT_FRAMES * round_trip,
+        };
         let making = Making {
             timeout: self.timeout.unwrap_or_else(|| match self.profile.tinydtls {
                 true => tinydtls::TIMEOUT,
-                false => (allowed * round_trip).max(LEAST_TIMEOUT),
+                false => allowed.max(LEAST_TIMEOUT),
             }),
+            datagram_bytes: alone.then_some(FRAME_PAYLOAD),
             key_log,
         };
         let mut servers = BTreeMap::new();

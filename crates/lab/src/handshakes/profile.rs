@@ -129,6 +129,8 @@ const ID_BYTES: u8 = 4;
 pub(super) struct Making {
     /// The first retransmission timeout of our own profiles.
     pub(super) timeout: Duration,
+    /// The longest datagram of our own profiles, if frames demand it.
+    pub(super) datagram_bytes: Option<usize>,
     pub(super) key_log: Option<Arc<dyn KeyLog>>,
 }
 
@@ -144,7 +146,7 @@ impl Profile {
     /// When the engine refuses the profile.
     pub fn overhead_bytes(&self) -> Result<usize, Error> {
         const PAYLOAD: [u8; 16] = [0; 16];
-        let making = Making { timeout: DEADLINE, key_log: None };
+        let making = Making { timeout: DEADLINE, datagram_bytes: None, key_log: None };
         let mut random = Random::insecure(1);
         let ends = [NodeId(1), NodeId(0)];
         let mut server = self.server(&making, random.fork())?;
@@ -164,6 +166,17 @@ impl Profile {
         }
     }
 
+    /// Frames of its longest hello and of the first message that answers it, where datagrams are
+    /// as long as a frame holds.
+    pub(super) fn question_frames(&self) -> u32 {
+        let hello = match (self.version, self.cookie, self.exchanges() > 0) {
+            (ProtocolVersion::Dtls12, ..) | (_, false, false) => 2,
+            (_, false, true) => 3,
+            (_, true, _) => 4,
+        };
+        hello + if self.exchanges() > 0 { 2 } else { 1 }
+    }
+
     fn settings(&self, making: &Making) -> Result<Settings, Error> {
         let mut settings = defaults()?;
         settings.versions = vec![self.version];
@@ -179,6 +192,11 @@ impl Profile {
         settings.resumption = self.start == Start::Resumed;
         settings.session_tickets = settings.resumption;
         settings.connection_id = (self.start == Start::Moved).then_some(ID_BYTES);
+        // With IDs, of any length, the least that may be set is longer than that.
+        let own = !self.tinydtls && settings.connection_id.is_none();
+        if let Some(bytes) = making.datagram_bytes.filter(|_| own) {
+            settings.datagram_bytes = bytes;
+        }
         if self.tinydtls {
             // It decides itself what is sent again.
             settings.require_extended_master_secret = false;

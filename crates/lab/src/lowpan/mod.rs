@@ -23,6 +23,9 @@ use header::{MAC_BYTES, compress, mac_header};
 /// The UDP port of CoAP over DTLS, at both ends.
 pub const PORT: u16 = 5684;
 
+/// Bytes of a datagram between neighbours that one frame holds.
+pub const FRAME_PAYLOAD: usize = FRAME_BYTES - 32;
+
 /// Hops a packet may take.
 const HOPS: u8 = 64;
 
@@ -116,6 +119,7 @@ mod tests {
     #[test]
     fn a_datagram_costs_32_bytes_between_neighbours() {
         let packet = |len: u8| Packet::new(NodeId(0), NodeId(1), &(0..len).collect::<Vec<_>>());
+        assert_eq!(FRAME_PAYLOAD, 95);
         assert_eq!(round_trip(&packet(44), NodeId(0), NodeId(1)), (1, 76));
         assert_eq!(round_trip(&packet(95), NodeId(0), NodeId(1)), (1, 127));
         assert_eq!(round_trip(&packet(96), NodeId(0), NodeId(1)).0, 2);
