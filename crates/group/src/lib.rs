@@ -10,6 +10,8 @@
 //! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
 //!   numbers, optional source authentication;
 //! - [`member`]: a sender, a listener or both, on top of these;
+//! - [`controller`]: who is a member, and what all are told; [`control`]: what members and their
+//!   controller say to each other;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
 //! - [`policy`]: what holds for all members of a group;
 //! - [`numbers`]: record numbers that no restart uses twice;
@@ -24,12 +26,15 @@ extern crate std;
 pub mod axiom;
 pub mod codepoints;
 pub mod compact;
+pub mod control;
+pub mod controller;
 pub mod ids;
 pub mod member;
 pub mod numbers;
 pub mod policy;
 pub mod rekey;
 
+pub use controller::Controller;
 pub use ids::{GroupId, ListenerId, SenderId};
 pub use member::Member;
 pub use policy::Policy;

@@ -15,6 +15,7 @@
 mod epoch;
 mod keys;
 mod receive;
+pub(crate) mod voice;
 
 pub use keys::Listener;
 

@@ -115,8 +115,14 @@ impl fmt::Debug for ControllerSecret {
 }
 
 /// What a controller's signatures are checked with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ControllerKey(VerifyingKey);
+
+impl fmt::Debug for ControllerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 impl ControllerKey {
     /// From 32 bytes; `None` if they are no point of the curve, or one of small order.

@@ -1,0 +1,519 @@
+//! The controller of a group: who is a member, and what all of them are told (the GC of Axiom, the
+//! GCKS of RFC 4046).
+//!
+//! Its host knows who asks, by a DTLS association with mutual authentication, and carries
+//! datagrams. Changes that come close together become one rekey. Each goes this way, so that no
+//! crash loses a member: in memory, on disk ([`Store`]), to the members that stay, and only then to
+//! who joins (Axiom, section 7.6).
+
+mod roster;
+
+pub use roster::{Member, Roster};
+
+use crate::codepoints::GROUP_REKEY;
+use crate::control::{
+    Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
+};
+use crate::member::voice::Voice;
+use crate::member::{MemberError, Roles};
+use crate::numbers::Ledger;
+use crate::policy::{Policy, Profile};
+use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Timing};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+use dtls::codepoints::ContentType;
+use dtls::crypto::Provider;
+use vocabulary::{Decode, Encode, Instant, Random, Writer};
+
+/// An announcement is sent so many times, within the time until its epoch is used or, if that is
+/// short, so far apart.
+const REPEATS: u32 = 4;
+const REPEAT_GAP: Duration = Duration::from_millis(250);
+/// A record around an announcement, at most.
+const RECORD_ROOM: usize = 64;
+
+/// How a controller behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// When senders switch to a new epoch, and how long the old one is received after that.
+    pub timing: Timing,
+    /// The same when somebody is put out: until then it reads and forges.
+    pub eviction: Timing,
+    /// For how long changes are gathered into one rekey. Evictions do not wait.
+    pub batch: Duration,
+    /// The longest rekey message in bytes, which leaves room for a record around it.
+    pub message_bytes: usize,
+    /// Members at most.
+    pub most_members: u32,
+    /// How often keys are renewed though nobody comes or goes (Axiom, section 7.6).
+    pub renewal: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let timing = Timing::new(Duration::from_secs(2), Duration::from_secs(10));
+        let eviction = Timing::new(Duration::ZERO, Duration::ZERO);
+        Self {
+            timing: timing.expect("within what can be said"),
+            eviction: eviction.expect("within what can be said"),
+            batch: Duration::from_millis(200),
+            message_bytes: 1100,
+            most_members: 100_000,
+            renewal: Some(Duration::from_secs(24 * 3600)),
+        }
+    }
+}
+
+/// What a rekey changed, to be stored as a whole or not at all.
+#[derive(Debug)]
+pub struct Changes<'a> {
+    /// The new epoch.
+    pub epoch: u64,
+    /// The hash chain.
+    pub chain: &'a Chain,
+    /// The keys, of which those in `nodes` are new, or gone.
+    pub tree: &'a KeyTree,
+    /// Where they are.
+    pub nodes: &'a [Node],
+    /// Members that are new or changed.
+    pub joined: Vec<(&'a str, &'a Member)>,
+    /// Members that are gone.
+    pub left: &'a [String],
+}
+
+/// Where a controller keeps its group.
+pub trait Store {
+    /// Writes all of this, so that no crash undoes it once this returns.
+    ///
+    /// # Errors
+    /// Nothing of it was written, or that is not known.
+    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed>;
+}
+
+/// A controller's store cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreFailed;
+
+impl fmt::Display for StoreFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the controller's store cannot be written")
+    }
+}
+
+impl core::error::Error for StoreFailed {}
+
+/// What a controller wants of its host.
+#[derive(Debug)]
+pub enum Output {
+    /// To be sent to the group's address.
+    Multicast(Vec<u8>),
+    /// To be sent to a device, under its association.
+    Answer {
+        /// Which device.
+        device: String,
+        /// What.
+        answer: zeroize::Zeroizing<Vec<u8>>,
+    },
+    /// A member of this name says that another sends under its SenderID.
+    Conflict(String),
+}
+
+/// A group and what it is kept by.
+pub struct Controller {
+    name: GroupName,
+    policy: Policy,
+    settings: Settings,
+    keys: KeyServer,
+    roster: Roster,
+    voice: Voice,
+    store: Box<dyn Store + Send>,
+    ledger: Box<dyn Ledger + Send>,
+    rng: Random,
+    pending: Pending,
+    /// From when on the current epoch is sent in.
+    active_at: Instant,
+    renew_at: Option<Instant>,
+    repeats: VecDeque<(Instant, Vec<u8>)>,
+    outbox: VecDeque<Output>,
+    /// Storing failed: what is in memory is not what is on disk.
+    failed: bool,
+}
+
+/// Changes that wait for the next rekey.
+#[derive(Default)]
+struct Pending {
+    joins: BTreeMap<String, Join>,
+    leaves: BTreeSet<String>,
+    renew: bool,
+    /// Who is answered when they are made.
+    noted: Vec<(String, u32)>,
+    due: Option<Instant>,
+}
+
+struct Join {
+    number: u32,
+    nonce: [u8; 8],
+    roles: WantedRoles,
+    address: IpAddr,
+}
+
+/// A group as it is stored.
+pub struct Group {
+    /// What devices ask for.
+    pub name: GroupName,
+    /// What holds for it.
+    pub policy: Policy,
+    /// Its keys.
+    pub keys: KeyServer,
+    /// Its members.
+    pub roster: Roster,
+}
+
+impl Controller {
+    /// A controller of a group that is new, or comes from its store.
+    ///
+    /// # Errors
+    /// The policy contradicts itself, or `provider` lacks its suite.
+    pub fn new(
+        group: Group,
+        settings: Settings,
+        provider: &Provider,
+        store: Box<dyn Store + Send>,
+        mut ledger: Box<dyn Ledger + Send>,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, MemberError> {
+        let Group { name, policy, keys, roster } = group;
+        if let Some(fault) = policy.fault() {
+            return Err(MemberError::Policy(fault));
+        }
+        let mut voice = Voice::new(&policy, provider).ok_or(MemberError::Suite)?;
+        voice.enter(keys.epoch(), keys.epoch_key().as_ref(), &mut *ledger);
+        Ok(Self {
+            name,
+            policy,
+            settings,
+            keys,
+            roster,
+            voice,
+            store,
+            ledger,
+            rng,
+            pending: Pending::default(),
+            active_at: now,
+            renew_at: settings.renewal.map(|after| now + after),
+            repeats: VecDeque::new(),
+            outbox: VecDeque::new(),
+            failed: false,
+        })
+    }
+
+    /// What devices ask for.
+    pub const fn name(&self) -> &GroupName {
+        &self.name
+    }
+
+    /// What holds for the group.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The current epoch.
+    pub const fn epoch(&self) -> u64 {
+        self.keys.epoch()
+    }
+
+    /// The members.
+    pub const fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Takes what `device` asks, which may have at most the roles `may`. Noise is ignored.
+    pub fn handle(&mut self, now: Instant, device: &str, may: WantedRoles, request: &[u8]) {
+        let Ok(Numbered { number, said }) = Numbered::<Request>::decode(request) else { return };
+        if self.failed {
+            return self.answer(device, number, Answer::Refused(Reason::NotNow));
+        }
+        let group = match &said {
+            Request::Join { .. } => self.policy.group,
+            Request::Pull(pull) => pull.group,
+            Request::Leave(group)
+            | Request::Renew(group, _)
+            | Request::Senders(group)
+            | Request::Conflict(group, _) => *group,
+        };
+        if group != self.policy.group {
+            return self.answer(device, number, Answer::Refused(Reason::NoSuchGroup));
+        }
+        let answer = match said {
+            Request::Join { nonce, name, roles, address } => {
+                let join = Join { number, nonce, roles, address };
+                self.join(now, device, may, &name, join)
+            }
+            _ if self.roster.get(device).is_none() => Some(Answer::Refused(Reason::NotAMember)),
+            Request::Leave(_) => {
+                self.pending.leaves.insert(device.into());
+                self.pending.noted.push((device.into(), number));
+                self.gather(now);
+                None
+            }
+            Request::Pull(_) => Some(self.granted(now, device)),
+            Request::Renew(_, epoch) => {
+                if epoch == self.keys.epoch() {
+                    self.pending.renew = true;
+                    self.gather(now);
+                }
+                Some(Answer::Noted)
+            }
+            Request::Senders(_) => Some(Answer::Senders(self.roster.senders())),
+            Request::Conflict(..) => {
+                self.outbox.push_back(Output::Conflict(device.into()));
+                Some(Answer::Noted)
+            }
+        };
+        if let Some(answer) = answer {
+            self.answer(device, number, answer);
+        }
+    }
+
+    fn join(
+        &mut self,
+        now: Instant,
+        device: &str,
+        may: WantedRoles,
+        name: &GroupName,
+        join: Join,
+    ) -> Option<Answer> {
+        let refused = |reason| Some(Answer::Refused(reason));
+        let Join { nonce, roles, address, .. } = join;
+        if *name != self.name {
+            return refused(Reason::NoSuchGroup);
+        }
+        if roles.sender && !may.sender || roles.listener && !may.listener {
+            return refused(Reason::Roles);
+        }
+        let known = self.roster.get(device);
+        let leaves = self.pending.leaves.contains(device);
+        if !leaves && known.is_some_and(|known| known.nonce == nonce) {
+            return Some(self.admitted(now, device));
+        }
+        if self.policy.profile == Profile::Axiom12 && self.is_taken(address, device) {
+            return refused(Reason::AddressTaken);
+        }
+        let waiting = self.pending.joins.len() as u64;
+        if known.is_none()
+            && self.roster.len() as u64 + waiting >= self.settings.most_members.into()
+        {
+            return refused(Reason::Full);
+        }
+        let senders = self.pending.joins.values().filter(|join| join.roles.sender).count();
+        if roles.sender && self.roster.senders().len() + senders >= usize::from(u8::MAX) {
+            return refused(Reason::Full);
+        }
+        self.pending.joins.insert(device.into(), join);
+        self.gather(now);
+        None
+    }
+
+    /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
+    /// section 5.5).
+    fn is_taken(&self, address: IpAddr, device: &str) -> bool {
+        let is = |other: &str, its: IpAddr| other != device && its == address;
+        self.roster.iter().any(|(name, member)| is(name, member.address))
+            || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
+    }
+
+    /// Puts a device out, at once. False if it is no member.
+    pub fn evict(&mut self, now: Instant, device: &str) -> bool {
+        if self.failed || self.roster.get(device).is_none() {
+            return false;
+        }
+        self.pending.joins.remove(device);
+        self.pending.leaves.insert(device.into());
+        self.change(now, self.settings.eviction, false);
+        !self.failed
+    }
+
+    /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
+    pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
+        self.pending.renew = true;
+        self.change(now, self.settings.timing, at_once);
+        !self.failed
+    }
+
+    fn gather(&mut self, now: Instant) {
+        let due = self.pending.due.get_or_insert(now + self.settings.batch);
+        if *due <= now {
+            self.flush(now);
+        }
+    }
+
+    /// Makes the changes that wait.
+    fn flush(&mut self, now: Instant) {
+        self.change(now, self.settings.timing, false);
+    }
+
+    fn change(&mut self, now: Instant, timing: Timing, at_once: bool) {
+        let Pending { joins, leaves, noted, .. } = core::mem::take(&mut self.pending);
+        if self.failed {
+            return;
+        }
+        // Who joins and is a member already has lost its state: its old self leaves.
+        let gone: Vec<String> = leaves
+            .into_iter()
+            .chain(joins.keys().filter(|name| self.roster.get(name).is_some()).cloned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let leave: Vec<Leaf> =
+            gone.iter().filter_map(|name| Some(self.roster.get(name)?.leaf)).collect();
+        let change = Change { leave: &leave, join: joins.len() as u32, refresh: false };
+        let bytes = self.settings.message_bytes;
+        // All that could be wrong with it was refused before, but for the last epoch of all.
+        let Ok(rekeying) = self.keys.rekey(&change, timing, bytes, &mut self.rng) else {
+            for (name, join) in joins {
+                self.answer(&name, join.number, Answer::Refused(Reason::Full));
+            }
+            return;
+        };
+        gone.iter().for_each(|name| self.roster.remove(name));
+        let mut answers = Vec::new();
+        for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
+            let Join { number, nonce, roles, address } = join;
+            let sender = if roles.sender { self.roster.free_sender() } else { None };
+            let roles = Roles { sender, listener: roles.listener };
+            self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address });
+            answers.push((name, number));
+        }
+        let joined = answers
+            .iter()
+            .filter_map(|(name, _)| Some((&**name, self.roster.get(name)?)))
+            .collect();
+        let left: Vec<String> =
+            gone.iter().filter(|name| self.roster.get(name).is_none()).cloned().collect();
+        let changes = Changes {
+            epoch: rekeying.epoch,
+            chain: self.keys.chain(),
+            tree: self.keys.tree(),
+            nodes: &rekeying.nodes,
+            joined,
+            left: &left,
+        };
+        if self.store.commit(&changes).is_err() {
+            self.failed = true;
+            for (name, number) in answers.into_iter().chain(noted) {
+                self.answer(&name, number, Answer::Refused(Reason::NotNow));
+            }
+            return;
+        }
+        for message in &rekeying.messages {
+            self.announce(now, timing, GROUP_REKEY, message);
+        }
+        if at_once {
+            self.announce(now, timing, ContentType::CHANGE_CIPHER_SPEC, &[1]);
+        }
+        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
+        self.active_at = if at_once { now } else { now + timing.activation() };
+        self.renew_at = self.settings.renewal.map(|after| now + after);
+        for (name, number) in answers {
+            let admitted = self.admitted(now, &name);
+            self.answer(&name, number, admitted);
+        }
+        for (name, number) in noted {
+            self.answer(&name, number, Answer::Noted);
+        }
+    }
+
+    /// Says something to the group in the epoch that ends, several times, always the same bytes.
+    fn announce(&mut self, now: Instant, timing: Timing, kind: ContentType, content: &[u8]) {
+        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
+        let Ok(len) = self.voice.seal(kind, content, &mut *self.ledger, &mut buf) else { return };
+        buf.truncate(len);
+        let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
+        let repeats = (1..REPEATS).map(|nth| (now + gap * nth, buf.clone()));
+        self.repeats.extend(repeats);
+        self.outbox.push_back(Output::Multicast(buf));
+    }
+
+    /// What is left of the current epoch's activation.
+    fn timing(&self, now: Instant) -> Timing {
+        let left = self.active_at.saturating_since(now);
+        Timing::new(left, self.settings.timing.retention()).unwrap_or(self.settings.timing)
+    }
+
+    fn granted(&self, now: Instant, device: &str) -> Answer {
+        let member = self.roster.get(device);
+        let grant = member.and_then(|member| self.keys.grant(member.leaf, self.timing(now)));
+        grant.map_or(Answer::Refused(Reason::NotAMember), Answer::Granted)
+    }
+
+    fn admitted(&self, now: Instant, device: &str) -> Answer {
+        let (Some(member), Answer::Granted(grant)) =
+            (self.roster.get(device), self.granted(now, device))
+        else {
+            return Answer::Refused(Reason::NotAMember);
+        };
+        Answer::Admitted(Box::new(Admitted {
+            policy: self.policy.clone(),
+            roles: member.roles,
+            controller: self.keys.controller(),
+            senders: self.roster.senders(),
+            grant,
+        }))
+    }
+
+    fn answer(&mut self, device: &str, number: u32, said: Answer) {
+        let mut answer = zeroize::Zeroizing::new(alloc::vec![0; MAX_MESSAGE]);
+        let mut w = Writer::new(&mut answer);
+        Numbered { number, said }.write(&mut w).expect("the longest answer fits");
+        let len = w.len();
+        answer.truncate(len);
+        self.outbox.push_back(Output::Answer { device: device.into(), answer });
+    }
+
+    /// Lets what is due by `now` happen.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.renew_at.is_some_and(|at| at <= now) {
+            self.pending.renew = true;
+            self.pending.due = Some(now);
+        }
+        if self.pending.due.is_some_and(|due| due <= now) {
+            self.flush(now);
+        }
+        while let Some((at, _)) = self.repeats.front()
+            && *at <= now
+            && let Some((_, datagram)) = self.repeats.pop_front()
+        {
+            self.outbox.push_back(Output::Multicast(datagram));
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called next; `None`: never.
+    pub fn wake_at(&self) -> Option<Instant> {
+        let repeat = self.repeats.front().map(|(at, _)| *at);
+        [repeat, self.pending.due, self.renew_at].into_iter().flatten().min()
+    }
+
+    /// What is to be done next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outbox.pop_front()
+    }
+
+    /// Whether its store failed: it refuses everything until it is made anew from there.
+    pub const fn has_failed(&self) -> bool {
+        self.failed
+    }
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Controller");
+        debug.field("name", &self.name).field("epoch", &self.epoch());
+        debug.field("members", &self.roster.len()).finish_non_exhaustive()
+    }
+}
