@@ -1,16 +1,96 @@
-//! Groups: what their members never do.
+//! Groups: what their members never do, and how many bytes they take.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
+use serde_json::Value;
 
-pub(super) const CLAIMS: &[Claim] = &[Claim {
-    name: "group-histories",
-    about: "in 1 000 random histories of joins, leaves, evictions, rekeys, restarts and loss: records opened \
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "group-overhead-axiom",
+        about: "bytes beside a request's payload in profile axiom-1.2 with CCM_8, of a real record",
+        bar: Bar::Exactly(29.0),
+        seconds: 2,
+        measure: || overhead("axiom-1.2", "request_bytes"),
+    },
+    Claim {
+        name: "group-overhead-request",
+        about: "the same in profile compact with an 8-byte tag",
+        bar: Bar::AtMost(14.0),
+        seconds: 2,
+        measure: || overhead("compact", "request_bytes"),
+    },
+    Claim {
+        name: "group-overhead-response",
+        about: "the same of a response",
+        bar: Bar::AtMost(16.0),
+        seconds: 2,
+        measure: || overhead("compact", "response_bytes"),
+    },
+    Claim {
+        name: "group-rekey-100",
+        about: "bytes of the signed datagram that evicts one of 100 members, the dearest leaf and profile",
+        bar: Bar::AtMost(480.0),
+        seconds: 5,
+        measure: || rekey(100.0),
+    },
+    Claim {
+        name: "group-rekey-100000",
+        about: "the same of 100 000 members",
+        bar: Bar::AtMost(1100.0),
+        seconds: 5,
+        measure: || rekey(100_000.0),
+    },
+    Claim {
+        name: "group-histories",
+        about: "in 1 000 random histories of joins, leaves, evictions, rekeys, restarts and loss: records opened \
             by who left or was not there yet, delivered twice, or numbers used twice",
-    bar: Bar::AtMost(0.0),
-    seconds: 60,
-    measure: histories,
-}];
+        bar: Bar::AtMost(0.0),
+        seconds: 60,
+        measure: histories,
+    },
+];
+
+fn figure(name: &str) -> Result<Value, Unmeasured> {
+    run_json("lightseal", "lightseal", &["lab", "figure", name, "--print"])
+}
+
+fn rows(figure: &Value) -> impl Iterator<Item = &Value> {
+    figure["rows"].as_array().into_iter().flatten()
+}
+
+/// The worst of a profile's suites with 8-byte tags and without signatures.
+fn overhead(profile: &str, column: &str) -> Result<Measured, Unmeasured> {
+    let figure = figure("group-overhead")?;
+    let (mut worst, mut detail) = (f64::NAN, String::new());
+    for row in rows(&figure).filter(|row| row["source"] == "measured") {
+        let (protocol, protection) = (row["protocol"].as_str(), row["protection"].as_str());
+        let (Some(protocol), Some(protection)) = (protocol, protection) else { continue };
+        let bytes = number(row, &format!("/{column}"))?;
+        detail += &format!("{protocol}, {protection}: {bytes} B\n");
+        let short = protection.ends_with("CCM_8") || protection.ends_with(" 8 B");
+        if protocol == profile && short {
+            worst = worst.max(bytes);
+        }
+    }
+    Ok(Measured { figure: worst, detail })
+}
+
+fn rekey(members: f64) -> Result<Measured, Unmeasured> {
+    let figure = figure("group-rekey")?;
+    let (mut worst, mut detail) = (f64::NAN, String::new());
+    for row in rows(&figure) {
+        let of = number(row, "/members")?;
+        let (axiom, compact) = (number(row, "/axiom_bytes")?, number(row, "/compact_bytes")?);
+        detail += &format!(
+            "{of} members, {} leaves tried: {axiom} B in axiom-1.2, {compact} B in compact\n",
+            number(row, "/leaves")?,
+        );
+        if of == members {
+            worst = axiom.max(compact);
+        }
+    }
+    Ok(Measured { figure: worst, detail })
+}
 
 fn histories() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["histories"])?;

@@ -20,6 +20,7 @@ mod duty_figure_3;
 mod duty_profiles;
 mod duty_streams;
 mod duty_tables;
+mod group_sizes;
 mod lightmac_figure_1;
 mod lightmac_table_1;
 mod lightmac_table_2;
@@ -47,6 +48,8 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_10::AGG,
     aggregation_figure_10::R2D2,
     aggregation_figure_11::FIGURE,
+    group_sizes::OVERHEAD,
+    group_sizes::REKEY,
     duty_figure_2::DURATION,
     duty_figure_2::HOPS,
     duty_figure_2::ENERGY,

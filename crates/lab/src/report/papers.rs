@@ -95,6 +95,8 @@ pub const PAPERS: [Paper; 5] = [
         title: AXIOM,
         short: "Axiom",
         items: &[
+            item("Section 6.4", "what a record adds", REGISTRY),
+            item("Section 7.6", "what a rekey takes", REGISTRY),
             item("Figure 7", "ROM, by configuration", GROUP),
             item("Figure 8", "RAM, by configuration", GROUP),
             item("Figure 9", "the sender's RAM, by number of listeners", GROUP),
