@@ -396,7 +396,7 @@ fn half_of_all_announcements_may_be_lost() {
             site.wait(3000);
             // What they hear of the new epoch tells those who missed its beginning.
             site.request("switch");
-            site.wait(11_000);
+            site.wait(25_000);
             site.pull();
             assert_eq!(site.request("switch"), 12, "round {round}");
         }
@@ -410,4 +410,51 @@ fn keys_are_renewed_though_nobody_comes_or_goes() {
     let epoch = site.controller.epoch();
     site.wait(3 * 24 * 3600 * 1000 + 10_000);
     assert_eq!(site.controller.epoch(), epoch + 3);
+}
+
+#[test]
+fn members_cannot_wear_the_controller_out() {
+    each(|profile| {
+        let mut site = Site::new(profile);
+        site.join("switch", BOTH);
+        let epoch = site.controller.epoch();
+        for _ in 0..200 {
+            let current = site.controller.epoch();
+            site.say("switch", BOTH, Request::Renew(GROUP, current));
+            site.wait(100);
+        }
+        // 20 seconds of asking.
+        let renewals = site.controller.epoch() - epoch;
+        assert!((3..=5).contains(&renewals), "{renewals}");
+        // Who joins does not wait for that.
+        site.join("a", LISTENER);
+    });
+}
+
+#[test]
+fn all_that_is_said_is_repeated_in_its_time() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("switch", BOTH);
+    for n in 0..40 {
+        site.ask_to_join(&format!("light {n}"), 1, LISTENER, ip(&format!("light {n}")));
+    }
+    site.wait(5000);
+    // Many leave at once, which takes several datagrams.
+    for n in (0..40).step_by(2) {
+        site.say(&format!("light {n}"), BOTH, Request::Leave(GROUP));
+    }
+    let mut said: BTreeMap<Vec<u8>, Vec<Instant>> = BTreeMap::new();
+    let end = site.now + Duration::from_secs(4);
+    while let Some(at) = site.controller.wake_at().filter(|at| *at <= end) {
+        site.controller.handle_timeout(at);
+        while let Some(output) = site.controller.poll() {
+            if let Output::Multicast(datagram) = output {
+                said.entry(datagram).or_default().push(at);
+            }
+        }
+    }
+    assert!(said.len() > 1, "{}", said.len());
+    let times: Vec<_> = said.values().collect();
+    assert!(times.iter().all(|at| at.len() == 4 && at == &times[0]), "{times:?}");
+    assert_eq!(site.controller.roster().len(), 21);
 }

@@ -34,6 +34,8 @@ use vocabulary::{Decode, Encode, Instant, Random, Writer};
 /// short, so far apart.
 const REPEATS: u32 = 4;
 const REPEAT_GAP: Duration = Duration::from_millis(250);
+/// Members may ask for another epoch so often, together.
+const RENEWAL_GAP: Duration = Duration::from_secs(5);
 /// A record around an announcement, at most.
 const RECORD_ROOM: usize = 64;
 
@@ -137,7 +139,10 @@ pub struct Controller {
     pending: Pending,
     /// From when on the current epoch is sent in.
     active_at: Instant,
+    /// From when on members may ask for another.
+    renewable_at: Instant,
     renew_at: Option<Instant>,
+    /// By time.
     repeats: VecDeque<(Instant, Vec<u8>)>,
     outbox: VecDeque<Output>,
     /// Storing failed: what is in memory is not what is on disk.
@@ -149,9 +154,9 @@ pub struct Controller {
 struct Pending {
     joins: BTreeMap<String, Join>,
     leaves: BTreeSet<String>,
-    renew: bool,
     /// Who is answered when they are made.
     noted: Vec<(String, u32)>,
+    /// When there is a rekey, with changes or without.
     due: Option<Instant>,
 }
 
@@ -206,6 +211,7 @@ impl Controller {
             rng,
             pending: Pending::default(),
             active_at: now,
+            renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
             repeats: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -265,8 +271,8 @@ impl Controller {
             Request::Pull(_) => Some(self.granted(now, device)),
             Request::Renew(_, epoch) => {
                 if epoch == self.keys.epoch() {
-                    self.pending.renew = true;
-                    self.gather(now);
+                    let at = self.renewable_at.max(now + self.settings.batch);
+                    self.pending.due.get_or_insert(at);
                 }
                 Some(Answer::Noted)
             }
@@ -341,13 +347,14 @@ impl Controller {
 
     /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
     pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
-        self.pending.renew = true;
         self.change(now, self.settings.timing, at_once);
         !self.failed
     }
 
     fn gather(&mut self, now: Instant) {
-        let due = self.pending.due.get_or_insert(now + self.settings.batch);
+        let batched = now + self.settings.batch;
+        let due = self.pending.due.get_or_insert(batched);
+        *due = batched.min(*due);
         if *due <= now {
             self.flush(now);
         }
@@ -419,6 +426,7 @@ impl Controller {
         }
         self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
         self.active_at = if at_once { now } else { now + timing.activation() };
+        self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
         for (name, number) in answers {
             let admitted = self.admitted(now, &name);
@@ -437,6 +445,7 @@ impl Controller {
         let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
         let repeats = (1..REPEATS).map(|nth| (now + gap * nth, buf.clone()));
         self.repeats.extend(repeats);
+        self.repeats.make_contiguous().sort_by_key(|(at, _)| *at);
         self.outbox.push_back(Output::Multicast(buf));
     }
 
@@ -479,7 +488,6 @@ impl Controller {
     /// Lets what is due by `now` happen.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.renew_at.is_some_and(|at| at <= now) {
-            self.pending.renew = true;
             self.pending.due = Some(now);
         }
         if self.pending.due.is_some_and(|due| due <= now) {

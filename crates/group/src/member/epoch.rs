@@ -97,6 +97,12 @@ impl Epoch {
         self.from_the_start
     }
 
+    /// Whether the ledger knows this epoch from before a restart. Where the ledger fails another
+    /// epoch would help no better.
+    pub(super) const fn is_lost(&self) -> bool {
+        !self.from_the_start && self.reserved.is_ok()
+    }
+
     /// How worn its keys are.
     pub(super) fn key_state(&self) -> KeyState {
         self.requests.state().max(self.responses.state())

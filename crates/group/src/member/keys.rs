@@ -255,6 +255,17 @@ impl<'a, Id> Sealed<'a, Id> {
         }
     }
 
+    /// Whether it may be of a later epoch than this one, which it is not of.
+    pub(super) const fn may_be_after(&self, epoch: u64) -> bool {
+        match self {
+            Self::Axiom(record) => record.header().epoch.wrapping_sub(epoch as u16) < 1 << 15,
+            Self::Compact(record) => match record.epoch {
+                compact::EpochBits::Low(_) => true,
+                compact::EpochBits::Full(full) => full > epoch,
+            },
+        }
+    }
+
     /// The group's alias; requests of `axiom-1.2` have none.
     pub(super) const fn alias(&self) -> Option<u8> {
         match self {

@@ -228,7 +228,7 @@ impl Member {
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
         let first = Epoch::new((&policy, suite), roles.sender, epoch, &mut *ledger);
-        let comes_back = !first.is_from_the_start();
+        let is_lost = first.is_lost();
         let mut member = Self {
             suite,
             roles,
@@ -248,7 +248,7 @@ impl Member {
             stats: Stats::default(),
             policy,
         };
-        if comes_back {
+        if is_lost {
             member.tell_lost();
         }
         Ok(member)
@@ -426,11 +426,11 @@ impl Member {
         let policy = (&self.policy, self.suite);
         let ledger = &mut *self.ledger;
         let state = Epoch::new(policy, self.roles.sender, (*epoch, key), ledger);
-        let comes_back = !state.is_from_the_start();
+        let is_lost = state.is_lost();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
             self.tell(Event::Rekeyed(*epoch));
-            if comes_back {
+            if is_lost {
                 self.tell_lost();
             }
         }
@@ -477,9 +477,9 @@ impl Member {
 
     /// A rekey may have been missed: some time soon the controller is asked.
     fn suspect_rekey(&mut self, now: Instant) {
-        if self.pull_at.is_none() && now >= self.pulled_until {
+        if self.pull_at.is_none() {
             let jitter = Duration::from_micros(self.rng.below(micros(PULL_INTERVAL)));
-            self.pull_at = Some(now + jitter);
+            self.pull_at = Some(now.max(self.pulled_until) + jitter);
         }
     }
 

@@ -126,7 +126,7 @@ impl Member {
         }
     }
 
-    /// Which of the epochs that are held a record is of. One of the epoch after them says that a
+    /// Which of the epochs that are held a record is of. One of an epoch after them says that a
     /// rekey was missed, or that somebody wants to make believe so.
     fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
         let held =
@@ -134,7 +134,7 @@ impl Member {
         let held = held.max();
         if held.is_none() {
             self.stats.strangers += 1;
-            if record.is_of(self.epochs.newest() + 1) {
+            if record.may_be_after(self.epochs.newest()) {
                 self.suspect_rekey(now);
             }
         }
