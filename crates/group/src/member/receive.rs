@@ -49,14 +49,18 @@ impl Member {
             return;
         }
         let Some(at) = self.epoch_of(now, &record) else { return };
-        if sender != SenderId::CONTROLLER && !self.senders.contains(&sender) {
-            self.stats.unknown_senders += 1;
-            self.tell_unknown(sender);
-            return;
-        }
+        let is_listed = sender == SenderId::CONTROLLER || self.senders.contains(&sender);
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         if epoch.requests.state() == KeyState::Exhausted {
             self.stats.strangers += 1;
+            return;
+        }
+        if !is_listed {
+            self.stats.unknown_senders += 1;
+            // The list is asked for only if a member wrote this.
+            if epoch.open(record, &mut epoch.heard(now)).is_ok() {
+                self.tell_unknown(sender);
+            }
             return;
         }
         let own = self.roles.sender == Some(sender);
@@ -227,7 +231,10 @@ impl Member {
         let nothing = ReplayWindow::new();
         let opened = record.open(&opener, known.unwrap_or(&nothing));
         count(&mut epoch.responses, &opened);
-        epoch.keep_hot(listener, opener);
+        // Who makes listeners up is not to push out the keys of real ones.
+        if known.is_some() || opened.is_ok() {
+            epoch.keep_hot(listener, opener);
+        }
         let Opened { number, kind, content } = match opened {
             Ok(opened) => opened,
             Err(reason) => return self.count(now, reason),
