@@ -11,7 +11,7 @@ use group::compact::{EpochSecret, RecordKeys, Sealed, Suite};
 use group::member::{Event, Listener, Membership, Roles};
 use group::policy::Profile;
 use group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
-use group::{Member, SenderId};
+use group::{Identity, Member, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use vocabulary::Random;
@@ -435,7 +435,8 @@ impl History {
         let senders = (0..255).map(SenderId).collect();
         let policy = self.field.policy.clone();
         let address = life.address.ip();
-        let membership = Membership { policy, roles, address, senders, keys };
+        let identity = Identity::generate(&mut self.rng);
+        let membership = Membership { policy, roles, address, senders, keys, identity };
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
         Member::new(membership, &rustcrypto::PROVIDER, ledger, self.field.now, rng)

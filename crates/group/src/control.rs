@@ -7,22 +7,26 @@
 //! request: version (1) = 1 ‖ kind (1) ‖ number (4) ‖ body
 //! answer:  version (1) = 1 ‖ kind (1) ‖ number (4): that of the request ‖ body
 //!
-//! request 1 join      nonce (8) ‖ name<1..64> ‖ roles (1) ‖ address<4|16>
+//! request 1 join      nonce (8) ‖ name<1..64> ‖ roles (1) ‖ address<4|16> ‖ public keys (64)
 //!         2 leave     GroupID (16)
 //!         3 pull      as in rekey::pull
 //!         4 renew     GroupID (16) ‖ epoch (8): the one that is worn or lost
 //!         5 senders   GroupID (16)
 //!         6 conflict  GroupID (16) ‖ SenderID (1)
+//!         7 lookup    GroupID (16) ‖ lookup as in directory
 //!
 //! answer  1 admitted  policy ‖ roles (1) ‖ SenderID (1) ‖ controller's key (32) ‖ senders ‖ grant
 //!         2 noted     empty: a leave, a renewal, a conflict
 //!         3 granted   grant
 //!         4 senders   senders
 //!         5 refused   reason (1)
+//!         6 page      as in directory
 //!
 //! roles: 1 sender, 2 listener, 3 both       senders: a bit for each SenderID (32), 0 the highest
 //! ```
 
+use crate::directory::{Lookup, Page};
+use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::policy::Policy;
 use crate::rekey::{ControllerKey, Grant, PullRequest};
@@ -41,8 +45,8 @@ const LISTENER: u8 = 2;
 
 /// The longest name of a group, in bytes.
 pub const MAX_NAME: usize = 64;
-/// The longest message either way: an answer with the deepest tree's keys.
-pub const MAX_MESSAGE: usize = 700;
+/// The longest message either way: an answer with a full page of members.
+pub const MAX_MESSAGE: usize = 1110;
 
 /// A group's name, which devices ask for: 1 to 64 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +94,8 @@ pub enum Request {
         roles: WantedRoles,
         /// The address that it sends from.
         address: IpAddr,
+        /// Its public keys.
+        keys: PublicKeys,
     },
     /// To be a member no longer.
     Leave(GroupId),
@@ -101,6 +107,8 @@ pub enum Request {
     Senders(GroupId),
     /// That another member sends under its SenderID (Axiom, section 7.5).
     Conflict(GroupId, SenderId),
+    /// For the keys of a page of members.
+    Lookup(GroupId, Lookup),
 }
 
 /// What the controller answers.
@@ -116,6 +124,8 @@ pub enum Answer {
     Senders(BTreeSet<SenderId>),
     /// It cannot be.
     Refused(Reason),
+    /// Members and their keys.
+    Page(Page),
 }
 
 /// The group security association of a new member (Axiom, section 5.3).
@@ -250,13 +260,15 @@ impl Decode<'_> for Numbered<Request> {
                 let nonce = r.array()?;
                 let name = core::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
                 let name = name.ok_or(DecodeError::Invalid("name of a group"))?;
-                Request::Join { nonce, name, roles: read_roles(r)?, address: read_address(r)? }
+                let (roles, address) = (read_roles(r)?, read_address(r)?);
+                Request::Join { nonce, name, roles, address, keys: PublicKeys::read(r)? }
             }
             2 => Request::Leave(group(r)?),
             3 => Request::Pull(PullRequest::read(r)?),
             4 => Request::Renew(group(r)?, r.u64()?),
             5 => Request::Senders(group(r)?),
             6 => Request::Conflict(group(r)?, SenderId(r.u8()?)),
+            7 => Request::Lookup(group(r)?, Lookup::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of request")),
         };
         Ok(Self { number, said })
@@ -267,12 +279,13 @@ impl Encode for Numbered<Request> {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         let mut head = |kind| write_head(w, kind, self.number);
         match &self.said {
-            Request::Join { nonce, name, roles, address } => {
+            Request::Join { nonce, name, roles, address, keys } => {
                 head(1)?;
                 w.bytes(nonce)?;
                 w.vec8(|w| w.bytes(name.0.as_bytes()))?;
                 write_roles(w, roles.sender, roles.listener)?;
-                write_address(w, *address)
+                write_address(w, *address)?;
+                w.put(keys)
             }
             Request::Leave(group) => {
                 head(2)?;
@@ -295,6 +308,11 @@ impl Encode for Numbered<Request> {
                 head(6)?;
                 w.bytes(&group.0)?;
                 w.u8(sender.0)
+            }
+            Request::Lookup(group, lookup) => {
+                head(7)?;
+                w.bytes(&group.0)?;
+                w.put(lookup)
             }
         }
     }
@@ -325,6 +343,7 @@ impl Decode<'_> for Numbered<Answer> {
                 let reason = Reason::ALL.get(usize::from(r.u8()?)).copied();
                 Answer::Refused(reason.ok_or(DecodeError::Invalid("reason"))?)
             }
+            6 => Answer::Page(Page::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of answer")),
         };
         Ok(Self { number, said })
@@ -359,6 +378,10 @@ impl Encode for Numbered<Answer> {
                 // As many as stand there.
                 w.u8(Reason::ALL.iter().position(|known| known == reason).unwrap_or(0) as u8)
             }
+            Answer::Page(page) => {
+                head(6)?;
+                w.put(page)
+            }
         }
     }
 }
@@ -366,6 +389,8 @@ impl Encode for Numbered<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::Introduced;
+    use crate::identity::Identity;
     use crate::policy::{Authenticity, Freshness, Profile, Responses};
     use crate::rekey::{ControllerSecret, Leaf, NodeKey, Timing};
     use alloc::vec;
@@ -376,17 +401,22 @@ mod tests {
 
     const GROUP: GroupId = GroupId([9; 16]);
 
+    fn keys(byte: u8) -> PublicKeys {
+        Identity::from_bytes(&[byte; 64]).public()
+    }
+
     fn requests() -> Vec<Request> {
         let name = GroupName::new("lights, 2. floor").unwrap();
         let roles = WantedRoles { sender: true, listener: false };
         let address = "192.0.2.7".parse().unwrap();
         vec![
-            Request::Join { nonce: [5; 8], name, roles, address },
+            Request::Join { nonce: [5; 8], name, roles, address, keys: keys(0) },
             Request::Leave(GROUP),
             Request::Pull(PullRequest { group: GROUP, epoch: 77 }),
             Request::Renew(GROUP, 1 << 40),
             Request::Senders(GROUP),
             Request::Conflict(GROUP, SenderId(3)),
+            Request::Lookup(GROUP, Lookup::sender(SenderId(20))),
         ]
     }
 
@@ -419,6 +449,11 @@ mod tests {
             Answer::Granted(grant(7)),
             Answer::Senders(senders),
         ];
+        let introduce =
+            |at| Introduced { sender: None, leaf: Leaf::new(at).unwrap(), keys: keys(at as u8) };
+        let lookup = Lookup::Listeners(Leaf::new(0).unwrap().into());
+        let members = (0..16).map(introduce).collect();
+        answers.push(Answer::Page(Page { lookup, epoch: 4, members }));
         answers.extend(Reason::ALL.map(Answer::Refused));
         answers
     }
@@ -462,7 +497,7 @@ mod tests {
             let mut noise = vec![0; rng.below(120) as usize];
             rng.fill(&mut noise);
             if let [version, kind, ..] = &mut noise[..] {
-                (*version, *kind) = (VERSION, *kind % 8);
+                (*version, *kind) = (VERSION, *kind % 9);
             }
             let _ = Numbered::<Request>::decode(&noise);
             let _ = Numbered::<Answer>::decode(&noise);

@@ -15,6 +15,7 @@
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
 //! - [`policy`]: what holds for all members of a group;
 //! - [`numbers`]: record numbers that no restart uses twice;
+//! - [`identity`]: the keys of single members; [`directory`]: how others learn the public ones;
 //! - [`ids`]: who is who; [`codepoints`]: the numbers of this protocol in one place.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,6 +29,8 @@ pub mod codepoints;
 pub mod compact;
 pub mod control;
 pub mod controller;
+pub mod directory;
+pub mod identity;
 pub mod ids;
 pub mod member;
 pub mod numbers;
@@ -35,6 +38,7 @@ pub mod policy;
 pub mod rekey;
 
 pub use controller::Controller;
+pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};
 pub use member::Member;
 pub use policy::Policy;

@@ -5,7 +5,6 @@ mod field;
 
 use dtls::crypto::rustcrypto;
 use field::{Disk, GROUP, policy};
-use group::SenderId;
 use group::control::{Admitted, Answer, GroupName, Numbered, Reason, Request, WantedRoles};
 use group::controller::{
     Changes, Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed,
@@ -13,6 +12,7 @@ use group::controller::{
 use group::member::{Event, Membership};
 use group::policy::Profile;
 use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey};
+use group::{Identity, SenderId};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -191,7 +191,8 @@ impl Site {
     }
 
     fn ask_to_join(&mut self, device: &str, nonce: u8, roles: WantedRoles, ip: IpAddr) {
-        let join = Request::Join { nonce: [nonce; 8], name: name(), roles, address: ip };
+        let keys = identity(device).public();
+        let join = Request::Join { nonce: [nonce; 8], name: name(), roles, address: ip, keys };
         self.say(device, BOTH, join);
     }
 
@@ -199,7 +200,8 @@ impl Site {
     fn admit(&mut self, name: &str, admitted: Admitted, ip: IpAddr) {
         let Admitted { policy, roles, controller, senders, grant } = admitted;
         let (keys, _) = KeyPath::join(controller, grant);
-        let membership = Membership { policy, roles, address: ip, senders, keys };
+        let identity = identity(name);
+        let membership = Membership { policy, roles, address: ip, senders, keys, identity };
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
         let provider = &rustcrypto::PROVIDER;
@@ -259,6 +261,11 @@ impl Site {
     }
 }
 
+fn identity(device: &str) -> Identity {
+    let mut rng = Random::insecure(device.bytes().map(u64::from).sum());
+    Identity::generate(&mut rng)
+}
+
 fn ip(device: &str) -> IpAddr {
     let last = device.bytes().fold(1_u16, |sum, byte| sum.wrapping_mul(31) + u16::from(byte));
     IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last])
@@ -316,12 +323,14 @@ fn what_may_not_be_is_refused_with_its_reason() {
         other => panic!("{other:?}"),
     };
     let other = GroupName::new("doors").unwrap();
-    let join = Request::Join { nonce: [1; 8], name: other, roles: LISTENER, address: ip("x") };
+    let keys = identity("x").public();
+    let (nonce, address) = ([1; 8], ip("x"));
+    let join = Request::Join { nonce, name: other, roles: LISTENER, address, keys };
     site.say("x", BOTH, join);
     assert_eq!(refusal(&mut site, "x"), Reason::NoSuchGroup);
     site.ask_to_join("x", 1, LISTENER, ip("switch"));
     assert_eq!(refusal(&mut site, "x"), Reason::AddressTaken);
-    let join = Request::Join { nonce: [1; 8], name: name(), roles: BOTH, address: ip("x") };
+    let join = Request::Join { nonce, name: name(), roles: BOTH, address, keys };
     site.say("x", LISTENER, join);
     assert_eq!(refusal(&mut site, "x"), Reason::Roles);
     site.say("x", BOTH, Request::Leave(GROUP));

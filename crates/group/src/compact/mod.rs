@@ -58,7 +58,9 @@ pub use freshness::Challenge;
 pub use header::{Boot, EpochBits, Form};
 pub use keys::{Direction, EpochSecret, PairSecret, Stream};
 pub use pairwise::{KnownBoot, PrivateKey, PublicKey, Standing};
-pub use record::{Numbered, OpenError, Opened, Origin, Outgoing, RecordKeys, SealError, Sealed};
+pub use record::{
+    Numbered, OpenError, Opened, Origin, Outgoing, RecordKeys, SealError, Sealed, Tagged,
+};
 pub use source::{SigningKey, VerifyingKey};
 
 use core::fmt;

@@ -22,19 +22,30 @@ use core::fmt;
 use x25519_dalek::StaticSecret;
 use zeroize::Zeroizing;
 
-/// A member's static X25519 key.
+/// A member's static X25519 key, zeroized when dropped.
 #[derive(Clone)]
-pub struct PrivateKey(StaticSecret);
+pub struct PrivateKey {
+    secret: StaticSecret,
+    /// Kept: it costs as much as a shared secret.
+    public: PublicKey,
+}
 
 impl PrivateKey {
     /// A key from 32 random bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        Self(StaticSecret::from(*bytes))
+        let secret = StaticSecret::from(*bytes);
+        let public = PublicKey(x25519_dalek::PublicKey::from(&secret).to_bytes());
+        Self { secret, public }
     }
 
     /// What the other members know of it.
-    pub fn public(&self) -> PublicKey {
-        PublicKey(x25519_dalek::PublicKey::from(&self.0).to_bytes())
+    pub const fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The 32 bytes, for storage.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        self.secret.as_bytes()
     }
 
     /// The secret shared with the owner of `peer` (RFC 7748, section 6.1).
@@ -42,7 +53,7 @@ impl PrivateKey {
     /// # Errors
     /// It would be zero.
     pub(super) fn agree(&self, peer: &PublicKey) -> Result<Zeroizing<[u8; 32]>, InvalidPublicKey> {
-        let shared = self.0.diffie_hellman(&x25519_dalek::PublicKey::from(peer.0));
+        let shared = self.secret.diffie_hellman(&x25519_dalek::PublicKey::from(peer.0));
         if shared.was_contributory() {
             Ok(Zeroizing::new(shared.to_bytes()))
         } else {

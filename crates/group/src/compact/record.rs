@@ -276,13 +276,44 @@ impl<'a> Numbered<'a> {
         keys: &RecordKeys,
         verifier: Option<&VerifyingKey>,
     ) -> Result<Opened<'a>, OpenError> {
+        self.authenticate(keys)?.open(&keys.stream, verifier)
+    }
+
+    /// Authenticates and decrypts, and leaves the signature for later: a member wrote this.
+    ///
+    /// # Errors
+    /// The tag is wrong.
+    pub fn authenticate(self, keys: &RecordKeys) -> Result<Tagged<'a>, OpenError> {
         let Self { number, header, head, body } = self;
         let content_len = body.len().checked_sub(keys.tag_len);
         let content_len = content_len.filter(|len| (1..=MAX_PLAINTEXT).contains(len));
         let (content, tag) = body.split_at_mut(content_len.ok_or(OpenError::Tag)?);
         let record = Record { number, header: head };
         keys.protection.open(record, content, tag).map_err(|_| OpenError::Tag)?;
+        Ok(Tagged { number, header, head, content })
+    }
+}
 
+/// A record whose tag is right.
+#[derive(Debug)]
+pub struct Tagged<'a> {
+    number: u64,
+    header: Header,
+    head: &'a [u8],
+    content: &'a mut [u8],
+}
+
+impl<'a> Tagged<'a> {
+    /// Checks its signature, if one is due, as in [`Numbered::open`]; `stream` is that of the keys.
+    ///
+    /// # Errors
+    /// Another member wrote it than it says.
+    pub fn open(
+        self,
+        stream: &Stream,
+        verifier: Option<&VerifyingKey>,
+    ) -> Result<Opened<'a>, OpenError> {
+        let Self { number, header, head, content } = self;
         if let Header::Full(header) = header
             && header.signed != verifier.is_some()
         {
@@ -291,7 +322,7 @@ impl<'a> Numbered<'a> {
         let plain = match verifier {
             Some(verifier) => {
                 let (plain, signature) = content.split_last_chunk_mut().ok_or(OpenError::Source)?;
-                let signed = Signed::new(&keys.stream, number, head, plain);
+                let signed = Signed::new(stream, number, head, plain);
                 if !verifier.verify(&signed, signature) {
                     return Err(OpenError::Source);
                 }
@@ -302,7 +333,7 @@ impl<'a> Numbered<'a> {
         // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
         let end = plain.iter().rposition(|byte| *byte != 0).ok_or(OpenError::Content)?;
         let (payload, rest) = plain.split_at_mut(end);
-        let origin = match (verifier, keys.stream.direction) {
+        let origin = match (verifier, stream.direction) {
             (Some(_), _) => Origin::Signer,
             (None, Direction::PairwiseResponses(_) | Direction::Answers(_)) => Origin::Pair,
             (None, Direction::Requests | Direction::Responses(_)) => Origin::Member,

@@ -40,6 +40,11 @@ impl SigningKey {
         VerifyingKey(self.0.verifying_key())
     }
 
+    /// The seed, for storage.
+    pub fn seed(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
     pub(super) fn sign(&self, signed: &Signed<'_>) -> [u8; SIGNATURE_LEN] {
         self.0.multipart_sign(&signed.parts()).to_bytes()
     }

@@ -14,10 +14,12 @@ use crate::codepoints::GROUP_REKEY;
 use crate::control::{
     Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
 };
+use crate::directory::Page;
+use crate::identity::PublicKeys;
 use crate::member::voice::Voice;
 use crate::member::{MemberError, Roles};
 use crate::numbers::Ledger;
-use crate::policy::{Policy, Profile};
+use crate::policy::{Authenticity, Policy, Profile};
 use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Timing};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -165,6 +167,7 @@ struct Join {
     nonce: [u8; 8],
     roles: WantedRoles,
     address: IpAddr,
+    keys: PublicKeys,
 }
 
 /// A group as it is stored.
@@ -251,14 +254,15 @@ impl Controller {
             Request::Leave(group)
             | Request::Renew(group, _)
             | Request::Senders(group)
-            | Request::Conflict(group, _) => *group,
+            | Request::Conflict(group, _)
+            | Request::Lookup(group, _) => *group,
         };
         if group != self.policy.group {
             return self.answer(device, number, Answer::Refused(Reason::NoSuchGroup));
         }
         let answer = match said {
-            Request::Join { nonce, name, roles, address } => {
-                let join = Join { number, nonce, roles, address };
+            Request::Join { nonce, name, roles, address, keys } => {
+                let join = Join { number, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
             _ if self.roster.get(device).is_none() => Some(Answer::Refused(Reason::NotAMember)),
@@ -277,6 +281,10 @@ impl Controller {
                 Some(Answer::Noted)
             }
             Request::Senders(_) => Some(Answer::Senders(self.roster.senders())),
+            Request::Lookup(_, lookup) => {
+                let (epoch, members) = (self.keys.epoch(), self.roster.page(lookup));
+                Some(Answer::Page(Page { lookup, epoch, members }))
+            }
             Request::Conflict(..) => {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)
@@ -391,10 +399,10 @@ impl Controller {
         gone.iter().for_each(|name| self.roster.remove(name));
         let mut answers = Vec::new();
         for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
-            let Join { number, nonce, roles, address } = join;
+            let Join { number, nonce, roles, address, keys } = join;
             let sender = if roles.sender { self.roster.free_sender() } else { None };
             let roles = Roles { sender, listener: roles.listener };
-            self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address });
+            self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address, keys });
             answers.push((name, number));
         }
         let joined = answers
@@ -422,7 +430,11 @@ impl Controller {
             self.announce(now, timing, GROUP_REKEY, message);
         }
         if at_once {
-            self.announce(now, timing, ContentType::CHANGE_CIPHER_SPEC, &[1]);
+            let signed = self.policy.authenticity == Authenticity::Source;
+            let ended = rekeying.epoch - 1;
+            let end = self.keys.secret().end_of_epoch(&self.policy.group, ended);
+            let end = if signed { &end[..] } else { &[1] };
+            self.announce(now, timing, ContentType::CHANGE_CIPHER_SPEC, end);
         }
         self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
         self.active_at = if at_once { now } else { now + timing.activation() };

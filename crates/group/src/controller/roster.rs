@@ -1,10 +1,13 @@
 //! Who is a member.
 
 use crate::SenderId;
+use crate::directory::{Introduced, Lookup, PAGE};
+use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 /// What a controller knows of a member.
@@ -18,13 +21,17 @@ pub struct Member {
     pub roles: Roles,
     /// Where it sends from.
     pub address: IpAddr,
+    /// Its public keys.
+    pub keys: PublicKeys,
 }
 
 /// All members, by the names of their devices.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     members: BTreeMap<String, Member>,
-    senders: BTreeSet<SenderId>,
+    /// With whether it listens.
+    leaves: BTreeMap<Leaf, (Introduced, bool)>,
+    senders: BTreeMap<SenderId, Leaf>,
 }
 
 impl Roster {
@@ -57,25 +64,45 @@ impl Roster {
 
     /// The active senders.
     pub fn senders(&self) -> BTreeSet<SenderId> {
-        self.senders.clone()
+        self.senders.keys().copied().collect()
+    }
+
+    /// The members of a page.
+    pub(super) fn page(&self, lookup: Lookup) -> Vec<Introduced> {
+        match lookup {
+            Lookup::Senders(SenderId(first)) => {
+                let last = first.saturating_add(PAGE as u8 - 1);
+                let leaves = self.senders.range(SenderId(first)..=SenderId(last));
+                leaves.filter_map(|(_, leaf)| Some(self.leaves.get(leaf)?.0)).collect()
+            }
+            Lookup::Listeners(first) => {
+                let ends = [first.get(), first.get() + PAGE - 1].map(Leaf::new);
+                let [Some(first), Some(last)] = ends else { return Vec::new() };
+                let leaves = self.leaves.range(first..=last);
+                leaves.filter(|(_, entry)| entry.1).map(|(_, entry)| entry.0).collect()
+            }
+        }
     }
 
     /// A SenderID that nobody has. One that was just left may come again: who had it left with
     /// the epoch before.
     pub(super) fn free_sender(&self) -> Option<SenderId> {
-        (0..SenderId::CONTROLLER.0).map(SenderId).find(|id| !self.senders.contains(id))
+        (0..SenderId::CONTROLLER.0).map(SenderId).find(|id| !self.senders.contains_key(id))
     }
 
     pub(super) fn insert(&mut self, device: String, member: Member) {
         self.remove(&device);
-        self.senders.extend(member.roles.sender);
+        let Member { leaf, roles, keys, .. } = member;
+        self.senders.extend(roles.sender.map(|sender| (sender, leaf)));
+        let entry = Introduced { sender: roles.sender, leaf, keys };
+        self.leaves.insert(leaf, (entry, roles.listener));
         self.members.insert(device, member);
     }
 
     pub(super) fn remove(&mut self, device: &str) {
-        if let Some(Member { roles: Roles { sender: Some(sender), .. }, .. }) =
-            self.members.remove(device)
-        {
+        let Some(Member { leaf, roles, .. }) = self.members.remove(device) else { return };
+        self.leaves.remove(&leaf);
+        if let Some(sender) = roles.sender {
             self.senders.remove(&sender);
         }
     }

@@ -5,9 +5,10 @@
 //! which can be had again. A state that were forgotten whole and built anew would count from 0
 //! once more, under the same key.
 
-use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Sealed, Sealer, Suite};
+use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
 use super::{SendError, written};
 use crate::SenderId;
+use crate::compact::SigningKey;
 use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
 use crate::policy::Policy;
 use crate::rekey::EpochKey;
@@ -125,8 +126,8 @@ impl Epoch {
         &mut self,
         suite: Suite,
         ledger: &mut dyn Ledger,
-        kind: ContentType,
-        content: &[u8],
+        (kind, content): (ContentType, &[u8]),
+        signer: Option<&SigningKey>,
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
         if self.key_state() == KeyState::Exhausted {
@@ -135,8 +136,8 @@ impl Epoch {
         let reserved = written(&mut self.reserved)?;
         let own = self.own.as_mut().ok_or(SendError::Role)?;
         let number = reserved.take(&mut own.numbers, ledger).map_err(SendError::Number)?;
-        let len = own.sealer.seal(number, kind, content, buf).ok_or(SendError::TooLong)?;
-        self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, content.len());
+        let len = own.sealer.seal(number, kind, content, signer, buf).ok_or(SendError::TooLong)?;
+        self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, len);
         Ok(len)
     }
 
@@ -145,6 +146,7 @@ impl Epoch {
         &mut self,
         record: Sealed<'a, SenderId>,
         heard: &mut Heard,
+        proof: Proof<'_>,
     ) -> Result<Opened<'a>, NotOpened> {
         let Self { keys, shared, requests, .. } = self;
         let opener = match shared {
@@ -152,7 +154,7 @@ impl Epoch {
             None => heard.opener.get_or_insert_with(|| keys.request_opener(record.sender())),
         };
         let anything = ReplayWindow::new();
-        let opened = record.open(opener, heard.window.as_ref().unwrap_or(&anything));
+        let opened = record.open(opener, heard.window.as_ref().unwrap_or(&anything), proof);
         count(requests, &opened);
         opened
     }
@@ -188,6 +190,7 @@ pub(super) fn count(usage: &mut Usage, opened: &Result<Opened<'_>, NotOpened>) {
             usage.add_evaluated(HEADER_BYTES, *len);
             usage.add_failed();
         }
+        Err(NotOpened::Forged | NotOpened::NoKey) => usage.add_evaluated(HEADER_BYTES, 0),
         Err(NotOpened::Replayed | NotOpened::Malformed | NotOpened::NotFresh) => {}
     }
 }

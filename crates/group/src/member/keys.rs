@@ -1,6 +1,7 @@
 //! The keys of one epoch, whichever profile the group speaks: one idea of sealing and opening for
 //! the rest of the engine.
 
+use crate::compact::{SigningKey, VerifyingKey};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{ListenerId, SenderId, axiom, compact};
@@ -170,14 +171,20 @@ impl Sealer {
         number: u64,
         kind: ContentType,
         payload: &[u8],
+        signer: Option<&SigningKey>,
         buf: &mut [u8],
     ) -> Option<usize> {
+        let data = compact::Outgoing::data(number, payload);
+        self.seal_as(&compact::Outgoing { kind, signer, ..data }, buf)
+    }
+
+    /// The same in any form that the profile has.
+    pub(super) fn seal_as(&self, record: &compact::Outgoing<'_>, buf: &mut [u8]) -> Option<usize> {
         match self {
-            Self::Axiom(sealer) => sealer.seal(buf, number, kind, |w| w.bytes(payload)).ok(),
-            Self::Compact(keys) => {
-                let record = compact::Outgoing { kind, ..compact::Outgoing::data(number, payload) };
-                keys.seal(&record, buf).ok()
+            Self::Axiom(sealer) => {
+                sealer.seal(buf, record.number, record.kind, |w| w.bytes(record.payload)).ok()
             }
+            Self::Compact(keys) => keys.seal(record, buf).ok(),
         }
     }
 }
@@ -186,6 +193,17 @@ impl Sealer {
 pub(super) enum Opener {
     Axiom(axiom::Opener),
     Compact(compact::RecordKeys),
+}
+
+/// What a record has to prove.
+#[derive(Clone, Copy)]
+pub(super) enum Proof<'k> {
+    /// That a member wrote it.
+    Member,
+    /// That the owner of this key did.
+    Signer(&'k VerifyingKey),
+    /// That somebody did whose key is not known: only its tag is looked at.
+    Unknown,
 }
 
 /// A record as it came, whose writer is known by name alone.
@@ -279,6 +297,7 @@ impl<'a, Id> Sealed<'a, Id> {
         self,
         opener: &Opener,
         window: &ReplayWindow,
+        proof: Proof<'_>,
     ) -> Result<Opened<'a>, NotOpened> {
         match (self, opener) {
             (Self::Axiom(record), Opener::Axiom(opener)) => {
@@ -299,12 +318,18 @@ impl<'a, Id> Sealed<'a, Id> {
                     return Err(NotOpened::Replayed);
                 }
                 let len = record.body_len();
-                let opened = record.open(keys, None).map_err(|error| match error {
+                let error = |error| match error {
                     compact::OpenError::Tag => NotOpened::Unauthentic { len },
-                    compact::OpenError::Source | compact::OpenError::Content => {
-                        NotOpened::Malformed
-                    }
-                })?;
+                    compact::OpenError::Source => NotOpened::Forged,
+                    compact::OpenError::Content => NotOpened::Malformed,
+                };
+                let tagged = record.authenticate(keys).map_err(error)?;
+                let verifier = match proof {
+                    Proof::Member => None,
+                    Proof::Signer(key) => Some(key),
+                    Proof::Unknown => return Err(NotOpened::NoKey),
+                };
+                let opened = tagged.open(keys.stream(), verifier).map_err(error)?;
                 let compact::Opened { number, kind, payload, .. } = opened;
                 Ok(Opened { number, kind, content: payload })
             }
@@ -331,4 +356,8 @@ pub(super) enum NotOpened {
     Malformed,
     /// It may be new or not.
     NotFresh,
+    /// Its tag is right, its signature is not: another member wrote it.
+    Forged,
+    /// Its tag is right, and its writer's key is not known.
+    NoKey,
 }

@@ -9,19 +9,25 @@
 //! restart a member takes nothing from anybody in an epoch that its [`Ledger`] knows before it can
 //! tell what is new.
 //!
-//! Not there yet: source authentication and pairwise responses, challenges; a policy that asks for
-//! them is refused.
+//! Where the policy asks who of the members wrote a record, their keys come from the controller
+//! ([`Event::Lookup`]), and what is not proven to be its writer's moves nothing.
 
 mod epoch;
+mod interface;
 mod keys;
+mod peers;
 mod receive;
 pub(crate) mod voice;
 
+pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, Stats};
 pub use keys::Listener;
 
+use crate::compact::SigningKey;
+use crate::directory::{Lookup, PAGE, Page};
+use crate::identity::Identity;
 use crate::numbers::{Ledger, LedgerFailed, NoNumber};
 use crate::policy::{Authenticity, Freshness, Policy, Responses};
-use crate::rekey::{EpochSchedule, KeyPath, NewEpoch, PullRequest};
+use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,6 +38,7 @@ use dtls::codepoints::ContentType;
 use dtls::crypto::{KeyState, Provider};
 use epoch::{Epoch, HEADER_BYTES};
 use keys::Suite;
+use peers::Peers;
 use vocabulary::{Instant, Random};
 
 /// How long a peer may be silent before what can be had again of it is released.
@@ -41,146 +48,8 @@ const IDLE: Duration = Duration::from_secs(600);
 const PULL_INTERVAL: Duration = Duration::from_secs(10);
 /// Events that wait for the host; the newest are lost when it takes none.
 const MOST_EVENTS: usize = 64;
-
-/// What a member may do in its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Roles {
-    /// It sends requests under this SenderID.
-    pub sender: Option<SenderId>,
-    /// It answers requests.
-    pub listener: bool,
-}
-
-/// What a member is made of.
-pub struct Membership {
-    /// What holds for the group.
-    pub policy: Policy,
-    /// What the member may do.
-    pub roles: Roles,
-    /// The address that it sends from, by which its peers know it in `axiom-1.2`.
-    pub address: IpAddr,
-    /// The active senders, itself included.
-    pub senders: BTreeSet<SenderId>,
-    /// Its keys, from the controller or from storage.
-    pub keys: KeyPath,
-}
-
-/// Why there can be no such member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberError {
-    /// The policy contradicts itself, or asks for what there is not yet.
-    Policy(&'static str),
-    /// The host has no such cipher suite for this profile.
-    Suite,
-}
-
-impl fmt::Display for MemberError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(fault) => f.write_str(fault),
-            Self::Suite => f.write_str("no such cipher suite in this profile"),
-        }
-    }
-}
-
-impl core::error::Error for MemberError {}
-
-/// Why nothing was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// The member is no sender, or answers without being a listener.
-    Role,
-    /// No request of that sender was received in the epoch that is sent with.
-    UnknownSender,
-    /// There is no number for it.
-    Number(NoNumber),
-    /// The epoch's keys are used up: only another epoch helps.
-    Exhausted,
-    /// The buffer is too short, or the content too long for a record.
-    TooLong,
-    /// A unicast DTLS session with the sender is open: it takes precedence (Axiom, section 5.6).
-    Session(SocketAddr),
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Role => f.write_str("not a role of this member"),
-            Self::UnknownSender => f.write_str("no request of this sender was received"),
-            Self::Number(error) => error.fmt(f),
-            Self::Exhausted => f.write_str("the keys of this epoch are used up"),
-            Self::TooLong => f.write_str("too long for a record or for the buffer"),
-            Self::Session(peer) => write!(f, "a DTLS session with {peer} is open"),
-        }
-    }
-}
-
-impl core::error::Error for SendError {}
-
-/// What the host should know or do.
-#[derive(Debug)]
-pub enum Event {
-    /// The keys of a new epoch are known; the member's [`KeyPath`] is to be stored.
-    Rekeyed(u64),
-    /// A rekey was missed, or may have been: this goes to the controller.
-    Pull(PullRequest),
-    /// The controller has told all but this member a new key.
-    Excluded,
-    /// Another member sends under this member's SenderID (Axiom, section 7.5): the controller
-    /// should know, and give one of them another.
-    SenderConflict(SenderId),
-    /// A member sends under a SenderID that is not on the list: the controller has the list.
-    UnknownSender(SenderId),
-    /// The controller should begin another epoch: keys or numbers of this one are running out, or
-    /// the member has restarted and cannot tell what in it is new.
-    NewEpochNeeded,
-}
-
-/// What came out of a datagram. Its content is authentic and new.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Delivery<'a> {
-    /// A group request.
-    Request {
-        /// Who sent it.
-        sender: SenderId,
-        /// From where.
-        from: SocketAddr,
-        /// What.
-        content: &'a [u8],
-    },
-    /// A response to a group request of this member.
-    Response {
-        /// Who sent it.
-        listener: Listener,
-        /// From where.
-        from: SocketAddr,
-        /// What.
-        content: &'a [u8],
-    },
-}
-
-/// What became of records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Records sealed.
-    pub sealed: u64,
-    /// Requests and responses delivered.
-    pub delivered: u64,
-    /// Records that are none.
-    pub malformed: u64,
-    /// Records of another group or epoch, or for another role.
-    pub strangers: u64,
-    /// Records under a SenderID that is not on the list.
-    pub unknown_senders: u64,
-    /// Records that came before.
-    pub replayed: u64,
-    /// Records whose tag is wrong.
-    pub unauthentic: u64,
-    /// Authentic records of senders of which it is not known yet what is new.
-    pub not_fresh: u64,
-    /// Rekey messages that were of no use.
-    pub refused_rekeys: u64,
-}
+/// Where listeners have at most so many pages, all are asked for before they are needed.
+const FEW_PAGES: u32 = 16;
 
 /// A member of a group.
 pub struct Member {
@@ -190,6 +59,8 @@ pub struct Member {
     address: IpAddr,
     senders: BTreeSet<SenderId>,
     keys: KeyPath,
+    identity: Identity,
+    peers: Peers,
     epochs: EpochSchedule<Epoch>,
     /// Where each sender was heard last.
     heard_from: BTreeMap<SenderId, SocketAddr>,
@@ -218,12 +89,12 @@ impl Member {
         now: Instant,
         rng: Random,
     ) -> Result<Self, MemberError> {
-        let Membership { policy, roles, address, senders, keys } = membership;
+        let Membership { policy, roles, address, senders, keys, identity } = membership;
         if let Some(fault) = policy.fault() {
             return Err(MemberError::Policy(fault));
         }
-        if policy.authenticity != Authenticity::Group || policy.responses != Responses::Group {
-            return Err(MemberError::Policy("keys of single members are not there yet"));
+        if policy.responses != Responses::Group || policy.freshness == Freshness::Challenge {
+            return Err(MemberError::Policy("keys of pairs are not there yet"));
         }
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
@@ -235,7 +106,9 @@ impl Member {
             address,
             senders,
             epochs: EpochSchedule::new(keys.epoch(), first),
+            peers: Peers::new(policy.responses == Responses::Pairwise, keys.epoch()),
             keys,
+            identity,
             heard_from: BTreeMap::new(),
             sessions: BTreeSet::new(),
             ledger,
@@ -251,6 +124,7 @@ impl Member {
         if is_lost {
             member.tell_lost();
         }
+        member.foresee(now);
         Ok(member)
     }
 
@@ -282,6 +156,39 @@ impl Member {
     /// Takes the list of active senders from the controller.
     pub fn set_senders(&mut self, senders: BTreeSet<SenderId>) {
         self.senders = senders;
+    }
+
+    /// Takes what the controller says of other members' keys, the answer to an [`Event::Lookup`].
+    pub fn learn(&mut self, now: Instant, page: &Page) {
+        if !self.peers.learn(now, &mut self.rng, page) {
+            self.suspect_rekey(now);
+        }
+        self.foresee(now);
+    }
+
+    /// Has the keys asked for that will be needed.
+    fn foresee(&mut self, now: Instant) {
+        let by_source = self.policy.authenticity == Authenticity::Source;
+        if !by_source && self.policy.responses == Responses::Group {
+            return;
+        }
+        let Self { peers, rng, senders, roles, .. } = self;
+        if roles.listener {
+            let others = senders.iter().filter(|sender| roles.sender != Some(**sender));
+            for sender in others {
+                if peers.sender(*sender).is_none() {
+                    peers.want(now, rng, Lookup::sender(*sender));
+                }
+            }
+        }
+        let leaves = self.keys.leaves();
+        if roles.sender.is_some() && leaves <= FEW_PAGES * PAGE {
+            for first in (0..leaves).step_by(PAGE as usize).filter_map(ListenerId::new) {
+                if !peers.has(Lookup::listener(first)) {
+                    peers.want(now, rng, Lookup::listener(first));
+                }
+            }
+        }
     }
 
     /// Says whether a unicast DTLS session with `peer` is open: then responses go through it, both
@@ -319,12 +226,14 @@ impl Member {
         content: &[u8],
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
-        let Self { epochs, ledger, stats, suite, roles, .. } = self;
-        if roles.sender.is_none() {
+        if self.roles.sender.is_none() {
             return Err(SendError::Role);
         }
+        let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
+        let signer = signer(policy, *roles, identity);
         let (_, epoch) = epochs.sending(now);
-        let sealed = epoch.seal(*suite, &mut **ledger, kind, content, buf)?;
+        let record = (kind, content);
+        let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         self.look_at_keys(now);
         Ok(sealed)
@@ -341,9 +250,11 @@ impl Member {
         content: &[u8],
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
-        let Self { epochs, ledger, stats, suite, .. } = self;
+        let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
+        let signer = signer(policy, *roles, identity);
         let epoch = epochs.values_mut().last().ok_or(SendError::Role)?;
-        let sealed = epoch.seal(*suite, &mut **ledger, kind, content, buf)?;
+        let record = (kind, content);
+        let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         Ok(sealed)
     }
@@ -368,6 +279,7 @@ impl Member {
             return Err(SendError::Session(to));
         }
         let me = self.as_listener();
+        let signer = signer(&self.policy, self.roles, &self.identity);
         let (_, epoch) = self.epochs.sending(now);
         if epoch.key_state() == KeyState::Exhausted {
             return Err(SendError::Exhausted);
@@ -388,11 +300,11 @@ impl Member {
             }
             let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
             let kind = ContentType::APPLICATION_DATA;
-            sealer.seal(number, kind, content, buf).ok_or(SendError::TooLong)
+            sealer.seal(number, kind, content, signer, buf).ok_or(SendError::TooLong)
         })();
         epoch.senders.insert(sender, heard);
         let len = sealed?;
-        epoch.responses.add_sealed(HEADER_BYTES, content.len());
+        epoch.responses.add_sealed(HEADER_BYTES, len);
         self.stats.sealed += 1;
         Ok((to, len))
     }
@@ -422,13 +334,15 @@ impl Member {
 
     /// Begins an epoch.
     fn enter(&mut self, now: Instant, new: &NewEpoch) {
-        let NewEpoch { epoch, key, timing } = new;
+        let NewEpoch { epoch, key, timing, kept } = new;
         let policy = (&self.policy, self.suite);
         let ledger = &mut *self.ledger;
         let state = Epoch::new(policy, self.roles.sender, (*epoch, key), ledger);
         let is_lost = state.is_lost();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
+            self.peers.move_to(*epoch, kept);
+            self.foresee(now);
             self.tell(Event::Rekeyed(*epoch));
             if is_lost {
                 self.tell_lost();
@@ -444,6 +358,9 @@ impl Member {
             self.pulled_until = now + PULL_INTERVAL;
             self.tell(Event::Pull(self.keys.pull_request()));
         }
+        if let Some(page) = self.peers.due(now) {
+            self.tell(Event::Lookup(page));
+        }
         if self.release_at <= now {
             let before = Instant::from_micros(now.as_micros().saturating_sub(micros(IDLE)));
             self.epochs.values_mut().for_each(|epoch| epoch.release(before));
@@ -453,7 +370,7 @@ impl Member {
 
     /// When [`Self::handle_timeout`] is to be called next.
     pub fn wake_at(&self, now: Instant) -> Instant {
-        let times = [self.pull_at, self.epochs.deadline(now)];
+        let times = [self.pull_at, self.epochs.deadline(now), self.peers.wake_at()];
         times.into_iter().flatten().fold(self.release_at, Instant::min)
     }
 
@@ -493,6 +410,14 @@ impl Member {
             self.tell(Event::NewEpochNeeded);
         }
     }
+}
+
+/// What a member signs with, if it does. What a controller says proves by itself that it is the
+/// controller's.
+fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&'i SigningKey> {
+    let is_due =
+        policy.authenticity == Authenticity::Source && roles.sender != Some(SenderId::CONTROLLER);
+    is_due.then(|| identity.signing())
 }
 
 fn micros(duration: Duration) -> u64 {

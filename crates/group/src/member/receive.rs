@@ -4,11 +4,13 @@
 //! kept of it, and nothing is said, before its tag is right.
 
 use super::epoch::count;
-use super::keys::{NotOpened, Opened, Sealed};
+use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
 use crate::SenderId;
 use crate::codepoints::GROUP_REKEY;
-use crate::policy::Freshness;
+use crate::compact::VerifyingKey;
+use crate::directory::Lookup;
+use crate::policy::{Authenticity, Freshness};
 use crate::rekey::{Outcome, Refusal};
 use core::net::SocketAddr;
 use dtls::codepoints::ContentType;
@@ -58,7 +60,8 @@ impl Member {
         if !is_listed {
             self.stats.unknown_senders += 1;
             // The list is asked for only if a member wrote this.
-            if epoch.open(record, &mut epoch.heard(now)).is_ok() {
+            let opened = epoch.open(record, &mut epoch.heard(now), Proof::Unknown);
+            if is_members(&opened) {
                 self.tell_unknown(sender);
             }
             return;
@@ -74,10 +77,20 @@ impl Member {
         // What the controller says of epochs carries its own proof of when it was said.
         let any_time = sender == SenderId::CONTROLLER;
         let drops_first = self.policy.freshness == Freshness::DropFirst;
+        let by_source = self.policy.authenticity == Authenticity::Source;
+        let proof = match self.peers.sender(sender) {
+            _ if !by_source || any_time => Proof::Member,
+            Some(known) if !own => Proof::Signer(&known.verifying),
+            _ => Proof::Unknown,
+        };
         let opened = match heard.window {
             None if !any_time && !drops_first => Err(NotOpened::NotFresh),
-            _ => epoch.open(record, &mut heard),
+            _ => epoch.open(record, &mut heard, proof),
         };
+        if own && is_members(&opened) {
+            epoch.senders.insert(sender, heard);
+            return self.tell(Event::SenderConflict(sender));
+        }
         let opened = match opened {
             Ok(opened) => opened,
             Err(reason) => {
@@ -85,14 +98,21 @@ impl Member {
                 if was_known {
                     epoch.senders.insert(sender, heard);
                 }
+                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
+                    // The SenderID may be another's since its key was told.
+                    self.peers.want(now, &mut self.rng, Lookup::sender(sender));
+                }
                 return self.count(now, reason);
             }
         };
-        if own {
-            epoch.senders.insert(sender, heard);
-            return self.tell(Event::SenderConflict(sender));
-        }
         let Opened { number, kind, content } = opened;
+        if any_time && by_source {
+            // Whether the controller wrote it is not known before what it says has proven it.
+            if was_known {
+                epoch.senders.insert(sender, heard);
+            }
+            return self.controller_said(now, (at, number), kind, content);
+        }
         heard.last = now;
         let is_fresh = heard.window.is_some();
         if !is_fresh && drops_first {
@@ -104,7 +124,8 @@ impl Member {
         }
         epoch.senders.insert(sender, heard);
         if any_time && kind == GROUP_REKEY {
-            return self.rekey(now, content);
+            self.rekey(now, content);
+            return;
         }
         if !is_fresh {
             self.stats.not_fresh += 1;
@@ -120,11 +141,7 @@ impl Member {
             }
             // The pending keys are to be used from now on (Axiom, section 6.3).
             ContentType::CHANGE_CIPHER_SPEC if sender == SenderId::CONTROLLER => {
-                if self.epochs.newest() > at {
-                    self.epochs.activate(now);
-                } else {
-                    self.suspect_rekey(now);
-                }
+                self.end_epoch(now, at);
             }
             _ => self.stats.strangers += 1,
         }
@@ -150,10 +167,21 @@ impl Member {
             NotOpened::Replayed => self.stats.replayed += 1,
             NotOpened::Malformed => self.stats.malformed += 1,
             NotOpened::NotFresh => self.stats.not_fresh += 1,
+            NotOpened::Forged => self.stats.forged += 1,
+            NotOpened::NoKey => self.stats.unknown_keys += 1,
             NotOpened::Unauthentic { .. } => {
                 self.stats.unauthentic += 1;
                 self.look_at_keys(now);
             }
+        }
+    }
+
+    /// Has a listener's keys asked for, unless the tree of keys has no such leaf.
+    fn want_listener(&mut self, now: Instant, listener: Listener) {
+        if let Listener::Id(id) = listener
+            && id.get() < self.keys.leaves()
+        {
+            self.peers.want(now, &mut self.rng, Lookup::listener(id));
         }
     }
 
@@ -164,14 +192,60 @@ impl Member {
         }
     }
 
-    fn rekey(&mut self, now: Instant, message: &[u8]) {
+    /// A record under the controller's SenderID in a group with source authentication: its
+    /// content is what is signed, and its number counts as used once that is checked.
+    fn controller_said(
+        &mut self,
+        now: Instant,
+        (at, number): (u64, u64),
+        kind: ContentType,
+        content: &[u8],
+    ) {
+        let is_proven = match kind {
+            GROUP_REKEY => self.rekey(now, content),
+            ContentType::CHANGE_CIPHER_SPEC => {
+                let is_proven = self.keys.controller().ends(&self.policy.group, at, content);
+                if is_proven {
+                    self.end_epoch(now, at);
+                } else {
+                    self.stats.forged += 1;
+                }
+                is_proven
+            }
+            _ => {
+                self.stats.strangers += 1;
+                false
+            }
+        };
+        if is_proven && let Some(epoch) = self.epochs.receiving(now, at) {
+            let heard = epoch.heard(now);
+            let heard = epoch.senders.entry(SenderId::CONTROLLER).or_insert(heard);
+            heard.window.get_or_insert_default().commit(number);
+        }
+    }
+
+    /// The controller has said that an epoch is over.
+    fn end_epoch(&mut self, now: Instant, at: u64) {
+        if self.epochs.newest() > at {
+            self.epochs.activate(now);
+        } else {
+            self.suspect_rekey(now);
+        }
+    }
+
+    /// Takes a rekey message. Whether its signature was looked at and is right.
+    fn rekey(&mut self, now: Instant, message: &[u8]) -> bool {
         match self.keys.handle(now, message) {
             Ok(Outcome::Moved(new)) => self.enter(now, &new),
-            Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
+            Ok(Outcome::Duplicate | Outcome::OtherLeaves) => return false,
             Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
             Err(Refusal::Excluded) => self.tell(Event::Excluded),
-            Err(_) => self.stats.refused_rekeys += 1,
+            Err(_) => {
+                self.stats.refused_rekeys += 1;
+                return false;
+            }
         }
+        true
     }
 
     /// Takes a datagram that came to the member's own address. False if it is not the group's but
@@ -229,15 +303,32 @@ impl Member {
         let Some(opener) = epoch.take_hot(listener, own) else { return };
         let known = epoch.listeners.get(&listener).map(|known| &known.window);
         let nothing = ReplayWindow::new();
-        let opened = record.open(&opener, known.unwrap_or(&nothing));
+        let verifying;
+        let proof = match listener {
+            _ if self.policy.authenticity == Authenticity::Group => Proof::Member,
+            Listener::Id(id) => match self.peers.listener(id).map(VerifyingKey::new) {
+                Some(Ok(key)) => {
+                    verifying = key;
+                    Proof::Signer(&verifying)
+                }
+                _ => Proof::Unknown,
+            },
+            Listener::Address(_) => Proof::Unknown,
+        };
+        let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
         count(&mut epoch.responses, &opened);
         // Who makes listeners up is not to push out the keys of real ones.
-        if known.is_some() || opened.is_ok() {
+        if known.is_some() || is_members(&opened) {
             epoch.keep_hot(listener, opener);
         }
         let Opened { number, kind, content } = match opened {
             Ok(opened) => opened,
-            Err(reason) => return self.count(now, reason),
+            Err(reason) => {
+                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
+                    self.want_listener(now, listener);
+                }
+                return self.count(now, reason);
+            }
         };
         let known = epoch.listeners.entry(listener);
         known.or_insert_with(|| super::epoch::Answered { window: nothing }).window.commit(number);
@@ -248,4 +339,9 @@ impl Member {
             self.stats.strangers += 1;
         }
     }
+}
+
+/// Whether a member wrote it, if not who.
+const fn is_members(opened: &Result<Opened<'_>, NotOpened>) -> bool {
+    matches!(opened, Ok(_) | Err(NotOpened::NoKey | NotOpened::Forged))
 }

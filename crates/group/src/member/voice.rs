@@ -41,6 +41,7 @@ impl Voice {
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
         let epoch = self.epoch.as_mut().ok_or(SendError::Role)?;
-        epoch.seal(self.suite, ledger, kind, content, buf)
+        // What a controller says proves by itself that it is the controller's.
+        epoch.seal(self.suite, ledger, (kind, content), None, buf)
     }
 }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use vocabulary::{DecodeError, Instant};
 
 use super::chain::{self, Element};
+use super::kept::Kept;
 use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified};
 use super::node::{EpochKey, Leaf, NodeKey};
 use super::pull::{Grant, PullRequest};
@@ -43,6 +44,8 @@ pub struct NewEpoch {
     pub key: EpochKey,
     /// When to switch to it.
     pub timing: Timing,
+    /// Who is certain to have been a member in the epoch before, at the same leaf.
+    pub kept: Kept,
 }
 
 /// Why a message was of no use. The member's state is what it was.
@@ -100,10 +103,15 @@ pub struct KeyPath {
 impl KeyPath {
     /// A member that has just joined, with what its controller gave it point to point.
     pub fn join(controller: ControllerKey, grant: Grant) -> (Self, NewEpoch) {
-        let new = entered(&grant.group, grant.epoch, grant.timing, grant.keys());
+        let new = entered(&grant.group, grant.epoch, grant.timing, grant.keys(), Kept::default());
         let Grant { group, epoch, leaf, anchor, .. } = grant;
         let (keys, off_chain_at) = (grant.into_keys(), Instant::ZERO);
         (Self { group, controller, leaf, epoch, anchor, keys, off_chain_at }, new)
+    }
+
+    /// What the controller's signatures are checked with.
+    pub const fn controller(&self) -> &ControllerKey {
+        &self.controller
     }
 
     /// The group.
@@ -119,6 +127,11 @@ impl KeyPath {
     /// The member's leaf.
     pub const fn leaf(&self) -> Leaf {
         self.leaf
+    }
+
+    /// How many leaves the tree has.
+    pub fn leaves(&self) -> u32 {
+        1 << (self.keys.len() - 1)
     }
 
     /// The keys from the leaf's up to the root's.
@@ -194,7 +207,8 @@ impl KeyPath {
         self.keys = self.open(&message)?;
         self.epoch = message.epoch;
         self.anchor = message.next_anchor.unwrap_or(element);
-        Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys)))
+        let kept = Kept::said_by(&message.shape);
+        Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
     }
 
     /// The path as it is after the message: what is below the lowest node with a new key stays.
@@ -236,8 +250,8 @@ fn entered_key(group: &GroupId, epoch: u64, keys: &[NodeKey]) -> EpochKey {
     wrap::epoch_key(group, epoch, keys.last().expect("a path has two keys at least"))
 }
 
-fn entered(group: &GroupId, epoch: u64, timing: Timing, keys: &[NodeKey]) -> NewEpoch {
-    NewEpoch { epoch, key: entered_key(group, epoch, keys), timing }
+fn entered(group: &GroupId, epoch: u64, timing: Timing, keys: &[NodeKey], kept: Kept) -> NewEpoch {
+    NewEpoch { epoch, key: entered_key(group, epoch, keys), timing, kept }
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Timing {
 
 /// What the controller signs with. Zeroized when dropped.
 #[derive(Clone)]
-pub struct ControllerSecret(SigningKey);
+pub struct ControllerSecret(pub(super) SigningKey);
 
 impl ControllerSecret {
     /// The key of this seed, which must be 32 secret bytes of full entropy.
@@ -116,7 +116,7 @@ impl fmt::Debug for ControllerSecret {
 
 /// What a controller's signatures are checked with.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ControllerKey(VerifyingKey);
+pub struct ControllerKey(pub(super) VerifyingKey);
 
 impl fmt::Debug for ControllerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,6 +10,7 @@
 //!   [`tree`]: its keys;
 //! - [`member`]: a member's side; [`schedule`]: which epoch it sends with, which it receives;
 //! - [`message`]: a rekey message on the wire, its signature; [`shape`]: which key it tells whom;
+//! - [`kept`]: whose leaf is whose after it; [`ending`]: an epoch's end at once;
 //! - [`pull`]: the request of a member that missed one, and the answer;
 //! - [`wrap`]: a key under another one; [`chain`]: the cheap filter before signatures;
 //! - [`node`]: places in the tree, and what is kept there.
@@ -20,6 +21,8 @@
 //! the wire.
 
 pub mod chain;
+pub mod ending;
+pub mod kept;
 pub mod member;
 pub mod message;
 pub mod node;
@@ -32,6 +35,7 @@ pub mod tree;
 pub mod wrap;
 
 pub use chain::Chain;
+pub use kept::Kept;
 pub use member::{KeyPath, NewEpoch, Outcome, Refusal};
 pub use message::{ControllerKey, ControllerSecret, Timing};
 pub use node::{EpochKey, Leaf, Node, NodeKey};

@@ -4,11 +4,12 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use dtls::crypto::{CipherSuiteId, rustcrypto};
+use group::directory::{Introduced, Lookup, Page};
 use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError};
 use group::numbers::{KEPT, Ledger, LedgerFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
-use group::{GroupId, Policy, SenderId};
+use group::{GroupId, Identity, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -86,7 +87,12 @@ pub(crate) struct Device {
     pub(crate) roles: Roles,
     pub(crate) address: SocketAddr,
     pub(crate) disk: Disk,
+    pub(crate) identity: Identity,
     pub(crate) got: Vec<Got>,
+    /// Events that nobody has looked at yet.
+    pub(crate) told: Vec<Event>,
+    /// Pages that it asked for.
+    pub(crate) lookups: Vec<Lookup>,
 }
 
 impl Device {
@@ -118,12 +124,23 @@ impl Device {
     }
 
     pub(crate) fn events(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.member.next_event()).map(|event| format!("{event:?}")).collect()
+        self.take_events();
+        self.told.drain(..).map(|event| format!("{event:?}")).collect()
     }
 
     pub(crate) fn pulls(&mut self) -> bool {
-        let events = std::iter::from_fn(|| self.member.next_event());
-        events.filter(|event| matches!(event, Event::Pull(_))).count() > 0
+        self.take_events();
+        self.told.drain(..).filter(|event| matches!(event, Event::Pull(_))).count() > 0
+    }
+
+    /// Lookups are kept apart.
+    pub(crate) fn take_events(&mut self) {
+        while let Some(event) = self.member.next_event() {
+            match event {
+                Event::Lookup(page) => self.lookups.push(page),
+                event => self.told.push(event),
+            }
+        }
     }
 }
 
@@ -185,16 +202,34 @@ impl Field {
         self.devices.iter().filter_map(|device| device.roles.sender).collect()
     }
 
-    fn device(&mut self, roles: Roles, grant: Grant, disk: Disk, address: SocketAddr) -> Device {
+    fn device(
+        &mut self,
+        roles: Roles,
+        grant: Grant,
+        disk: Disk,
+        address: SocketAddr,
+        identity: Identity,
+    ) -> Device {
         let leaf = grant.leaf;
         let (keys, _) = KeyPath::join(self.keys.controller(), grant);
         let senders = self.senders().into_iter().chain(roles.sender).collect();
         let (policy, ip) = (self.policy.clone(), address.ip());
-        let membership = Membership { policy, roles, address: ip, senders, keys };
+        let own = identity.clone();
+        let membership = Membership { policy, roles, address: ip, senders, keys, identity: own };
         let ledger = Box::new(disk.clone());
         let rng = self.rng.fork();
         let member = Member::new(membership, &rustcrypto::PROVIDER, ledger, self.now, rng).unwrap();
-        Device { member, leaf, roles, address, disk, got: Vec::new() }
+        Device {
+            member,
+            leaf,
+            roles,
+            address,
+            disk,
+            identity,
+            got: Vec::new(),
+            told: Vec::new(),
+            lookups: Vec::new(),
+        }
     }
 
     /// One that joins: the others first hear of a new epoch.
@@ -207,7 +242,8 @@ impl Field {
         let grant = self.keys.grant(rekeying.joined[0], timing()).unwrap();
         let address = SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, self.next_port].into(), 5684);
         self.next_port += 1;
-        let device = self.device(roles, grant, Disk::default(), address);
+        let identity = Identity::generate(&mut self.rng);
+        let device = self.device(roles, grant, Disk::default(), address, identity);
         let senders: BTreeSet<_> = self.senders().into_iter().chain(roles.sender).collect();
         self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
         device
@@ -287,7 +323,8 @@ impl Field {
     /// The same with keys that may be older ones.
     pub(crate) fn restart_with(&mut self, index: usize, grant: Grant) {
         let old = self.devices.remove(index);
-        let device = self.device(old.roles, grant, old.disk.clone(), old.address);
+        let (disk, identity) = (old.disk.clone(), old.identity);
+        let device = self.device(old.roles, grant, disk, old.address, identity);
         self.devices.insert(index, Device { got: old.got, ..device });
     }
 
@@ -301,6 +338,52 @@ impl Field {
         self.now += Duration::from_secs(seconds);
         for device in self.devices.iter_mut().chain(&mut self.voice) {
             device.member.handle_timeout(self.now);
+        }
+    }
+
+    /// A page as the controller would tell it.
+    pub(crate) fn page(&self, lookup: Lookup) -> Page {
+        let mut members: Vec<_> = self
+            .devices
+            .iter()
+            .map(|device| Introduced {
+                sender: device.roles.sender,
+                leaf: device.leaf,
+                keys: device.identity.public(),
+            })
+            .filter(|entry| match lookup {
+                Lookup::Senders(_) => {
+                    entry.sender.is_some_and(|sender| Lookup::sender(sender) == lookup)
+                }
+                Lookup::Listeners(_) => Lookup::listener(entry.leaf.into()) == lookup,
+            })
+            .collect();
+        members.sort_by_key(|entry| match lookup {
+            Lookup::Senders(_) => entry.sender.map_or(0, |sender| sender.0.into()),
+            Lookup::Listeners(_) => entry.leaf.get(),
+        });
+        Page { lookup, epoch: self.keys.epoch(), members }
+    }
+
+    /// Answers the lookups of all devices.
+    pub(crate) fn introduce(&mut self) {
+        for index in 0..self.devices.len() {
+            self.devices[index].take_events();
+            for lookup in std::mem::take(&mut self.devices[index].lookups) {
+                let page = self.page(lookup);
+                self.devices[index].member.learn(self.now, &page);
+            }
+        }
+    }
+
+    /// Time goes on until nobody has a lookup left.
+    pub(crate) fn acquaint(&mut self) {
+        for _ in 0..60 {
+            self.now += Duration::from_millis(100);
+            for device in self.devices.iter_mut().chain(&mut self.voice) {
+                device.member.handle_timeout(self.now);
+            }
+            self.introduce();
         }
     }
 

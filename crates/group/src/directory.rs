@@ -1,0 +1,194 @@
+//! Whose keys are whose: what a member asks its controller for, and the answer.
+//!
+//! A question is for a *page* of members, sixteen consecutive IDs, and not for one: what a member
+//! has once asked for covers the neighbours too. So whoever makes IDs up can have it ask for
+//! each page once in an epoch, and for none beyond the tree of keys.
+//!
+//! ```text
+//! lookup: kind (1): 1 senders, 2 listeners ‖ first ID (3): a multiple of 16
+//! page:   lookup (4) ‖ epoch (8): the controller's ‖ count (1): 0 to 16
+//!         ‖ of each, in ascending order: SenderID (1): 255 for none ‖ leaf (3) ‖ public keys (64)
+//! ```
+
+use crate::identity::PublicKeys;
+use crate::rekey::Leaf;
+use crate::{ListenerId, SenderId};
+use alloc::vec::Vec;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Members of a page at most.
+pub const PAGE: u32 = 16;
+
+const SENDERS: u8 = 1;
+const LISTENERS: u8 = 2;
+
+/// A question for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lookup {
+    /// Of senders; the first SenderID is a multiple of 16.
+    Senders(SenderId),
+    /// Of listeners; the first ListenerID is a multiple of 16.
+    Listeners(ListenerId),
+}
+
+impl Lookup {
+    /// The page with this sender.
+    pub const fn sender(id: SenderId) -> Self {
+        Self::Senders(SenderId(id.0 & !(PAGE as u8 - 1)))
+    }
+
+    /// The page with this listener.
+    pub fn listener(id: ListenerId) -> Self {
+        Self::Listeners(ListenerId::new(id.get() & !(PAGE - 1)).expect("below its limit"))
+    }
+
+    /// The page that an entry belongs to.
+    fn holds(self, entry: &Introduced) -> bool {
+        match self {
+            Self::Senders(_) => entry.sender.is_some_and(|sender| Self::sender(sender) == self),
+            Self::Listeners(_) => Self::listener(entry.leaf.into()) == self,
+        }
+    }
+}
+
+impl Encode for Lookup {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let (kind, first) = match self {
+            Self::Senders(first) => (SENDERS, first.0.into()),
+            Self::Listeners(first) => (LISTENERS, first.get()),
+        };
+        w.u8(kind)?;
+        w.u24(first)
+    }
+}
+
+impl Decode<'_> for Lookup {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (kind, first) = (r.u8()?, r.u24()?);
+        if !first.is_multiple_of(PAGE) {
+            return Err(DecodeError::Invalid("first of a page"));
+        }
+        match (kind, u8::try_from(first), ListenerId::new(first)) {
+            (SENDERS, Ok(first), _) => Ok(Self::Senders(SenderId(first))),
+            (LISTENERS, _, Some(first)) => Ok(Self::Listeners(first)),
+            _ => Err(DecodeError::Invalid("lookup")),
+        }
+    }
+}
+
+/// What the controller says of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduced {
+    /// What it sends under, if it is a sender.
+    pub sender: Option<SenderId>,
+    /// Its place in the tree of keys, and so its ListenerID.
+    pub leaf: Leaf,
+    /// Its keys.
+    pub keys: PublicKeys,
+}
+
+/// The members of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Which page.
+    pub lookup: Lookup,
+    /// The epoch that they were members in.
+    pub epoch: u64,
+    /// All of them. Who is not here is no member of this page.
+    pub members: Vec<Introduced>,
+}
+
+impl Encode for Page {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.put(&self.lookup)?;
+        w.u64(self.epoch)?;
+        w.u8(u8::try_from(self.members.len()).map_err(|_| BufferFull)?)?;
+        self.members.iter().try_for_each(|member| {
+            w.u8(member.sender.unwrap_or(SenderId::CONTROLLER).0)?;
+            w.u24(member.leaf.get())?;
+            w.put(&member.keys)
+        })
+    }
+}
+
+impl Decode<'_> for Page {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (lookup, epoch, count) = (Lookup::read(r)?, r.u64()?, r.u8()?);
+        let mut members: Vec<Introduced> = Vec::new();
+        for _ in 0..count {
+            let sender = Some(SenderId(r.u8()?)).filter(|id| *id != SenderId::CONTROLLER);
+            let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
+            let entry = Introduced { sender, leaf, keys: PublicKeys::read(r)? };
+            let follows = members.last().is_none_or(|last| match lookup {
+                Lookup::Senders(_) => last.sender < entry.sender,
+                Lookup::Listeners(_) => last.leaf < entry.leaf,
+            });
+            // In ascending order, each of this page: no more than it has room for.
+            if !lookup.holds(&entry) || !follows {
+                return Err(DecodeError::Invalid("entry of a page"));
+            }
+            members.push(entry);
+        }
+        Ok(Self { lookup, epoch, members })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+    use std::vec;
+    use vocabulary::Random;
+
+    fn page(first: u32, count: u32) -> Page {
+        let mut rng = Random::insecure(3);
+        let mut introduce = |at| Introduced {
+            sender: Some(SenderId(at as u8)),
+            leaf: Leaf::new(first + at).unwrap(),
+            keys: Identity::generate(&mut rng).public(),
+        };
+        let members = (0..count).map(&mut introduce).collect();
+        Page { lookup: Lookup::Listeners(ListenerId::new(first).unwrap()), epoch: 9, members }
+    }
+
+    fn read(page: &Page) -> Result<Page, DecodeError> {
+        let mut buf = vec![0; 2000];
+        let mut w = Writer::new(&mut buf);
+        page.write(&mut w).unwrap();
+        Page::decode(w.finish())
+    }
+
+    #[test]
+    fn pages_are_read_as_they_were_written() {
+        for count in [0, 1, 16] {
+            let listeners = page(0xff_fff0, count);
+            assert_eq!(read(&listeners), Ok(listeners.clone()));
+            let senders = Page { lookup: Lookup::sender(SenderId(3)), ..page(32, count) };
+            assert_eq!(read(&senders), Ok(senders.clone()));
+        }
+    }
+
+    #[test]
+    fn a_page_holds_its_own_members_once_and_in_order() {
+        let good = page(16, 3);
+        let turned = Page { members: vec![good.members[1], good.members[0]], ..good.clone() };
+        let twice = Page { members: vec![good.members[0]; 2], ..good.clone() };
+        let others = Page { lookup: Lookup::listener(ListenerId::new(40).unwrap()), ..good };
+        let full = page(16, 17);
+        for wrong in [turned, twice, others, full] {
+            assert!(read(&wrong).is_err());
+        }
+        assert!(Lookup::decode(&[LISTENERS, 0, 0, 8]).is_err());
+        assert!(Lookup::decode(&[SENDERS, 0, 1, 0]).is_err());
+        assert!(Lookup::decode(&[3, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn neighbours_are_on_one_page() {
+        let listener = |id| Lookup::listener(ListenerId::new(id).unwrap());
+        assert_eq!(listener(31), listener(16));
+        assert_ne!(listener(31), listener(32));
+        assert_eq!(Lookup::sender(SenderId(254)), Lookup::Senders(SenderId(240)));
+    }
+}

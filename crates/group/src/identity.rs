@@ -1,0 +1,145 @@
+//! The keys of single members: what signs a member's records, and what it shares with one other.
+//!
+//! The private ones never leave their device. The public ones go to the controller when a member
+//! joins, and from there to whoever [looks them up](crate::directory). Nobody proves that it has
+//! the private keys: signatures and shared secrets are bound to SenderIDs and ListenerIDs, so who
+//! joined with the keys of another could neither sign nor agree on anything.
+
+use crate::compact::{InvalidPublicKey, PrivateKey, PublicKey, SigningKey, VerifyingKey};
+use core::fmt;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
+use zeroize::Zeroizing;
+
+/// A member's own keys, zeroized when dropped. A device has one, whatever its groups.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    signing: SigningKey,
+    exchange: PrivateKey,
+}
+
+impl Identity {
+    /// Bytes in storage.
+    pub const BYTES: usize = 64;
+
+    /// New keys.
+    pub fn generate(rng: &mut Random) -> Self {
+        Self::from_bytes(&Zeroizing::new(rng.array()))
+    }
+
+    /// From 64 random bytes, or from storage: the seed to sign with, then the X25519 key.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let (seed, exchange) = bytes.split_at(32);
+        let part = |part: &[u8]| Zeroizing::new(<[u8; 32]>::try_from(part).expect("half of 64"));
+        Self { signing: SigningKey::new(&part(seed)), exchange: PrivateKey::new(&part(exchange)) }
+    }
+
+    /// For storage: secret.
+    pub fn to_bytes(&self) -> Zeroizing<[u8; Self::BYTES]> {
+        let mut bytes = Zeroizing::new([0; Self::BYTES]);
+        bytes[..32].copy_from_slice(self.signing.seed());
+        bytes[32..].copy_from_slice(self.exchange.as_bytes());
+        bytes
+    }
+
+    /// What the others know of it.
+    pub fn public(&self) -> PublicKeys {
+        PublicKeys { signing: *self.signing.public().as_bytes(), exchange: self.exchange.public() }
+    }
+
+    /// What it signs with.
+    pub const fn signing(&self) -> &SigningKey {
+        &self.signing
+    }
+
+    /// What it shares secrets by.
+    pub const fn exchange(&self) -> &PrivateKey {
+        &self.exchange
+    }
+}
+
+/// A member's public keys: 64 bytes, Ed25519's and then X25519's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKeys {
+    signing: [u8; 32],
+    /// For shared secrets.
+    pub exchange: PublicKey,
+}
+
+impl PublicKeys {
+    /// Bytes on the wire and in storage.
+    pub const BYTES: usize = 64;
+
+    /// From these bytes.
+    ///
+    /// # Errors
+    /// The first 32 are no key that a signature can be checked with.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Self, InvalidPublicKey> {
+        let (signing, exchange) = bytes.split_at(32);
+        let part = |part: &[u8]| <[u8; 32]>::try_from(part).map_err(|_| InvalidPublicKey);
+        let (signing, exchange) = (part(signing)?, PublicKey(part(exchange)?));
+        VerifyingKey::new(&signing)?;
+        Ok(Self { signing, exchange })
+    }
+
+    /// Their bytes.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..32].copy_from_slice(&self.signing);
+        bytes[32..].copy_from_slice(&self.exchange.0);
+        bytes
+    }
+
+    /// What signatures are checked with, expanded.
+    pub fn verifying(&self) -> VerifyingKey {
+        VerifyingKey::new(&self.signing).expect("it was checked when it came")
+    }
+
+    pub(crate) const fn signing_bytes(&self) -> &[u8; 32] {
+        &self.signing
+    }
+}
+
+impl fmt::Debug for PublicKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Encode for PublicKeys {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.bytes(&self.to_bytes())
+    }
+}
+
+impl Decode<'_> for PublicKeys {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Self::from_bytes(&r.array()?).map_err(|_| DecodeError::Invalid("public key"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn an_identity_comes_back_from_storage_and_shows_no_secret() {
+        let identity = Identity::generate(&mut Random::insecure(1));
+        let again = Identity::from_bytes(&identity.to_bytes());
+        assert_eq!(*identity.to_bytes(), *again.to_bytes());
+        assert_eq!(identity.public(), again.public());
+        let bytes = identity.public().to_bytes();
+        assert_eq!(PublicKeys::decode(&bytes), Ok(identity.public()));
+        assert!(PublicKeys::decode(&bytes[..63]).is_err());
+        let expected = "Identity { signing: SigningKey(..), exchange: PrivateKey(..) }";
+        assert_eq!(format!("{identity:?}"), expected);
+    }
+
+    #[test]
+    fn a_key_that_checks_nothing_is_refused() {
+        let mut bytes = Identity::generate(&mut Random::insecure(2)).public().to_bytes();
+        bytes[..32].fill(0);
+        assert_eq!(PublicKeys::from_bytes(&bytes), Err(InvalidPublicKey));
+    }
+}

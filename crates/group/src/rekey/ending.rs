@@ -1,0 +1,58 @@
+//! How a controller ends an epoch at once where records prove who wrote them.
+//!
+//! ```text
+//! content of a ChangeCipherSpec: 1 (1) [ ‖ signature (64), with source authentication ]
+//! signature: Ed25519 over "lightseal group change" ‖ 0 ‖ group (16) ‖ epoch (8): the one that ends
+//! ```
+//!
+//! What a controller says carries its own proof, as rekey messages do, and its records have no
+//! signature beside it.
+
+use super::message::{ControllerKey, ControllerSecret};
+use crate::GroupId;
+use alloc::vec::Vec;
+use ed25519_dalek::{Signature, Signer};
+
+const DOMAIN: &[u8] = b"lightseal group change\0";
+/// What every ChangeCipherSpec begins with (RFC 5246, section 7.1).
+const CHANGE: u8 = 1;
+
+fn signed(group: &GroupId, epoch: u64) -> Vec<u8> {
+    [DOMAIN, &group.0, &epoch.to_be_bytes()].concat()
+}
+
+impl ControllerSecret {
+    /// What ends `epoch`, to be sent in it.
+    pub fn end_of_epoch(&self, group: &GroupId, epoch: u64) -> Vec<u8> {
+        let signature = self.0.sign(&signed(group, epoch));
+        [&[CHANGE][..], &signature.to_bytes()].concat()
+    }
+}
+
+impl ControllerKey {
+    /// Whether the controller wrote this to end `epoch`.
+    pub fn ends(&self, group: &GroupId, epoch: u64, content: &[u8]) -> bool {
+        let Some((&CHANGE, signature)) = content.split_first() else { return false };
+        let Ok(signature) = Signature::from_slice(signature) else { return false };
+        self.0.verify_strict(&signed(group, epoch), &signature).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_epoch_of_one_group_is_ended_by_its_controller() {
+        let secret = ControllerSecret::from_seed(&[4; 32]);
+        let (group, other) = (GroupId([1; 16]), GroupId([2; 16]));
+        let content = secret.end_of_epoch(&group, 7);
+        assert!(secret.public().ends(&group, 7, &content));
+        assert!(!secret.public().ends(&group, 8, &content));
+        assert!(!secret.public().ends(&other, 7, &content));
+        assert!(!ControllerSecret::from_seed(&[5; 32]).public().ends(&group, 7, &content));
+        for wrong in [&content[..64], &content[1..], &[CHANGE], &[]] {
+            assert!(!secret.public().ends(&group, 7, wrong));
+        }
+    }
+}
