@@ -141,6 +141,24 @@ pub struct NumberSpace {
 }
 
 impl NumberSpace {
+    /// One that begins at 0, for keys that nobody had before and nobody can derive again.
+    pub const fn unwritten() -> Self {
+        Self { next: 0 }
+    }
+
+    /// The next number of such a space; `last` is the last there is.
+    ///
+    /// # Errors
+    /// There is none.
+    pub const fn take_unwritten(&mut self, last: u64) -> Result<u64, NoNumber> {
+        let number = self.next;
+        if number > last {
+            return Err(NoNumber::Exhausted);
+        }
+        self.next = number + 1;
+        Ok(number)
+    }
+
     /// The next record's number.
     pub const fn next(&self) -> u64 {
         self.next

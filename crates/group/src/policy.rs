@@ -33,7 +33,8 @@ pub enum Responses {
     /// Every member can read and forge them.
     #[default]
     Group,
-    /// Only the listener and the sender know the key.
+    /// Only the listener and the sender know the key. Suites with 16-byte tags suit them better:
+    /// with 8 bytes a forgery under one pair's key succeeds at the first try with a chance of 2^-64.
     Pairwise,
 }
 

@@ -78,6 +78,13 @@ impl EpochBits {
     }
 }
 
+/// Whether a datagram begins with a sender's record whose number stands in full: only these come
+/// by unicast.
+pub(crate) fn is_senders(datagram: &[u8]) -> bool {
+    let first = datagram.first().copied().unwrap_or(0);
+    first & FULL == FULL && matches!(first & KIND, REQUEST | ANSWER)
+}
+
 /// A header in either form. Its number is not in it unless it stands in clear.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Header {

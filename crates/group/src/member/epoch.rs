@@ -7,11 +7,11 @@
 
 use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
 use super::{SendError, written};
-use crate::SenderId;
-use crate::compact::SigningKey;
+use crate::compact::{KnownBoot, PairSecret, SigningKey};
 use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
-use crate::policy::Policy;
+use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::EpochKey;
+use crate::{ListenerId, SenderId};
 use alloc::collections::{BTreeMap, VecDeque};
 use dtls::codepoints::ContentType;
 use dtls::crypto::{KeyState, Usage};
@@ -28,6 +28,9 @@ pub(super) struct Epoch {
     /// Whether the member was in this epoch ever since it learned of it: then what it has not seen
     /// is new.
     from_the_start: bool,
+    /// Whether it was in use already, and late members are to ask what in it is new.
+    is_late: bool,
+    pairwise: bool,
     /// What requests are opened with, where one key is that of all senders.
     shared: Option<Opener>,
     /// Without a ledger nothing is sealed.
@@ -36,6 +39,10 @@ pub(super) struct Epoch {
     pub(super) own: Option<Own>,
     pub(super) senders: BTreeMap<SenderId, Heard>,
     pub(super) listeners: BTreeMap<Listener, Answered>,
+    /// What is shared with listeners whose keys are known, each computed once in the epoch.
+    pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
+    /// Listeners under keys of pairs, once they were heard: their boots, and windows of these.
+    pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
     hot: VecDeque<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
@@ -45,6 +52,9 @@ pub(super) struct Epoch {
 pub(super) struct Own {
     pub(super) numbers: NumberSpace,
     pub(super) sealer: Sealer,
+    /// The first number that no sync record has covered, and when the next one is due.
+    pub(super) synced: u64,
+    pub(super) sync_at: Option<Instant>,
 }
 
 /// What a listener remembers of a sender.
@@ -55,7 +65,18 @@ pub(super) struct Heard {
     pub(super) numbers: Option<NumberSpace>,
     pub(super) opener: Option<Opener>,
     pub(super) sealer: Option<Sealer>,
+    /// What is shared with it.
+    pub(super) pair: Option<PairSecret>,
+    /// Whether it knows this listener's boot.
+    pub(super) knows_boot: bool,
     pub(super) last: Instant,
+}
+
+impl Heard {
+    /// The last number that is known of it.
+    pub(super) fn last_number(&self) -> Option<u64> {
+        self.window.as_ref().and_then(|window| window.next().checked_sub(1))
+    }
 }
 
 /// What a sender remembers of a listener: with its name some 70 bytes.
@@ -68,6 +89,7 @@ impl Epoch {
         (policy, suite): (&Policy, Suite),
         own: Option<SenderId>,
         (epoch, key): (u64, &EpochKey),
+        is_late: bool,
         ledger: &mut dyn Ledger,
     ) -> Self {
         let keys = EpochKeys::new(policy, suite, epoch, key);
@@ -77,16 +99,22 @@ impl Epoch {
         let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| Own {
             numbers: reserved.space(),
             sealer: keys.request_sealer(sender),
+            synced: reserved.space().next(),
+            sync_at: None,
         });
         let shared = keys.shared_opener();
         Self {
             keys,
             from_the_start,
+            is_late: is_late && policy.freshness == Freshness::Challenge,
+            pairwise: policy.responses == Responses::Pairwise,
             shared,
             reserved,
             own,
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            boots: BTreeMap::new(),
             hot: VecDeque::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
@@ -113,10 +141,16 @@ impl Epoch {
     /// was opened.
     pub(super) fn heard(&self, now: Instant) -> Heard {
         Heard {
-            window: self.from_the_start.then(ReplayWindow::new),
-            numbers: self.reserved.as_ref().ok().map(Reserved::space),
+            window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
+            numbers: match &self.reserved {
+                _ if self.pairwise => Some(NumberSpace::unwritten()),
+                Ok(reserved) => Some(reserved.space()),
+                Err(LedgerFailed) => None,
+            },
             opener: None,
             sealer: None,
+            pair: None,
+            knows_boot: false,
             last: now,
         }
     }
@@ -165,6 +199,29 @@ impl Epoch {
             Some(at) => self.hot.remove(at).map(|(_, opener)| opener),
             None => self.keys.response_opener(listener, own),
         }
+    }
+
+    /// The same where they are of a boot that is known, and all of it was said under `nonce`.
+    pub(super) fn take_paired(
+        &mut self,
+        listener: ListenerId,
+        own: SenderId,
+        nonce: &[u8; 8],
+    ) -> Option<Opener> {
+        let is = |(hot, _): &(Listener, Opener)| *hot == Listener::Id(listener);
+        let known = self.boots.get(&listener).is_some_and(|(boot, _)| boot.nonce() == nonce);
+        match self.hot.iter().position(is) {
+            Some(at) if known => self.hot.remove(at).map(|(_, opener)| opener),
+            _ => {
+                let pair = self.pairs.get(&listener)?;
+                self.keys.paired_opener(pair, (listener, own), nonce)
+            }
+        }
+    }
+
+    /// Forgets the keys of a boot that another has followed.
+    pub(super) fn drop_hot(&mut self, listener: ListenerId) {
+        self.hot.retain(|(hot, _)| *hot != Listener::Id(listener));
     }
 
     /// Keeps them for the next response.

@@ -8,6 +8,7 @@ use crate::numbers::NoNumber;
 use crate::policy::Policy;
 use crate::rekey::{KeyPath, PullRequest};
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
@@ -111,6 +112,15 @@ pub enum Event {
     /// Keys of members are wanted: this goes to the controller, and its page to
     /// [`Member::learn`](super::Member::learn). Who gets no page is asked again.
     Lookup(Lookup),
+}
+
+/// A datagram that the member wants to be sent, beside those that its host asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where to: the group's address, or a member's.
+    pub to: SocketAddr,
+    /// What.
+    pub datagram: Vec<u8>,
 }
 
 /// What came out of a datagram. Its content is authentic and new.

@@ -1,7 +1,7 @@
 //! The keys of one epoch, whichever profile the group speaks: one idea of sealing and opening for
 //! the rest of the engine.
 
-use crate::compact::{SigningKey, VerifyingKey};
+use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, SigningKey, VerifyingKey};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{ListenerId, SenderId, axiom, compact};
@@ -137,6 +137,69 @@ impl EpochKeys {
             }
             _ => None,
         }
+    }
+
+    /// What a listener shares with a sender in this epoch; `None`: nothing, by the profile or by
+    /// the sender's key.
+    pub(super) fn pair_for_listener(
+        &self,
+        listener: (ListenerId, &PrivateKey),
+        sender: (SenderId, &PublicKey),
+    ) -> Option<PairSecret> {
+        let Self::Compact { secret, .. } = self else { return None };
+        secret.pair_for_listener(listener, sender).ok()
+    }
+
+    /// The same for the sender.
+    pub(super) fn pair_for_sender(
+        &self,
+        sender: (SenderId, &PrivateKey),
+        listener: (ListenerId, &PublicKey),
+    ) -> Option<PairSecret> {
+        let Self::Compact { secret, .. } = self else { return None };
+        secret.pair_for_sender(sender, listener).ok()
+    }
+
+    /// The keys of a listener's responses since it drew `nonce`.
+    fn paired(
+        &self,
+        pair: &PairSecret,
+        (listener, sender): (ListenerId, SenderId),
+        nonce: &[u8; 8],
+    ) -> Option<compact::RecordKeys> {
+        let Self::Compact { secret, suite } = self else { return None };
+        let stream = secret.pairwise_responses(sender, listener);
+        Some(compact::RecordKeys::new(*suite, stream, &pair.response_secret(nonce)))
+    }
+
+    pub(super) fn paired_sealer(
+        &self,
+        pair: &PairSecret,
+        ids: (ListenerId, SenderId),
+        nonce: &[u8; 8],
+    ) -> Option<Sealer> {
+        self.paired(pair, ids, nonce).map(Sealer::Compact)
+    }
+
+    pub(super) fn paired_opener(
+        &self,
+        pair: &PairSecret,
+        ids: (ListenerId, SenderId),
+        nonce: &[u8; 8],
+    ) -> Option<Opener> {
+        self.paired(pair, ids, nonce).map(Opener::Compact)
+    }
+
+    /// The keys of a sender's answer to a listener's challenge.
+    pub(super) fn answer_keys(
+        &self,
+        pair: &PairSecret,
+        (listener, sender): (ListenerId, SenderId),
+        challenge: &Challenge,
+    ) -> Option<compact::RecordKeys> {
+        let Self::Compact { secret, suite } = self else { return None };
+        let stream = secret.answers(sender, listener);
+        Some(compact::RecordKeys::new(*suite, stream, &pair.answer_secret(&challenge.0)))
     }
 
     /// What `sender` opens the answers of `listener` with.

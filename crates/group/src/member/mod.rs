@@ -13,13 +13,17 @@
 //! ([`Event::Lookup`]), and what is not proven to be its writer's moves nothing.
 
 mod epoch;
+mod freshness;
 mod interface;
 mod keys;
+mod pairs;
 mod peers;
 mod receive;
+mod respond;
+mod responses;
 pub(crate) mod voice;
 
-pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, Stats};
+pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, Stats, Transmit};
 pub use keys::Listener;
 
 use crate::compact::SigningKey;
@@ -36,7 +40,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use dtls::codepoints::ContentType;
 use dtls::crypto::{KeyState, Provider};
-use epoch::{Epoch, HEADER_BYTES};
+use epoch::Epoch;
+use freshness::{Answers, Challenges};
 use keys::Suite;
 use peers::Peers;
 use vocabulary::{Instant, Random};
@@ -67,12 +72,17 @@ pub struct Member {
     sessions: BTreeSet<SocketAddr>,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
+    /// Drawn at the start, and never again: keys of pairwise responses are made from it.
+    boot: [u8; 8],
+    challenges: Challenges,
+    answers: Answers,
     /// When the controller is to be asked for a missed rekey, and before which it is not again.
     pull_at: Option<Instant>,
     pulled_until: Instant,
     release_at: Instant,
     told_worn: u64,
     events: VecDeque<Event>,
+    outbox: VecDeque<Transmit>,
     stats: Stats,
 }
 
@@ -87,18 +97,15 @@ impl Member {
         provider: &Provider,
         mut ledger: Box<dyn Ledger + Send>,
         now: Instant,
-        rng: Random,
+        mut rng: Random,
     ) -> Result<Self, MemberError> {
         let Membership { policy, roles, address, senders, keys, identity } = membership;
         if let Some(fault) = policy.fault() {
             return Err(MemberError::Policy(fault));
         }
-        if policy.responses != Responses::Group || policy.freshness == Freshness::Challenge {
-            return Err(MemberError::Policy("keys of pairs are not there yet"));
-        }
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
-        let first = Epoch::new((&policy, suite), roles.sender, epoch, &mut *ledger);
+        let first = Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger);
         let is_lost = first.is_lost();
         let mut member = Self {
             suite,
@@ -112,12 +119,16 @@ impl Member {
             heard_from: BTreeMap::new(),
             sessions: BTreeSet::new(),
             ledger,
+            boot: rng.array(),
             rng,
+            challenges: Challenges::default(),
+            answers: Answers::new(now),
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
             told_worn: 0,
             events: VecDeque::new(),
+            outbox: VecDeque::new(),
             stats: Stats::default(),
             policy,
         };
@@ -235,6 +246,7 @@ impl Member {
         let record = (kind, content);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
+        self.used_numbers(now);
         self.look_at_keys(now);
         Ok(sealed)
     }
@@ -259,64 +271,6 @@ impl Member {
         Ok(sealed)
     }
 
-    /// Seals a response to the last request of `sender` into the front of `buf`; where it goes,
-    /// and its length.
-    ///
-    /// # Errors
-    /// See [`SendError`].
-    pub fn respond(
-        &mut self,
-        now: Instant,
-        sender: SenderId,
-        content: &[u8],
-        buf: &mut [u8],
-    ) -> Result<(SocketAddr, usize), SendError> {
-        if !self.roles.listener {
-            return Err(SendError::Role);
-        }
-        let to = *self.heard_from.get(&sender).ok_or(SendError::UnknownSender)?;
-        if self.sessions.contains(&to) {
-            return Err(SendError::Session(to));
-        }
-        let me = self.as_listener();
-        let signer = signer(&self.policy, self.roles, &self.identity);
-        let (_, epoch) = self.epochs.sending(now);
-        if epoch.key_state() == KeyState::Exhausted {
-            return Err(SendError::Exhausted);
-        }
-        // A sender that was heard in the epoch before this one is known in it as well.
-        let mut heard = match epoch.senders.remove(&sender) {
-            Some(heard) => heard,
-            None => epoch.heard(now),
-        };
-        let sealed = (|| {
-            let reserved = written(&mut epoch.reserved)?;
-            let mut numbers = heard.numbers.unwrap_or_else(|| reserved.space());
-            let number = reserved.take(&mut numbers, &mut *self.ledger);
-            heard.numbers = Some(numbers);
-            let number = number.map_err(SendError::Number)?;
-            if heard.sealer.is_none() {
-                heard.sealer = epoch.keys.response_sealer(me, sender);
-            }
-            let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
-            let kind = ContentType::APPLICATION_DATA;
-            sealer.seal(number, kind, content, signer, buf).ok_or(SendError::TooLong)
-        })();
-        epoch.senders.insert(sender, heard);
-        let len = sealed?;
-        epoch.responses.add_sealed(HEADER_BYTES, len);
-        self.stats.sealed += 1;
-        Ok((to, len))
-    }
-
-    /// This member as its responses' keys go by it.
-    fn as_listener(&self) -> Listener {
-        match self.suite {
-            Suite::Axiom(_) => Listener::Address(self.address),
-            Suite::Compact(_) => Listener::Id(self.listener()),
-        }
-    }
-
     /// Takes keys that the controller gave this member point to point.
     ///
     /// # Errors
@@ -327,17 +281,19 @@ impl Member {
         grant: crate::rekey::Grant,
     ) -> Result<(), crate::rekey::Refusal> {
         if let Some(new) = self.keys.grant(grant)? {
-            self.enter(now, &new);
+            // One whose activation is over may have been in use for long.
+            let is_late = new.timing.activation().is_zero();
+            self.enter(now, &new, is_late);
         }
         Ok(())
     }
 
     /// Begins an epoch.
-    fn enter(&mut self, now: Instant, new: &NewEpoch) {
+    fn enter(&mut self, now: Instant, new: &NewEpoch, is_late: bool) {
         let NewEpoch { epoch, key, timing, kept } = new;
         let policy = (&self.policy, self.suite);
         let ledger = &mut *self.ledger;
-        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), ledger);
+        let state = Epoch::new(policy, self.roles.sender, (*epoch, key), is_late, ledger);
         let is_lost = state.is_lost();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
@@ -361,6 +317,7 @@ impl Member {
         if let Some(page) = self.peers.due(now) {
             self.tell(Event::Lookup(page));
         }
+        self.freshen(now);
         if self.release_at <= now {
             let before = Instant::from_micros(now.as_micros().saturating_sub(micros(IDLE)));
             self.epochs.values_mut().for_each(|epoch| epoch.release(before));
@@ -370,13 +327,31 @@ impl Member {
 
     /// When [`Self::handle_timeout`] is to be called next.
     pub fn wake_at(&self, now: Instant) -> Instant {
-        let times = [self.pull_at, self.epochs.deadline(now), self.peers.wake_at()];
+        let (_, sending) = self.epochs.sending_ref(now);
+        let times = [
+            self.pull_at,
+            self.epochs.deadline(now),
+            self.peers.wake_at(),
+            self.challenges.wake_at(),
+            sending.own.as_ref().and_then(|own| own.sync_at),
+        ];
         times.into_iter().flatten().fold(self.release_at, Instant::min)
     }
 
     /// What the host should know or do next.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// What is to be sent from the member's own address next.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.outbox.pop_front()
+    }
+
+    fn transmit(&mut self, transmit: Transmit) {
+        if self.outbox.len() < MOST_EVENTS {
+            self.outbox.push_back(transmit);
+        }
     }
 
     fn tell(&mut self, event: Event) {

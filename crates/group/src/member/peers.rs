@@ -31,7 +31,6 @@ const MOST_WANTED: usize = 32;
 pub(super) struct Sender {
     leaf: Leaf,
     pub(super) verifying: VerifyingKey,
-    #[expect(dead_code, reason = "responses are not pairwise yet")]
     pub(super) exchange: PublicKey,
 }
 
@@ -73,6 +72,11 @@ impl Peers {
     /// The key of a listener that its responses are checked with or agreed on by.
     pub(super) fn listener(&self, listener: ListenerId) -> Option<&[u8; 32]> {
         self.listeners.get(&listener)
+    }
+
+    /// A key is of no use.
+    pub(super) fn refuse(&mut self, listener: ListenerId) {
+        self.listeners.remove(&listener);
     }
 
     /// Whether a page has been told and nobody in it has changed since.

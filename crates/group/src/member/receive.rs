@@ -1,14 +1,12 @@
-//! What a member does with datagrams.
+//! What a member does with datagrams to the group.
 //!
 //! Whose keys and whose window a record is for is told by what anybody can write. So nothing is
 //! kept of it, and nothing is said, before its tag is right.
 
-use super::epoch::count;
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
 use crate::SenderId;
-use crate::codepoints::GROUP_REKEY;
-use crate::compact::VerifyingKey;
+use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
 use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness};
 use crate::rekey::{Outcome, Refusal};
@@ -83,7 +81,16 @@ impl Member {
             Some(known) if !own => Proof::Signer(&known.verifying),
             _ => Proof::Unknown,
         };
+        let challenges = self.policy.freshness == Freshness::Challenge && self.roles.listener;
+        let mut to_be_asked = None;
         let opened = match heard.window {
+            None if !any_time && challenges && !own => {
+                // Asked whatever its tag, for it says nothing where the number is not known.
+                let is_asked = self.challenges.is_asked(now, sender, at);
+                let open = || epoch.open(record, &mut heard, Proof::Unknown);
+                to_be_asked = Some(!is_asked && is_members(&open()));
+                Err(NotOpened::NotFresh)
+            }
             None if !any_time && !drops_first => Err(NotOpened::NotFresh),
             _ => epoch.open(record, &mut heard, proof),
         };
@@ -101,6 +108,9 @@ impl Member {
                 if reason == NotOpened::NoKey || reason == NotOpened::Forged {
                     // The SenderID may be another's since its key was told.
                     self.peers.want(now, &mut self.rng, Lookup::sender(sender));
+                }
+                if let Some(is_proven) = to_be_asked {
+                    self.challenges.want(now, &mut self.rng, (sender, at), from, is_proven);
                 }
                 return self.count(now, reason);
             }
@@ -143,13 +153,15 @@ impl Member {
             ContentType::CHANGE_CIPHER_SPEC if sender == SenderId::CONTROLLER => {
                 self.end_epoch(now, at);
             }
+            // Its number is in the window, and that was all it had to say.
+            GROUP_SYNC => {}
             _ => self.stats.strangers += 1,
         }
     }
 
     /// Which of the epochs that are held a record is of. One of an epoch after them says that a
     /// rekey was missed, or that somebody wants to make believe so.
-    fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
+    pub(super) fn epoch_of<Id>(&mut self, now: Instant, record: &Sealed<'_, Id>) -> Option<u64> {
         let held =
             self.epochs.epochs().map(|(epoch, _)| epoch).filter(|epoch| record.is_of(*epoch));
         let held = held.max();
@@ -162,7 +174,7 @@ impl Member {
         held
     }
 
-    fn count(&mut self, now: Instant, reason: NotOpened) {
+    pub(super) fn count(&mut self, now: Instant, reason: NotOpened) {
         match reason {
             NotOpened::Replayed => self.stats.replayed += 1,
             NotOpened::Malformed => self.stats.malformed += 1,
@@ -177,7 +189,7 @@ impl Member {
     }
 
     /// Has a listener's keys asked for, unless the tree of keys has no such leaf.
-    fn want_listener(&mut self, now: Instant, listener: Listener) {
+    pub(super) fn want_listener(&mut self, now: Instant, listener: Listener) {
         if let Listener::Id(id) = listener
             && id.get() < self.keys.leaves()
         {
@@ -236,7 +248,7 @@ impl Member {
     /// Takes a rekey message. Whether its signature was looked at and is right.
     fn rekey(&mut self, now: Instant, message: &[u8]) -> bool {
         match self.keys.handle(now, message) {
-            Ok(Outcome::Moved(new)) => self.enter(now, &new),
+            Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
             Ok(Outcome::Duplicate | Outcome::OtherLeaves) => return false,
             Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
             Err(Refusal::Excluded) => self.tell(Event::Excluded),
@@ -247,101 +259,9 @@ impl Member {
         }
         true
     }
-
-    /// Takes a datagram that came to the member's own address. False if it is not the group's but
-    /// of a unicast DTLS session, which takes precedence (Axiom, section 5.6).
-    pub fn receive_unicast(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        mut deliver: impl FnMut(Delivery<'_>),
-    ) -> bool {
-        if self.sessions.contains(&from) {
-            return false;
-        }
-        // Responses are for senders (Axiom, section 5.6).
-        let Some(own) = self.roles.sender else {
-            self.stats.strangers += 1;
-            return true;
-        };
-        let mut rest = datagram;
-        while !rest.is_empty() {
-            let Ok((record, behind)) = Sealed::response(self.policy.profile, rest) else {
-                self.stats.malformed += 1;
-                break;
-            };
-            self.response_record(now, (own, from), record, &mut deliver);
-            rest = behind;
-        }
-        true
-    }
-
-    fn response_record(
-        &mut self,
-        now: Instant,
-        (own, from): (SenderId, SocketAddr),
-        record: Sealed<'_, crate::ListenerId>,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) {
-        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
-            self.stats.strangers += 1;
-            return;
-        }
-        let Some(at) = self.epoch_of(now, &record) else { return };
-        let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        if epoch.responses.state() == KeyState::Exhausted {
-            self.stats.strangers += 1;
-            return;
-        }
-        let listener = record.listener(from.ip());
-        if !epoch.is_from_the_start() {
-            // What listeners answered before the restart may come again.
-            self.stats.not_fresh += 1;
-            return;
-        }
-        let Some(opener) = epoch.take_hot(listener, own) else { return };
-        let known = epoch.listeners.get(&listener).map(|known| &known.window);
-        let nothing = ReplayWindow::new();
-        let verifying;
-        let proof = match listener {
-            _ if self.policy.authenticity == Authenticity::Group => Proof::Member,
-            Listener::Id(id) => match self.peers.listener(id).map(VerifyingKey::new) {
-                Some(Ok(key)) => {
-                    verifying = key;
-                    Proof::Signer(&verifying)
-                }
-                _ => Proof::Unknown,
-            },
-            Listener::Address(_) => Proof::Unknown,
-        };
-        let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
-        count(&mut epoch.responses, &opened);
-        // Who makes listeners up is not to push out the keys of real ones.
-        if known.is_some() || is_members(&opened) {
-            epoch.keep_hot(listener, opener);
-        }
-        let Opened { number, kind, content } = match opened {
-            Ok(opened) => opened,
-            Err(reason) => {
-                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
-                    self.want_listener(now, listener);
-                }
-                return self.count(now, reason);
-            }
-        };
-        let known = epoch.listeners.entry(listener);
-        known.or_insert_with(|| super::epoch::Answered { window: nothing }).window.commit(number);
-        if kind == ContentType::APPLICATION_DATA {
-            self.stats.delivered += 1;
-            deliver(Delivery::Response { listener, from, content });
-        } else {
-            self.stats.strangers += 1;
-        }
-    }
 }
 
 /// Whether a member wrote it, if not who.
-const fn is_members(opened: &Result<Opened<'_>, NotOpened>) -> bool {
+pub(super) const fn is_members(opened: &Result<Opened<'_>, NotOpened>) -> bool {
     matches!(opened, Ok(_) | Err(NotOpened::NoKey | NotOpened::Forged))
 }

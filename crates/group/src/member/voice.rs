@@ -28,7 +28,8 @@ impl Voice {
     /// Speaks in this epoch from now on.
     pub(crate) fn enter(&mut self, epoch: u64, key: Option<&EpochKey>, ledger: &mut dyn Ledger) {
         let policy = (&self.policy, self.suite);
-        let enter = |key| Epoch::new(policy, Some(SenderId::CONTROLLER), (epoch, key), ledger);
+        let enter =
+            |key| Epoch::new(policy, Some(SenderId::CONTROLLER), (epoch, key), false, ledger);
         self.epoch = key.map(enter);
     }
 

@@ -74,6 +74,12 @@ impl<T> EpochSchedule<T> {
         (entry.epoch, &mut entry.value)
     }
 
+    /// The same to look at.
+    pub fn sending_ref(&self, now: Instant) -> (u64, &T) {
+        let entry = &self.entries[self.current(now)];
+        (entry.epoch, &entry.value)
+    }
+
     /// An epoch to receive with; `None` once it is over, or before it is known.
     pub fn receiving(&mut self, now: Instant, epoch: u64) -> Option<&mut T> {
         self.expire(now);

@@ -5,7 +5,7 @@
 
 use dtls::crypto::{CipherSuiteId, rustcrypto};
 use group::directory::{Introduced, Lookup, Page};
-use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError};
+use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError, Transmit};
 use group::numbers::{KEPT, Ledger, LedgerFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
@@ -339,6 +339,30 @@ impl Field {
         for device in self.devices.iter_mut().chain(&mut self.voice) {
             device.member.handle_timeout(self.now);
         }
+    }
+
+    /// Carries what members send by themselves, until nothing comes of it any more; what it was.
+    pub(crate) fn carry(&mut self) -> Vec<Transmit> {
+        let mut carried = Vec::new();
+        let mut carried_before = usize::MAX;
+        while carried_before != carried.len() {
+            carried_before = carried.len();
+            for index in 0..self.devices.len() {
+                while let Some(transmit) = self.devices[index].member.poll_transmit() {
+                    let (from, Transmit { to, datagram }) =
+                        (self.devices[index].address, &transmit);
+                    for device in &mut self.devices {
+                        if *to == self.policy.address {
+                            device.hear(self.now, from, datagram);
+                        } else if *to == device.address {
+                            assert!(device.hear_alone(self.now, from, datagram));
+                        }
+                    }
+                    carried.push(transmit);
+                }
+            }
+        }
+        carried
     }
 
     /// A page as the controller would tell it.

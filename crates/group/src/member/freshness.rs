@@ -1,0 +1,332 @@
+//! Where a sender's numbers stand: sync records, challenges of late listeners, and answers.
+//!
+//! An answer is no longer than what it answers to, goes where that came from, and no faster than
+//! a bounded rate. A challenge may be caused by anybody who writes a listed SenderID, so a
+//! listener has one outstanding for each sender and waits longer each time that none answers.
+
+use super::keys::{Opened, Proof, Sealed};
+use super::{Member, Transmit, micros};
+use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
+use crate::compact::{Challenge, Form, Outgoing, RecordKeys};
+use crate::policy::{Profile, Responses};
+use crate::{ListenerId, SenderId, compact};
+use alloc::collections::{BTreeMap, VecDeque};
+use core::net::SocketAddr;
+use core::time::Duration;
+use vocabulary::{Instant, Random, ReplayWindow};
+
+/// A sync record is sent when so many numbers are used, or so long after the first of them: 16
+/// bits on the wire bridge a gap of four times that and more.
+pub(super) const SYNC_NUMBERS: u64 = 1 << 12;
+pub(super) const SYNC_INTERVAL: Duration = Duration::from_secs(600);
+/// A challenge is sent after a random time of up to this: others may be late too.
+const JITTER: Duration = Duration::from_secs(1);
+/// An answer is waited for so long, and twice as long each time that none comes, up to 2^6 times.
+const TIMEOUT: Duration = Duration::from_secs(4);
+const MOST_DOUBLINGS: u32 = 6;
+/// Answers of a sender at once, and how often there is one more.
+const BURST: u32 = 32;
+const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
+/// Challenges that a sender remembers to have answered.
+const RECENT: usize = 32;
+/// Room for the longest record here: a signed one with a boot.
+const ROOM: usize = 160;
+/// The longest answer under keys of a pair: header, challenge, type and tag.
+const MOST_ANSWER: usize = 17 + 9 + 16;
+
+/// A listener's challenges, one for each sender.
+#[derive(Default)]
+pub(super) struct Challenges(BTreeMap<SenderId, Asking>);
+
+struct Asking {
+    epoch: u64,
+    to: SocketAddr,
+    /// Whether a record that a member wrote came from there.
+    is_proven: bool,
+    /// `None`: not sent yet.
+    challenge: Option<Challenge>,
+    /// When it is sent, or given up.
+    at: Instant,
+    unanswered: u32,
+}
+
+impl Challenges {
+    /// Whether a sender is being asked, by an address that a record of it came from.
+    pub(super) fn is_asked(&self, now: Instant, sender: SenderId, epoch: u64) -> bool {
+        self.0.get(&sender).is_some_and(|asking| {
+            let waits = asking.challenge.is_none() || now < asking.at;
+            asking.epoch == epoch && asking.is_proven && waits
+        })
+    }
+
+    /// Has a sender asked.
+    pub(super) fn want(
+        &mut self,
+        now: Instant,
+        rng: &mut Random,
+        (sender, epoch): (SenderId, u64),
+        to: SocketAddr,
+        is_proven: bool,
+    ) {
+        let mut unanswered = 0;
+        if let Some(asking) = self.0.get_mut(&sender)
+            && asking.epoch >= epoch
+        {
+            if asking.challenge.is_none() || now < asking.at {
+                if is_proven && !asking.is_proven && asking.challenge.is_none() {
+                    (asking.to, asking.is_proven) = (to, true);
+                }
+                return;
+            }
+            unanswered = (asking.unanswered + 1).min(MOST_DOUBLINGS);
+        }
+        let at = now + Duration::from_micros(rng.below(micros(JITTER)));
+        let asking = Asking { epoch, to, is_proven, challenge: None, at, unanswered };
+        self.0.insert(sender, asking);
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let unsent = self.0.values().filter(|asking| asking.challenge.is_none());
+        unsent.map(|asking| asking.at).min()
+    }
+
+    fn outstanding(&self, sender: SenderId, epoch: u64) -> Option<Challenge> {
+        let asking = self.0.get(&sender).filter(|asking| asking.epoch == epoch);
+        asking.and_then(|asking| asking.challenge)
+    }
+}
+
+/// How fast a sender answers.
+pub(super) struct Answers {
+    left: u32,
+    since: Instant,
+    recent: VecDeque<(ListenerId, Challenge)>,
+}
+
+impl Answers {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { left: BURST, since: now, recent: VecDeque::new() }
+    }
+
+    fn may(&mut self, now: Instant) -> bool {
+        let more = micros(now.saturating_since(self.since)) / micros(ANSWER_INTERVAL);
+        if more > 0 {
+            self.left = BURST.min(self.left.saturating_add(more.try_into().unwrap_or(BURST)));
+            self.since = now;
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+}
+
+impl Member {
+    /// Sends what is due: challenges, and a sync record.
+    pub(super) fn freshen(&mut self, now: Instant) {
+        let due = |(sender, asking): (&SenderId, &Asking)| {
+            (asking.challenge.is_none() && asking.at <= now).then_some((*sender, asking.epoch))
+        };
+        while let Some(due) = self.challenges.0.iter().find_map(due) {
+            self.challenge(now, due);
+        }
+        let (_, epoch) = self.epochs.sending(now);
+        let own = epoch.own.as_ref();
+        if own.is_some_and(|own| own.sync_at.is_some_and(|at| at <= now)) {
+            self.sync(now);
+        }
+    }
+
+    /// Sends a challenge to a sender of which it is not known what is new.
+    fn challenge(&mut self, now: Instant, (sender, at): (SenderId, u64)) {
+        let challenge = Challenge::random(&mut self.rng);
+        let mut buf = [0; ROOM];
+        let record = (GROUP_CHALLENGE, &challenge.0[..]);
+        let sealed = self.seal_response(now, (at, sender), record, &mut buf);
+        let Some(asking) = self.challenges.0.get_mut(&sender) else { return };
+        asking.challenge = Some(challenge);
+        asking.at = now + TIMEOUT * (1 << asking.unanswered);
+        let to = asking.to;
+        // Where that fails, the sender's key is missing: it is asked again later.
+        if let Ok(len) = sealed
+            && !self.sessions.contains(&to)
+        {
+            self.transmit(Transmit { to, datagram: buf[..len].into() });
+        }
+    }
+
+    /// Answers a listener's challenge.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        at: u64,
+        to: (ListenerId, SocketAddr),
+        challenge: Challenge,
+    ) {
+        let answers = &mut self.answers;
+        if answers.recent.contains(&(to.0, challenge)) || !answers.may(now) {
+            return;
+        }
+        answers.recent.truncate(RECENT - 1);
+        answers.recent.push_front((to.0, challenge));
+        self.send_answer(now, at, to, challenge);
+    }
+
+    /// Tells a listener that its boot is known.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        at: u64,
+        to: (ListenerId, SocketAddr),
+        nonce: [u8; 8],
+    ) {
+        if self.answers.may(now) {
+            self.send_answer(now, at, to, Challenge(nonce));
+        }
+    }
+
+    fn send_answer(
+        &mut self,
+        now: Instant,
+        at: u64,
+        (listener, to): (ListenerId, SocketAddr),
+        challenge: Challenge,
+    ) {
+        let Some(sender) = self.roles.sender else { return };
+        let Self { epochs, ledger, policy, identity, .. } = self;
+        let Some(epoch) = epochs.receiving(now, at) else { return };
+        let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
+        let Ok(number) = reserved.take(&mut own.numbers, &mut **ledger) else { return };
+        let mut buf = [0; ROOM];
+        let sealed = match policy.responses {
+            Responses::Pairwise => epoch.pairs.get(&listener).and_then(|pair| {
+                let keys = epoch.keys.answer_keys(pair, (listener, sender), &challenge)?;
+                keys.seal(&challenge.answer(number, None), &mut buf).ok()
+            }),
+            Responses::Group => {
+                own.sealer.seal_as(&challenge.answer(number, Some(identity.signing())), &mut buf)
+            }
+        };
+        if let Some(len) = sealed {
+            self.transmit(Transmit { to, datagram: buf[..len].into() });
+        }
+        self.used_numbers(now);
+    }
+
+    /// Says where this sender's numbers are, once many are used and not covered.
+    pub(super) fn used_numbers(&mut self, now: Instant) {
+        if self.policy.profile == Profile::Axiom12
+            || self.roles.sender == Some(SenderId::CONTROLLER)
+        {
+            return;
+        }
+        let (_, epoch) = self.epochs.sending(now);
+        let Some(own) = &mut epoch.own else { return };
+        if own.numbers.next() == own.synced {
+            return;
+        }
+        own.sync_at.get_or_insert(now + SYNC_INTERVAL);
+        if own.numbers.next() - own.synced >= SYNC_NUMBERS {
+            self.sync(now);
+        }
+    }
+
+    fn sync(&mut self, now: Instant) {
+        let signer = super::signer(&self.policy, self.roles, &self.identity);
+        let (_, epoch) = self.epochs.sending(now);
+        let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
+        own.sync_at = None;
+        let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };
+        own.synced = number + 1;
+        let mut buf = [0; ROOM];
+        let (kind, form) = (GROUP_SYNC, Form::Full);
+        let record = Outgoing { number, kind, payload: &[], form, padding: 0, signer };
+        if let Some(len) = own.sealer.seal_as(&record, &mut buf) {
+            let to = self.policy.address;
+            self.transmit(Transmit { to, datagram: buf[..len].into() });
+        }
+    }
+
+    /// Takes a sender's record that came by unicast: an answer to this listener.
+    pub(super) fn answered(&mut self, now: Instant, datagram: &mut [u8]) {
+        let mut copy = [0; MOST_ANSWER];
+        let len = datagram.len();
+        copy[..len.min(MOST_ANSWER)].copy_from_slice(&datagram[..len.min(MOST_ANSWER)]);
+        let Ok((record, _)) = compact::Sealed::request(datagram) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let (sender, is_paired) = (record.id, record.is_answer());
+        let compact::EpochBits::Full(at) = record.epoch else { return };
+        if record.alias != self.policy.group.alias()
+            || !self.roles.listener
+            || !self.senders.contains(&sender)
+            || is_paired && (self.policy.responses == Responses::Group || len > MOST_ANSWER)
+        {
+            self.stats.strangers += 1;
+            return;
+        }
+        if is_paired {
+            return self.paired_answer(now, (sender, at), &copy[..len]);
+        }
+        let Some(challenge) = self.challenges.outstanding(sender, at) else {
+            self.stats.not_fresh += 1;
+            return;
+        };
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let proof = match self.peers.sender(sender) {
+            Some(known) if record.is_signed() == Some(true) => Proof::Signer(&known.verifying),
+            _ => Proof::Unknown,
+        };
+        let opener = epoch.keys.request_opener(sender);
+        let opened = Sealed::Compact(record).open(&opener, &ReplayWindow::new(), proof);
+        super::epoch::count(&mut epoch.requests, &opened);
+        match opened {
+            Ok(Opened { number, kind: GROUP_CHALLENGE, content }) if *content == challenge.0 => {
+                self.stands_at(now, (sender, at), number + 1);
+            }
+            Ok(_) => self.stats.strangers += 1,
+            Err(reason) => self.count(now, reason),
+        }
+    }
+
+    /// An answer under keys of the pair: to the challenge, or to the boot nonce as one.
+    fn paired_answer(&mut self, now: Instant, (sender, at): (SenderId, u64), record: &[u8]) {
+        let me = self.listener();
+        let challenge = self.challenges.outstanding(sender, at);
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let Some(heard) = epoch.senders.get_mut(&sender) else { return };
+        let boot = (!heard.knows_boot).then_some(Challenge(self.boot));
+        // Whoever was never asked, and responded to, has no secret yet.
+        let Some(pair) = &heard.pair else { return };
+        for expected in [challenge, boot].into_iter().flatten() {
+            let mut copy = [0; MOST_ANSWER];
+            let copy = &mut copy[..record.len()];
+            copy.copy_from_slice(record);
+            let keys = epoch.keys.answer_keys(pair, (me, sender), &expected);
+            let stated = keys.as_ref().and_then(|keys| open_answer(keys, copy, expected));
+            let Some(next) = stated else { continue };
+            if boot == Some(expected) {
+                heard.knows_boot = true;
+            } else {
+                self.stands_at(now, (sender, at), next);
+            }
+            return;
+        }
+        self.stats.unauthentic += 1;
+    }
+
+    /// A sender's next number is known.
+    fn stands_at(&mut self, now: Instant, (sender, at): (SenderId, u64), next: u64) {
+        self.challenges.0.remove(&sender);
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let heard = epoch.heard(now);
+        let heard = epoch.senders.entry(sender).or_insert(heard);
+        heard.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
+    }
+}
+
+fn open_answer(keys: &RecordKeys, record: &mut [u8], challenge: Challenge) -> Option<u64> {
+    let (record, _) = compact::Sealed::request(record).ok()?;
+    let opened = record.reveal(keys, 0).open(keys, None).ok()?;
+    challenge.answered(keys.stream(), &opened)
+}

@@ -1,0 +1,152 @@
+//! What a listener sends: responses, and challenges among them.
+
+use super::epoch::{Epoch, HEADER_BYTES, Heard};
+use super::keys::{Listener, Suite};
+use super::peers::Peers;
+use super::{Member, SendError, signer, written};
+use crate::codepoints::GROUP_CHALLENGE;
+use crate::compact::{Boot, Form, Outgoing};
+use crate::directory::Lookup;
+use crate::identity::Identity;
+use crate::policy::Responses;
+use crate::{ListenerId, SenderId};
+use core::net::SocketAddr;
+use dtls::codepoints::{ContentType, MAX_RECORD_NUMBER};
+use dtls::crypto::KeyState;
+use vocabulary::Instant;
+
+impl Member {
+    /// Seals a response to the last request of `sender` into the front of `buf`; where it goes,
+    /// and its length.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        sender: SenderId,
+        content: &[u8],
+        buf: &mut [u8],
+    ) -> Result<(SocketAddr, usize), SendError> {
+        if !self.roles.listener {
+            return Err(SendError::Role);
+        }
+        let to = *self.heard_from.get(&sender).ok_or(SendError::UnknownSender)?;
+        if self.sessions.contains(&to) {
+            return Err(SendError::Session(to));
+        }
+        let at = self.response_epoch(now, sender)?;
+        let data = (ContentType::APPLICATION_DATA, content);
+        let len = self.seal_response(now, (at, sender), data, buf)?;
+        Ok((to, len))
+    }
+
+    /// The epoch to respond in: the one that is sent with. To a sender that does not know this
+    /// listener's boot, however, only one where a request of it was heard.
+    fn response_epoch(&mut self, now: Instant, sender: SenderId) -> Result<u64, SendError> {
+        let (sending, _) = self.epochs.sending(now);
+        if self.policy.responses == Responses::Group {
+            return Ok(sending);
+        }
+        let is_known = |epoch: &Epoch| {
+            let heard = epoch.senders.get(&sender);
+            heard.is_some_and(|heard| heard.knows_boot || heard.last_number().is_some())
+        };
+        let epochs = self.epochs.epochs().filter(|(at, epoch)| *at <= sending && is_known(epoch));
+        epochs.map(|(at, _)| at).max().ok_or(SendError::UnknownSender)
+    }
+
+    /// Seals what this listener says to `sender` in the epoch `at`.
+    pub(super) fn seal_response(
+        &mut self,
+        now: Instant,
+        (at, sender): (u64, SenderId),
+        record: (ContentType, &[u8]),
+        buf: &mut [u8],
+    ) -> Result<usize, SendError> {
+        let me = self.as_listener();
+        let Self { epochs, ledger, policy, roles, identity, peers, boot, rng, .. } = self;
+        let epoch = epochs.receiving(now, at).ok_or(SendError::UnknownSender)?;
+        if epoch.key_state() == KeyState::Exhausted {
+            return Err(SendError::Exhausted);
+        }
+        // A sender that was heard in the epoch before this one is known in it as well.
+        let mut heard = match epoch.senders.remove(&sender) {
+            Some(heard) => heard,
+            None => epoch.heard(now),
+        };
+        let sealed = match (policy.responses, me) {
+            (Responses::Pairwise, Listener::Id(me)) => {
+                let ids = (me, sender);
+                let sealed =
+                    seal_paired(epoch, &mut heard, ids, (identity, peers), boot, record, buf);
+                if sealed == Err(SendError::NoKey) {
+                    peers.want(now, rng, Lookup::sender(sender));
+                }
+                sealed
+            }
+            _ => (|| {
+                let (kind, payload) = record;
+                let reserved = written(&mut epoch.reserved)?;
+                let mut numbers = heard.numbers.unwrap_or_else(|| reserved.space());
+                let number = reserved.take(&mut numbers, &mut **ledger);
+                heard.numbers = Some(numbers);
+                let number = number.map_err(SendError::Number)?;
+                if heard.sealer.is_none() {
+                    heard.sealer = epoch.keys.response_sealer(me, sender);
+                }
+                let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
+                let form = if kind == GROUP_CHALLENGE { Form::Full } else { Form::Last };
+                let signer = signer(policy, *roles, identity);
+                let record = Outgoing { number, kind, payload, form, padding: 0, signer };
+                sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
+            })(),
+        };
+        epoch.senders.insert(sender, heard);
+        let len = sealed?;
+        epoch.responses.add_sealed(HEADER_BYTES, len);
+        self.stats.sealed += 1;
+        Ok(len)
+    }
+
+    /// This member as its responses' keys go by it.
+    fn as_listener(&self) -> Listener {
+        match self.suite {
+            Suite::Axiom(_) => Listener::Address(self.address),
+            Suite::Compact(_) => Listener::Id(self.listener()),
+        }
+    }
+}
+
+/// Seals a response that only its sender can read. Its number needs no ledger: the key is made
+/// from the boot nonce.
+fn seal_paired(
+    epoch: &Epoch,
+    heard: &mut Heard,
+    (me, sender): (ListenerId, SenderId),
+    (identity, peers): (&Identity, &Peers),
+    boot: &[u8; 8],
+    (kind, payload): (ContentType, &[u8]),
+    buf: &mut [u8],
+) -> Result<usize, SendError> {
+    if heard.pair.is_none() {
+        let peer = peers.sender(sender).ok_or(SendError::NoKey)?;
+        let (own, key) = ((me, identity.exchange()), (sender, &peer.exchange));
+        heard.pair = epoch.keys.pair_for_listener(own, key);
+    }
+    let pair = heard.pair.as_ref().ok_or(SendError::NoKey)?;
+    if heard.sealer.is_none() {
+        heard.sealer = epoch.keys.paired_sealer(pair, (me, sender), boot);
+    }
+    let request = heard.last_number().unwrap_or(0);
+    let sealer = heard.sealer.as_ref().ok_or(SendError::Role)?;
+    let numbers = heard.numbers.as_mut().ok_or(SendError::Role)?;
+    let number = numbers.take_unwritten(MAX_RECORD_NUMBER).map_err(SendError::Number)?;
+    let form = if heard.knows_boot && kind != GROUP_CHALLENGE {
+        Form::Last
+    } else {
+        Form::Boot(Boot { nonce: *boot, request })
+    };
+    let record = Outgoing { number, kind, payload, form, padding: 0, signer: None };
+    sealer.seal_as(&record, buf).ok_or(SendError::TooLong)
+}

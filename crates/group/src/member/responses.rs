@@ -1,0 +1,125 @@
+//! What a member does with datagrams to itself.
+
+use super::epoch::{Answered, count};
+use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
+use super::receive::is_members;
+use super::{Delivery, Member};
+use crate::codepoints::GROUP_CHALLENGE;
+use crate::compact::{Challenge, VerifyingKey};
+use crate::policy::{Authenticity, Profile, Responses};
+use crate::{SenderId, compact};
+use core::net::SocketAddr;
+use dtls::codepoints::ContentType;
+use dtls::crypto::KeyState;
+use vocabulary::{Instant, ReplayWindow};
+
+impl Member {
+    /// Takes a datagram that came to the member's own address. False if it is not the group's but
+    /// of a unicast DTLS session, which takes precedence (Axiom, section 5.6).
+    pub fn receive_unicast(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        mut deliver: impl FnMut(Delivery<'_>),
+    ) -> bool {
+        if self.sessions.contains(&from) {
+            return false;
+        }
+        if self.policy.profile == Profile::Compact && compact::header::is_senders(datagram) {
+            self.answered(now, datagram);
+            return true;
+        }
+        // Responses are for senders (Axiom, section 5.6).
+        let Some(own) = self.roles.sender else {
+            self.stats.strangers += 1;
+            return true;
+        };
+        let mut rest = datagram;
+        while !rest.is_empty() {
+            let Ok((record, behind)) = Sealed::response(self.policy.profile, rest) else {
+                self.stats.malformed += 1;
+                break;
+            };
+            self.response_record(now, (own, from), record, &mut deliver);
+            rest = behind;
+        }
+        true
+    }
+
+    fn response_record(
+        &mut self,
+        now: Instant,
+        (own, from): (SenderId, SocketAddr),
+        record: Sealed<'_, crate::ListenerId>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        if record.alias().is_some_and(|alias| alias != self.policy.group.alias()) {
+            self.stats.strangers += 1;
+            return;
+        }
+        let Some(at) = self.epoch_of(now, &record) else { return };
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        if epoch.responses.state() == KeyState::Exhausted {
+            self.stats.strangers += 1;
+            return;
+        }
+        let listener = record.listener(from.ip());
+        let record = match record {
+            Sealed::Compact(record) if self.policy.responses == Responses::Pairwise => {
+                return self.paired_record(now, (own, from), record, at, deliver);
+            }
+            record => record,
+        };
+        let Some(opener) = epoch.take_hot(listener, own) else { return };
+        let known = epoch.listeners.get(&listener).map(|known| &known.window);
+        let nothing = ReplayWindow::new();
+        let verifying;
+        let proof = match listener {
+            _ if self.policy.authenticity == Authenticity::Group => Proof::Member,
+            Listener::Id(id) => match self.peers.listener(id).map(VerifyingKey::new) {
+                Some(Ok(key)) => {
+                    verifying = key;
+                    Proof::Signer(&verifying)
+                }
+                _ => Proof::Unknown,
+            },
+            Listener::Address(_) => Proof::Unknown,
+        };
+        let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
+        count(&mut epoch.responses, &opened);
+        // Who makes listeners up is not to push out the keys of real ones.
+        if known.is_some() || is_members(&opened) {
+            epoch.keep_hot(listener, opener);
+        }
+        let Opened { number, kind, content } = match opened {
+            Ok(opened) => opened,
+            Err(reason) => {
+                if reason == NotOpened::NoKey || reason == NotOpened::Forged {
+                    self.want_listener(now, listener);
+                }
+                return self.count(now, reason);
+            }
+        };
+        if self.policy.authenticity == Authenticity::Source
+            && let (GROUP_CHALLENGE, Listener::Id(id)) = (kind, listener)
+            && let Ok(challenge) = <[u8; 8]>::try_from(&*content)
+        {
+            // It is answered again for who repeats it, and moves nothing.
+            return self.answer(now, at, (id, from), Challenge(challenge));
+        }
+        if !epoch.is_from_the_start() {
+            // What listeners answered before the restart may come again.
+            self.stats.not_fresh += 1;
+            return;
+        }
+        let known = epoch.listeners.entry(listener);
+        known.or_insert_with(|| Answered { window: nothing }).window.commit(number);
+        if kind == ContentType::APPLICATION_DATA {
+            self.stats.delivered += 1;
+            deliver(Delivery::Response { listener, from, content });
+        } else {
+            self.stats.strangers += 1;
+        }
+    }
+}
