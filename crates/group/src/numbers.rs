@@ -103,7 +103,46 @@ impl Reserved {
             ledger.reserve(&group, epoch, 0)?;
         }
         let start = ledger.reserved(&group, epoch)?.ok_or(LedgerFailed)?;
-        Ok((Self { group, epoch, start, below: start, last }, is_new))
+        let mut reserved = Self { group, epoch, start, below: start, last };
+        if !is_new {
+            reserved.mark(ledger)?;
+        }
+        Ok((reserved, is_new))
+    }
+
+    /// Goes on where a node stopped in good order and gave up [`Self::below`] and
+    /// [`Self::start`] for storage. That works once, and not if the node has run since.
+    ///
+    /// # Errors
+    /// The ledger does not stand where it stood then, or cannot be read or written.
+    pub(crate) fn resume(
+        ledger: &mut (impl Ledger + ?Sized),
+        group: GroupId,
+        epoch: u64,
+        [start, below]: [u64; 2],
+        last: u64,
+    ) -> Result<Self, LedgerFailed> {
+        let stands =
+            ledger.newest(&group)? == Some(epoch) && ledger.reserved(&group, epoch)? == Some(below);
+        if !stands || start > below {
+            return Err(LedgerFailed);
+        }
+        let mut reserved = Self { group, epoch, start, below, last };
+        reserved.mark(ledger)?;
+        Ok(reserved)
+    }
+
+    /// Leaves a trace in the ledger, so that what was stored before is known to be old.
+    fn mark(&mut self, ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerFailed> {
+        let below = self.below.checked_add(1).ok_or(LedgerFailed)?;
+        ledger.reserve(&self.group, self.epoch, below)?;
+        self.below = below;
+        Ok(())
+    }
+
+    /// Where number spaces begin, and what is written down.
+    pub(crate) const fn bounds(&self) -> [u64; 2] {
+        [self.start, self.below]
     }
 
     /// A number space of this epoch that was not used since the node started.
@@ -141,6 +180,10 @@ pub struct NumberSpace {
 }
 
 impl NumberSpace {
+    pub(crate) const fn at(next: u64) -> Self {
+        Self { next }
+    }
+
     /// One that begins at 0, for keys that nobody had before and nobody can derive again.
     pub const fn unwritten() -> Self {
         Self { next: 0 }
@@ -222,8 +265,8 @@ mod tests {
             }
         }
         let (taken, top) = (used[0].len().max(used[1].len()), used[0].last().max(used[1].last()));
-        assert!(*top.unwrap() < taken as u64 + 200 * BLOCK);
-        assert!(paper.writes as u64 <= top.unwrap() / BLOCK + 200);
+        assert!(*top.unwrap() < taken as u64 + 200 * (BLOCK + 1));
+        assert!(paper.writes as u64 <= top.unwrap() / BLOCK + 400);
     }
 
     #[test]
@@ -251,6 +294,30 @@ mod tests {
         assert_eq!(reserved.take(&mut space, &mut paper), Err(NoNumber::Ledger(LedgerFailed)));
         paper.full = false;
         assert_eq!(reserved.take(&mut space, &mut paper), Ok(0));
+    }
+
+    #[test]
+    fn what_was_stored_is_resumed_once_and_not_after_another_run() {
+        let mut paper = Paper::default();
+        let (mut reserved, _) = Reserved::enter(&mut paper, GROUP, 1, 10_000).unwrap();
+        let mut space = reserved.space();
+        for number in 0..1500 {
+            assert_eq!(reserved.take(&mut space, &mut paper), Ok(number));
+        }
+        let stored = reserved.bounds();
+        let resume = |paper: &mut Paper| Reserved::resume(paper, GROUP, 1, stored, 10_000);
+        let mut reserved = resume(&mut paper).unwrap();
+        assert_eq!(reserved.take(&mut space, &mut paper), Ok(1500));
+        assert_eq!(resume(&mut paper).unwrap_err(), LedgerFailed);
+        let stored = reserved.bounds();
+        let resume = |paper: &mut Paper, epoch| Reserved::resume(paper, GROUP, epoch, stored, 9);
+        assert!(resume(&mut paper, 2).is_err());
+        paper.full = true;
+        assert!(resume(&mut paper, 1).is_err());
+        paper.full = false;
+        // A start without what was stored.
+        assert!(Reserved::enter(&mut paper, GROUP, 1, 10_000).is_ok());
+        assert!(resume(&mut paper, 1).is_err());
     }
 
     #[test]

@@ -28,6 +28,16 @@ impl ReplayWindow {
         Self { next, seen: u128::MAX }
     }
 
+    /// From storage: [`Self::next`] and [`Self::seen`] of a window that was put there.
+    pub const fn restore(next: u64, seen: u128) -> Self {
+        Self { next, seen }
+    }
+
+    /// What was committed of the last [`WINDOW`] numbers: bit `i` is `next - 1 - i`.
+    pub const fn seen(&self) -> u128 {
+        self.seen
+    }
+
     /// One more than the highest committed number, 0 before the first.
     pub const fn next(&self) -> u64 {
         self.next

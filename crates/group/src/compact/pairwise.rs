@@ -98,6 +98,16 @@ impl KnownBoot {
         Self { nonce: boot.nonce, not_before: next }
     }
 
+    /// From storage.
+    pub(crate) const fn restore(nonce: [u8; 8], not_before: u64) -> Self {
+        Self { nonce, not_before }
+    }
+
+    /// For storage, beside the nonce.
+    pub(crate) const fn not_before(&self) -> u64 {
+        self.not_before
+    }
+
     /// The boot's nonce.
     pub const fn nonce(&self) -> &[u8; 8] {
         &self.nonce

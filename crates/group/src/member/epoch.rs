@@ -92,8 +92,19 @@ impl Epoch {
         is_late: bool,
         ledger: &mut dyn Ledger,
     ) -> Self {
-        let keys = EpochKeys::new(policy, suite, epoch, key);
         let entered = Reserved::enter(ledger, policy.group, epoch, suite.last_number());
+        Self::entered((policy, suite), own, (epoch, key), is_late, entered)
+    }
+
+    /// The same with what the ledger said, and whether it is new.
+    pub(super) fn entered(
+        (policy, suite): (&Policy, Suite),
+        own: Option<SenderId>,
+        (epoch, key): (u64, &EpochKey),
+        is_late: bool,
+        entered: Result<(Reserved, bool), LedgerFailed>,
+    ) -> Self {
+        let keys = EpochKeys::new(policy, suite, epoch, key);
         let from_the_start = entered.as_ref().is_ok_and(|(_, is_new)| *is_new);
         let reserved = entered.map(|(reserved, _)| reserved);
         let own = own.zip(reserved.as_ref().ok()).map(|(sender, reserved)| Own {

@@ -21,10 +21,12 @@ mod peers;
 mod receive;
 mod respond;
 mod responses;
+mod suspend;
 pub(crate) mod voice;
 
 pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, Stats, Transmit};
 pub use keys::Listener;
+pub use suspend::Suspended;
 
 use crate::compact::SigningKey;
 use crate::directory::{Lookup, PAGE, Page};
@@ -95,6 +97,36 @@ impl Member {
     pub fn new(
         membership: Membership,
         provider: &Provider,
+        ledger: Box<dyn Ledger + Send>,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, MemberError> {
+        Self::start(membership, None, provider, ledger, now, rng)
+    }
+
+    /// A member that goes on where it was [suspended](Self::suspend), in the same epoch.
+    ///
+    /// `suspended` must be gone from storage for good before this is called: what is done from
+    /// here on is not in it. As far as the ledger can tell, one that comes twice, or does not fit
+    /// for another reason, is ignored, and the member comes back as after a crash.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn resume(
+        membership: Membership,
+        suspended: &Suspended,
+        provider: &Provider,
+        ledger: Box<dyn Ledger + Send>,
+        now: Instant,
+        rng: Random,
+    ) -> Result<Self, MemberError> {
+        Self::start(membership, Some(suspended), provider, ledger, now, rng)
+    }
+
+    fn start(
+        membership: Membership,
+        suspended: Option<&Suspended>,
+        provider: &Provider,
         mut ledger: Box<dyn Ledger + Send>,
         now: Instant,
         mut rng: Random,
@@ -105,7 +137,12 @@ impl Member {
         }
         let suite = Suite::of(&policy, provider).ok_or(MemberError::Suite)?;
         let epoch = (keys.epoch(), &keys.epoch_key());
-        let first = Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger);
+        let resumed = suspended.and_then(|suspended| {
+            suspended.resume((&policy, suite), (roles, keys.leaf()), epoch, &mut *ledger)
+        });
+        let first = resumed.unwrap_or_else(|| {
+            Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger)
+        });
         let is_lost = first.is_lost();
         let mut member = Self {
             suite,

@@ -314,6 +314,14 @@ impl Field {
         self.devices.iter_mut().for_each(|device| device.member.set_senders(senders.clone()));
     }
 
+    /// Something to stand where a device's member was, with a ledger of its own.
+    pub(crate) fn stand_in(&mut self, index: usize) -> Member {
+        let device = &self.devices[index];
+        let grant = device.member.keys().to_grant(timing());
+        let (roles, address, identity) = (device.roles, device.address, device.identity.clone());
+        self.device(roles, grant, Disk::default(), address, identity).member
+    }
+
     /// A device that crashed comes back with what was on its disk and its keys.
     pub(crate) fn restart(&mut self, index: usize) {
         let grant = self.devices[index].member.keys().to_grant(timing());

@@ -1,0 +1,268 @@
+//! A member that is shut down in good order, and goes on in the same epoch.
+//!
+//! After a crash a member cannot tell what of an epoch it has received. One that stops because it
+//! is done, or sleeps, leaves that behind: windows and next numbers of the newest epoch. There is no
+//! secret in it; with the keys it is of use once.
+
+use super::epoch::{Answered, Epoch};
+use super::keys::{Listener, Suite};
+use super::{Member, Roles};
+use crate::compact::KnownBoot;
+use crate::numbers::{Ledger, NumberSpace, Reserved};
+use crate::policy::{Policy, Responses};
+use crate::rekey::{EpochKey, Leaf};
+use crate::{GroupId, ListenerId, SenderId};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, ReplayWindow, Writer};
+
+const VERSION: u8 = 1;
+const FROM_THE_START: u8 = 1;
+const SENDS: u8 = 2;
+/// What stands in front of a listener: its kind, by its length.
+const ID: u8 = 3;
+const V4: u8 = 4;
+const V6: u8 = 16;
+/// A number that is none.
+const NONE: u64 = u64::MAX;
+/// Bytes without the lists, and of an entry at most.
+const HEAD: usize = 80;
+const MOST_ENTRY: usize = 48;
+
+/// What a member leaves behind.
+///
+/// ```text
+/// version (1) = 1 ‖ flags (1): 1 in the epoch from its start on, 2 a sender ‖ SenderID (1)
+/// ‖ group (16) ‖ epoch (8) ‖ leaf (3) ‖ start (8) ‖ below (8): in the ledger ‖ next (8) ‖ synced (8)
+/// ‖ count (2) ‖ senders:   SenderID (1) ‖ next (8) ‖ window (24)
+/// ‖ count (4) ‖ listeners: length (1) ‖ ListenerID (3) or address (4 or 16) ‖ window (24)
+/// ‖ count (4) ‖ boots:     ListenerID (3) ‖ nonce (8) ‖ request (8) ‖ window (24)
+///
+/// window: next (8) ‖ seen (16), or next of ones where it is not known what is new
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspended {
+    group: GroupId,
+    epoch: u64,
+    leaf: Leaf,
+    from_the_start: bool,
+    bounds: [u64; 2],
+    /// Its SenderID, its next number, and the first that no sync record covers.
+    own: Option<(SenderId, u64, u64)>,
+    senders: BTreeMap<SenderId, (u64, Option<ReplayWindow>)>,
+    listeners: BTreeMap<Listener, ReplayWindow>,
+    boots: BTreeMap<ListenerId, ([u8; 8], u64, ReplayWindow)>,
+}
+
+impl Member {
+    /// Ends this member in good order. What it leaves behind is for [`Self::resume`], which takes
+    /// it once: the host stores it, and deletes it durably before it resumes. `None` if there is
+    /// nothing that could be resumed, because the ledger has failed.
+    #[must_use]
+    pub fn suspend(mut self) -> Option<Suspended> {
+        let (group, leaf) = (self.policy.group, self.keys.leaf());
+        let epoch_number = self.epochs.newest();
+        let pairwise = self.policy.responses == Responses::Pairwise;
+        let sender = self.roles.sender;
+        let epoch = self.epochs.values_mut().last()?;
+        let bounds = epoch.reserved.as_ref().ok()?.bounds();
+        let own = epoch.own.as_ref().zip(sender);
+        let own = own.map(|(own, sender)| (sender, own.numbers.next(), own.synced));
+        let senders = core::mem::take(&mut epoch.senders).into_iter().map(|(sender, heard)| {
+            // Numbers of pairwise responses are of this boot alone.
+            let numbers = heard.numbers.filter(|_| !pairwise);
+            (sender, (numbers.map_or(NONE, |numbers| numbers.next()), heard.window))
+        });
+        let listeners = core::mem::take(&mut epoch.listeners).into_iter();
+        let boots = core::mem::take(&mut epoch.boots).into_iter();
+        Some(Suspended {
+            group,
+            epoch: epoch_number,
+            leaf,
+            from_the_start: epoch.is_from_the_start(),
+            bounds,
+            own,
+            senders: senders.collect(),
+            listeners: listeners.map(|(listener, known)| (listener, known.window)).collect(),
+            boots: boots
+                .map(|(listener, (boot, window))| {
+                    (listener, (*boot.nonce(), boot.not_before(), window))
+                })
+                .collect(),
+        })
+    }
+}
+
+impl Suspended {
+    /// The epoch as it was left, if this is of the same member and epoch and its ledger stands
+    /// where it stood.
+    pub(super) fn resume(
+        &self,
+        (policy, suite): (&Policy, Suite),
+        (roles, leaf): (Roles, Leaf),
+        (epoch, key): (u64, &EpochKey),
+        ledger: &mut dyn Ledger,
+    ) -> Option<Epoch> {
+        let own = self.own.map(|(sender, ..)| sender);
+        let fits =
+            (self.group, self.epoch, self.leaf, own) == (policy.group, epoch, leaf, roles.sender);
+        let [_, below] = self.bounds;
+        let numbers = self.senders.values().map(|(next, _)| *next).filter(|next| *next != NONE);
+        let mut numbers = numbers.chain(self.own.map(|(_, next, _)| next));
+        if !fits || numbers.any(|next| next > below) {
+            return None;
+        }
+        let last = suite.last_number();
+        let reserved = Reserved::resume(ledger, policy.group, epoch, self.bounds, last).ok()?;
+        let entered = Ok((reserved, self.from_the_start));
+        let named = (policy, suite);
+        let mut resumed = Epoch::entered(named, roles.sender, (epoch, key), true, entered);
+        if let Some((own, (_, next, synced))) = resumed.own.as_mut().zip(self.own) {
+            (own.numbers, own.synced) = (NumberSpace::at(next), synced.min(next));
+        }
+        let now = vocabulary::Instant::ZERO;
+        for (sender, (next, window)) in &self.senders {
+            let mut heard = resumed.heard(now);
+            heard.window.clone_from(window);
+            if policy.responses == Responses::Group && *next != NONE {
+                heard.numbers = Some(NumberSpace::at(*next));
+            }
+            resumed.senders.insert(*sender, heard);
+        }
+        for (listener, window) in &self.listeners {
+            resumed.listeners.insert(*listener, Answered { window: window.clone() });
+        }
+        for (listener, (nonce, request, window)) in &self.boots {
+            let boot = KnownBoot::restore(*nonce, *request);
+            resumed.boots.insert(*listener, (boot, window.clone()));
+        }
+        Some(resumed)
+    }
+
+    /// For storage.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let entries = self.senders.len() + self.listeners.len() + self.boots.len();
+        let mut bytes = alloc::vec![0; HEAD + MOST_ENTRY * entries];
+        let mut w = Writer::new(&mut bytes);
+        self.write(&mut w).expect("there is room for all entries");
+        let len = w.len();
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+fn write_window(w: &mut Writer<'_>, window: Option<&ReplayWindow>) -> Result<(), BufferFull> {
+    w.u64(window.map_or(NONE, ReplayWindow::next))?;
+    w.bytes(&window.map_or(0, ReplayWindow::seen).to_be_bytes())
+}
+
+fn read_window(r: &mut Reader<'_>) -> Result<Option<ReplayWindow>, DecodeError> {
+    let (next, seen) = (r.u64()?, u128::from_be_bytes(r.array()?));
+    Ok(Some(ReplayWindow::restore(next, seen)).filter(|_| next != NONE))
+}
+
+fn count(entries: usize) -> Result<u32, BufferFull> {
+    u32::try_from(entries).map_err(|_| BufferFull)
+}
+
+/// Entries in ascending order, each once.
+fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Result<(), DecodeError> {
+    if map.last_key_value().is_some_and(|(last, _)| *last >= key) {
+        return Err(DecodeError::Invalid("order of a suspended member's peers"));
+    }
+    map.insert(key, value);
+    Ok(())
+}
+
+impl Encode for Suspended {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        let (sender, next, synced) = self.own.unwrap_or((SenderId(0), 0, 0));
+        let sends = if self.own.is_some() { SENDS } else { 0 };
+        let flags = if self.from_the_start { FROM_THE_START } else { 0 } | sends;
+        w.bytes(&[VERSION, flags, sender.0])?;
+        w.bytes(&self.group.0)?;
+        w.u64(self.epoch)?;
+        w.u24(self.leaf.get())?;
+        [self.bounds[0], self.bounds[1], next, synced].into_iter().try_for_each(|n| w.u64(n))?;
+        w.u16(self.senders.len().try_into().map_err(|_| BufferFull)?)?;
+        for (sender, (next, window)) in &self.senders {
+            w.u8(sender.0)?;
+            w.u64(*next)?;
+            write_window(w, window.as_ref())?;
+        }
+        w.u32(count(self.listeners.len())?)?;
+        for (listener, window) in &self.listeners {
+            match listener {
+                Listener::Id(id) => {
+                    w.u8(ID)?;
+                    w.u24(id.get())?;
+                }
+                Listener::Address(IpAddr::V4(ip)) => {
+                    w.u8(V4)?;
+                    w.bytes(&ip.octets())?;
+                }
+                Listener::Address(IpAddr::V6(ip)) => {
+                    w.u8(V6)?;
+                    w.bytes(&ip.octets())?;
+                }
+            }
+            write_window(w, Some(window))?;
+        }
+        w.u32(count(self.boots.len())?)?;
+        for (listener, (nonce, request, window)) in &self.boots {
+            w.u24(listener.get())?;
+            w.bytes(nonce)?;
+            w.u64(*request)?;
+            write_window(w, Some(window))?;
+        }
+        Ok(())
+    }
+}
+
+impl Decode<'_> for Suspended {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let [version, flags, sender] = r.array()?;
+        if version != VERSION || flags & !(FROM_THE_START | SENDS) != 0 {
+            return Err(DecodeError::Invalid("version of a suspended member"));
+        }
+        let (group, epoch) = (GroupId(r.array()?), r.u64()?);
+        let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
+        let bounds = [r.u64()?, r.u64()?];
+        let own = (SenderId(sender), r.u64()?, r.u64()?);
+        let known = DecodeError::Invalid("window of a suspended member");
+        let mut senders = BTreeMap::new();
+        for _ in 0..r.u16()? {
+            let (sender, next) = (SenderId(r.u8()?), r.u64()?);
+            insert(&mut senders, sender, (next, read_window(r)?))?;
+        }
+        let mut listeners = BTreeMap::new();
+        for _ in 0..r.u32()? {
+            let listener = match r.u8()? {
+                ID => Listener::Id(ListenerId::from_bytes(r.array()?)),
+                V4 => Listener::Address(IpAddr::from(r.array::<4>()?)),
+                V6 => Listener::Address(IpAddr::from(r.array::<16>()?)),
+                _ => return Err(DecodeError::Invalid("listener of a suspended member")),
+            };
+            insert(&mut listeners, listener, read_window(r)?.ok_or(known)?)?;
+        }
+        let mut boots = BTreeMap::new();
+        for _ in 0..r.u32()? {
+            let listener = ListenerId::from_bytes(r.array()?);
+            let (nonce, request) = (r.array()?, r.u64()?);
+            insert(&mut boots, listener, (nonce, request, read_window(r)?.ok_or(known)?))?;
+        }
+        Ok(Self {
+            group,
+            epoch,
+            leaf,
+            from_the_start: flags & FROM_THE_START != 0,
+            bounds,
+            own: (flags & SENDS != 0).then_some(own),
+            senders,
+            listeners,
+            boots,
+        })
+    }
+}
