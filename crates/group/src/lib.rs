@@ -10,6 +10,7 @@
 //! - [`compact`]: records and keys of profile `compact`, ours: DTLS 1.3's unified header, hidden
 //!   numbers, optional source authentication;
 //! - [`member`]: a sender, a listener or both, on top of these;
+//! - [`node`]: a member of several groups;
 //! - [`controller`]: who is a member, and what all are told; [`control`]: what members and their
 //!   controller say to each other;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
@@ -33,6 +34,7 @@ pub mod directory;
 pub mod identity;
 pub mod ids;
 pub mod member;
+pub mod node;
 pub mod numbers;
 pub mod policy;
 pub mod rekey;
@@ -41,4 +43,5 @@ pub use controller::Controller;
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};
 pub use member::Member;
+pub use node::Node;
 pub use policy::Policy;

@@ -42,9 +42,8 @@ fn transact(field: &mut Field, content: &[u8]) -> [Vec<u8>; 2] {
     let asked = field.ask(0, content);
     field.wait(2);
     field.carry();
-    let answered = match field.devices[1].answer(field.now, SenderId(7), content) {
-        Ok(answered) => answered,
-        Err(_) => return [asked, Vec::new()],
+    let Ok(answered) = field.devices[1].answer(field.now, SenderId(7), content) else {
+        return [asked, Vec::new()];
     };
     let from = field.devices[1].address;
     field.devices[0].hear_alone(field.now, from, &answered);

@@ -5,6 +5,7 @@
 //! listener has one outstanding for each sender and waits longer each time that none answers.
 
 use super::keys::{Opened, Proof, Sealed};
+use super::receive::is_members;
 use super::{Member, Transmit, micros};
 use crate::codepoints::{GROUP_CHALLENGE, GROUP_SYNC};
 use crate::compact::{Challenge, Form, Outgoing, RecordKeys};
@@ -280,6 +281,9 @@ impl Member {
         let opener = epoch.keys.request_opener(sender);
         let opened = Sealed::Compact(record).open(&opener, &ReplayWindow::new(), proof);
         super::epoch::count(&mut epoch.requests, &opened);
+        if is_members(&opened) {
+            self.authentic += 1;
+        }
         match opened {
             Ok(Opened { number, kind: GROUP_CHALLENGE, content }) if *content == challenge.0 => {
                 self.stands_at(now, (sender, at), number + 1);
@@ -305,6 +309,7 @@ impl Member {
             let keys = epoch.keys.answer_keys(pair, (me, sender), &expected);
             let stated = keys.as_ref().and_then(|keys| open_answer(keys, copy, expected));
             let Some(next) = stated else { continue };
+            self.authentic += 1;
             if boot == Some(expected) {
                 heard.knows_boot = true;
             } else {

@@ -86,6 +86,8 @@ pub struct Member {
     events: VecDeque<Event>,
     outbox: VecDeque<Transmit>,
     stats: Stats,
+    /// Records that a member of this group wrote.
+    authentic: u64,
 }
 
 impl Member {
@@ -167,6 +169,7 @@ impl Member {
             events: VecDeque::new(),
             outbox: VecDeque::new(),
             stats: Stats::default(),
+            authentic: 0,
             policy,
         };
         if is_lost {
@@ -247,6 +250,16 @@ impl Member {
         } else {
             self.sessions.remove(&peer);
         }
+    }
+
+    /// Whether a unicast DTLS session with `peer` is open.
+    pub fn has_session(&self, peer: SocketAddr) -> bool {
+        self.sessions.contains(&peer)
+    }
+
+    /// How many records a member of this group wrote.
+    pub(crate) const fn authentic(&self) -> u64 {
+        self.authentic
     }
 
     /// Seals a group request into the front of `buf` and returns its length. It is for the group's

@@ -65,6 +65,7 @@ impl Member {
             Ok(opened) => opened,
             Err(reason) => return self.count(now, reason),
         };
+        self.authentic += 1;
         if kind == GROUP_CHALLENGE {
             // Of whatever boot it is: it changes neither the nonce nor what is taken for new.
             return match <[u8; 8]>::try_from(&*content) {

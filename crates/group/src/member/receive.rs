@@ -5,11 +5,11 @@
 
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
-use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
 use crate::directory::Lookup;
-use crate::policy::{Authenticity, Freshness};
+use crate::policy::{Authenticity, Freshness, Profile};
 use crate::rekey::{Outcome, Refusal};
+use crate::{SenderId, compact};
 use core::net::SocketAddr;
 use dtls::codepoints::ContentType;
 use dtls::crypto::KeyState;
@@ -60,6 +60,7 @@ impl Member {
             // The list is asked for only if a member wrote this.
             let opened = epoch.open(record, &mut epoch.heard(now), Proof::Unknown);
             if is_members(&opened) {
+                self.authentic += 1;
                 self.tell_unknown(sender);
             }
             return;
@@ -94,6 +95,9 @@ impl Member {
             None if !any_time && !drops_first => Err(NotOpened::NotFresh),
             _ => epoch.open(record, &mut heard, proof),
         };
+        if is_members(&opened) || to_be_asked == Some(true) {
+            self.authentic += 1;
+        }
         if own && is_members(&opened) {
             epoch.senders.insert(sender, heard);
             return self.tell(Event::SenderConflict(sender));
@@ -157,6 +161,26 @@ impl Member {
             GROUP_SYNC => {}
             _ => self.stats.strangers += 1,
         }
+    }
+
+    /// Whether a datagram looks like one of this group that can be opened: by what anybody can
+    /// write.
+    pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
+        let profile = self.policy.profile;
+        let is_senders =
+            is_multicast || profile == Profile::Compact && compact::header::is_senders(datagram);
+        if is_senders {
+            let record = Sealed::request(profile, datagram);
+            record.is_ok_and(|(record, _)| self.holds(&record))
+        } else {
+            let record = Sealed::response(profile, datagram);
+            record.is_ok_and(|(record, _)| self.holds(&record))
+        }
+    }
+
+    fn holds<Id>(&self, record: &Sealed<'_, Id>) -> bool {
+        record.alias().is_none_or(|alias| alias == self.policy.group.alias())
+            && self.epochs.epochs().any(|(epoch, _)| record.is_of(epoch))
     }
 
     /// Which of the epochs that are held a record is of. One of an epoch after them says that a

@@ -88,6 +88,9 @@ impl Member {
         };
         let opened = record.open(&opener, known.unwrap_or(&nothing), proof);
         count(&mut epoch.responses, &opened);
+        if is_members(&opened) {
+            self.authentic += 1;
+        }
         // Who makes listeners up is not to push out the keys of real ones.
         if known.is_some() || is_members(&opened) {
             epoch.keep_hot(listener, opener);

@@ -179,7 +179,8 @@ impl Field {
 
     pub(crate) fn with(policy: Policy, seed: u64) -> Self {
         let mut rng = Random::insecure(seed);
-        let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&rng.array()), &mut rng);
+        let keys =
+            KeyServer::new(policy.group, ControllerSecret::from_seed(&rng.array()), &mut rng);
         let now = Instant::from_micros(1_000_000_000);
         let mut field = Self {
             policy,
