@@ -9,6 +9,7 @@
 //! - [`links`], [`channels`], [`lowpan`], [`energy`], [`network`]: what lies between them and what it
 //!   costs;
 //! - [`handshakes`]: handshakes of the engine over all that;
+//! - [`groups`]: multicast groups of the engine, and what they are measured against;
 //! - [`scenario`]: such handshakes as files describe them;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`sessions`]: servers with few session slots, and many clients;
@@ -41,6 +42,7 @@ pub mod energy;
 mod error;
 pub mod figure;
 pub mod figures;
+pub mod groups;
 pub mod handshakes;
 pub mod links;
 pub mod lowpan;

@@ -14,9 +14,7 @@ impl Interval {
     pub fn of(values: &[f64]) -> Self {
         let count = values.len().max(1) as f64;
         let mean = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let variance = squares / (count - 1.0).max(1.0);
-        Self { mean, half_width: 1.96 * (variance / count).sqrt() }
+        Self { mean, half_width: 1.96 * deviation(values) / count.sqrt() }
     }
 
     /// By how much `self` exceeds `base`, as a share of it, where the two do not depend on each
@@ -27,6 +25,14 @@ impl Interval {
         let relative = (self.half_width / self.mean).hypot(base.half_width / base.mean);
         Self { mean: ratio - 1.0, half_width: ratio * relative }
     }
+}
+
+/// The standard deviation of values of which the mean is not known beforehand.
+pub fn deviation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (count - 1.0).max(1.0)).sqrt()
 }
 
 /// The value below which the share `q` of them lies, of at least one.
@@ -49,6 +55,12 @@ mod tests {
         let twice = Interval { mean: 1.0, half_width: 0.01 };
         let gain = twice.gain_over(Interval { mean: 0.5, half_width: 0.0 });
         assert!((gain.mean - 1.0).abs() < 1e-12 && (gain.half_width - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_deviation_is_that_of_a_sample() {
+        assert!((deviation(&[2.0, 4.0, 4.0, 6.0]) - (8.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(deviation(&[3.0]), 0.0);
     }
 
     #[test]

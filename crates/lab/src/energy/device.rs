@@ -56,6 +56,7 @@ pub const DEVICES: &[(&str, &str)] = &[
     ("wismote", include_str!("../../devices/wismote.toml")),
     ("greennet", include_str!("../../devices/greennet.toml")),
     ("cc2538", include_str!("../../devices/cc2538.toml")),
+    ("cc2538-contiki", include_str!("../../devices/cc2538-contiki.toml")),
     ("re-mote", include_str!("../../devices/re-mote.toml")),
 ];
 

@@ -21,6 +21,7 @@ mod duty_profiles;
 mod duty_streams;
 mod duty_tables;
 mod group_sizes;
+mod group_transactions;
 mod lightmac_figure_1;
 mod lightmac_table_1;
 mod lightmac_table_2;
@@ -50,6 +51,11 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_11::FIGURE,
     group_sizes::OVERHEAD,
     group_sizes::REKEY,
+    group_transactions::DURATION,
+    group_transactions::TIMES,
+    group_transactions::SENDER,
+    group_transactions::LISTENER,
+    group_transactions::DETAIL,
     duty_figure_2::DURATION,
     duty_figure_2::HOPS,
     duty_figure_2::ENERGY,

@@ -52,12 +52,12 @@ pub struct Sent {
 const ANSWER: &[u8] = &[1];
 
 /// A node's address as engines see it.
-pub(super) const fn address(node: NodeId) -> SocketAddr {
+pub(crate) const fn address(node: NodeId) -> SocketAddr {
     let ip = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, node.0);
     SocketAddr::V6(SocketAddrV6::new(ip, PORT, 0, 0))
 }
 
-fn node(address: SocketAddr) -> Option<NodeId> {
+pub(crate) fn node(address: SocketAddr) -> Option<NodeId> {
     match address {
         SocketAddr::V6(v6) => Some(NodeId(v6.ip().segments()[7])),
         SocketAddr::V4(_) => None,

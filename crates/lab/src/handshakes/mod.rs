@@ -19,6 +19,8 @@ mod work;
 
 pub use course::{Course, Outcome, Recording};
 pub use end::{End, Sent};
+pub(crate) use end::{address, node};
+pub(crate) use profile::Making;
 pub use profile::{PROFILES, Profile};
 pub use survey::{Summary, Survey};
 pub(crate) use work::Tally;

@@ -126,12 +126,12 @@ const DEADLINE: Duration = Duration::from_secs(3600);
 const ID_BYTES: u8 = 4;
 
 /// What all ends of a course are made with.
-pub(super) struct Making {
+pub(crate) struct Making {
     /// The first retransmission timeout of our own profiles.
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The longest datagram of our own profiles, if frames demand it.
-    pub(super) datagram_bytes: Option<usize>,
-    pub(super) key_log: Option<Arc<dyn KeyLog>>,
+    pub(crate) datagram_bytes: Option<usize>,
+    pub(crate) key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl Profile {
@@ -205,12 +205,17 @@ impl Profile {
         Ok(settings)
     }
 
-    pub(super) fn server(&self, making: &Making, random: Random) -> Result<Endpoint, Error> {
+    pub(crate) fn server(&self, making: &Making, random: Random) -> Result<Endpoint, Error> {
         let mut config = ServerConfig::with(Arc::new(psk()), self.settings(making)?);
         config.cookies =
             if self.cookie { CookiePolicy::Always } else { CookiePolicy::WhenRetrying };
         config.send_half_rtt_data = self.half_rtt;
         Endpoint::server(Arc::new(config), random).map_err(Error::Engine)
+    }
+
+    /// What its clients are made with.
+    pub(crate) fn client_config(&self, making: &Making) -> Result<ClientConfig, Error> {
+        Ok(ClientConfig::with(psk(), self.settings(making)?))
     }
 
     /// A client that begins at `start`; what must come before is between it and `server` already.
@@ -222,7 +227,7 @@ impl Profile {
         start: Instant,
         mut random: Random,
     ) -> Result<Connection, Error> {
-        let mut config = ClientConfig::with(psk(), self.settings(making)?);
+        let mut config = self.client_config(making)?;
         let connect = |config: &ClientConfig, at, random| {
             let config = Arc::new(config.clone());
             Connection::client(config, address(server), at, random).map_err(Error::Engine)

@@ -1,0 +1,195 @@
+//! A node that answers.
+
+use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
+use super::coap;
+use crate::handshakes::{address, node};
+use crate::world::{NodeId, Wish};
+use core::time::Duration;
+use dtls::{Endpoint, Event, Handle};
+use group::member::{Delivery, SendError};
+use group::policy::Profile;
+use group::{Member, SenderId};
+use std::collections::VecDeque;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// A program that answers what it is asked.
+pub(super) struct Listener {
+    endpoint: Option<Endpoint>,
+    session: Option<Handle>,
+    member: Option<Member>,
+    /// The longest wait before a multicast request is answered.
+    leisure: Duration,
+    random: Random,
+    pending: Option<Pending>,
+    has_keys: bool,
+    was_asked: bool,
+    outbox: VecDeque<(NodeId, Vec<u8>)>,
+    pub(super) account: Account,
+}
+
+/// A request that is to be answered.
+struct Pending {
+    at: Instant,
+    request: Vec<u8>,
+    from: NodeId,
+    /// The sender, if the group's keys secured the request.
+    sender: Option<SenderId>,
+}
+
+impl Listener {
+    pub(super) fn new(
+        endpoint: Option<Endpoint>,
+        member: Option<Member>,
+        leisure: Duration,
+        random: Random,
+    ) -> Self {
+        Self {
+            endpoint,
+            session: None,
+            member,
+            leisure,
+            random,
+            pending: None,
+            has_keys: false,
+            was_asked: false,
+            outbox: VecDeque::new(),
+            account: Account::default(),
+        }
+    }
+
+    /// What it sends now belongs to this.
+    fn phase(&self) -> Phase {
+        let shakes_hands = self.endpoint.is_some() && !self.was_asked;
+        if shakes_hands { Phase::Handshakes } else { Phase::Messages }
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        let is_message = self.endpoint.is_none() || self.session.is_some();
+        let phase = if is_message { Phase::Messages } else { Phase::Handshakes };
+        self.account.datagram(phase, from, datagram, self.endpoint.is_some());
+        match &mut self.endpoint {
+            Some(endpoint) => endpoint.handle_datagram(now, address(from), datagram),
+            None => self.schedule(now, now, from, None, datagram),
+        }
+    }
+
+    pub(super) fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        self.account.datagram(Phase::Messages, from, datagram, self.member.is_some());
+        let leisure = vocabulary::time::micros(self.leisure).max(1);
+        let at = now + Duration::from_micros(self.random.below(leisure));
+        let Some(member) = &mut self.member else {
+            return self.schedule(now, at, from, None, datagram);
+        };
+        let mut request = None;
+        member.receive_multicast(now, address(from), datagram, |delivery| {
+            if let Delivery::Request { sender, content, .. } = delivery {
+                request = Some((sender, content.to_vec()));
+            }
+        });
+        if let Some((sender, content)) = request {
+            if member.policy().profile == Profile::Compact && !self.has_keys {
+                // The sender's, which all listeners share.
+                self.account.derive(WRITER_KEYS);
+            }
+            self.schedule(now, at, from, Some(sender), &content);
+        }
+    }
+
+    fn schedule(
+        &mut self,
+        now: Instant,
+        at: Instant,
+        from: NodeId,
+        sender: Option<SenderId>,
+        request: &[u8],
+    ) {
+        self.was_asked = true;
+        self.pending = Some(Pending { at, request: request.to_vec(), from, sender });
+        if at <= now {
+            self.answer(now);
+        }
+    }
+
+    fn answer(&mut self, now: Instant) {
+        let Some(Pending { request, from, sender, .. }) = self.pending.take() else { return };
+        let Some(response) = coap::response(&request, 1) else { return };
+        let mut buf = [0; 200];
+        let sealed = match (&mut self.member, sender) {
+            (Some(member), Some(sender)) => {
+                Some(member.respond(now, sender, &response, &mut buf).map(|(_, len)| len))
+            }
+            _ => None,
+        };
+        match (sealed, &mut self.endpoint, self.session) {
+            (Some(Ok(len)), ..) => {
+                if !core::mem::replace(&mut self.has_keys, true) {
+                    let profile = self.member.as_ref().map(|member| member.policy().profile);
+                    self.account.derive(match profile {
+                        Some(Profile::Compact) => WRITER_KEYS,
+                        _ => INDIVIDUAL_KEY,
+                    });
+                }
+                self.outbox.push_back((from, buf[..len].to_vec()));
+            }
+            // What is not taken is not answered, which is seen.
+            (None | Some(Err(SendError::Session(_))), Some(endpoint), Some(session)) => {
+                let _ = endpoint.send(session, now, &response);
+            }
+            (None, None, _) => self.outbox.push_back((from, response)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant) {
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.handle_timeout(now);
+        }
+        if let Some(member) = &mut self.member {
+            member.handle_timeout(now);
+        }
+        if self.pending.as_ref().is_some_and(|pending| pending.at <= now) {
+            self.answer(now);
+        }
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        let phase = self.phase();
+        let mut wake = None;
+        let mut request = None;
+        if let Some(endpoint) = &mut self.endpoint {
+            loop {
+                match endpoint.poll_output(buf) {
+                    Output::Datagram { to, payload } => {
+                        let Some(to) = node(to) else { continue };
+                        return self.account.send(phase, to, payload, true);
+                    }
+                    Output::Event(told) => match told.event {
+                        Event::Connected(_) => {
+                            self.session = Some(told.handle);
+                            if let Some(member) = &mut self.member {
+                                member.set_session(told.peer, true);
+                            }
+                        }
+                        Event::Data(data) => request = node(told.peer).zip(Some(data.to_vec())),
+                        _ => {}
+                    },
+                    Output::WakeAt(at) => {
+                        wake = Some(at);
+                        break;
+                    }
+                    Output::Idle => break,
+                }
+            }
+        }
+        if let Some((from, request)) = request {
+            self.schedule(now, now, from, None, &request);
+            return self.poll(now, buf);
+        }
+        if let Some((to, datagram)) = self.outbox.pop_front() {
+            buf[..datagram.len()].copy_from_slice(&datagram);
+            return self.account.send(Phase::Messages, to, &datagram, self.member.is_some());
+        }
+        let due = self.pending.as_ref().map(|pending| pending.at);
+        [wake, due].into_iter().flatten().min().map_or(Wish::Idle, Wish::WakeAt)
+    }
+}

@@ -1,0 +1,215 @@
+//! The node that asks.
+
+use super::account::{Account, INDIVIDUAL_KEY, Phase, WRITER_KEYS};
+use super::coap::{self, Token};
+use crate::handshakes::address;
+use crate::world::{NodeId, Wish};
+use dtls::{ClientConfig, Connection, Event};
+use group::Member;
+use group::member::Delivery;
+use group::policy::Profile;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use vocabulary::{Engine, Instant, Output, Random};
+
+/// A program that asks all listeners, after handshakes with each of them or without.
+pub(super) struct Sender {
+    listeners: Vec<NodeId>,
+    multicast: bool,
+    /// With what handshakes begin, where there are any.
+    client: Option<Arc<ClientConfig>>,
+    sessions: Vec<Connection>,
+    member: Option<Member>,
+    random: Random,
+    token: Token,
+    /// Something is to be begun.
+    is_due: bool,
+    /// When handshakes began and ended.
+    pub(super) handshakes: Vec<(Instant, Option<Instant>)>,
+    /// When the first message was begun.
+    pub(super) began: Option<Instant>,
+    asked: usize,
+    /// Who has answered, when.
+    pub(super) answered: BTreeMap<NodeId, Instant>,
+    outbox: VecDeque<(NodeId, Vec<u8>)>,
+    pub(super) account: Account,
+}
+
+impl Sender {
+    pub(super) fn new(
+        listeners: Vec<NodeId>,
+        multicast: bool,
+        client: Option<ClientConfig>,
+        member: Option<Member>,
+        mut random: Random,
+    ) -> Self {
+        Self {
+            listeners,
+            multicast,
+            client: client.map(Arc::new),
+            sessions: Vec::new(),
+            member,
+            token: random.array(),
+            random,
+            is_due: true,
+            handshakes: Vec::new(),
+            began: None,
+            asked: 0,
+            answered: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            account: Account::default(),
+        }
+    }
+
+    /// Whether all handshakes are over and nothing was asked yet.
+    pub(super) fn is_ready(&self) -> bool {
+        let is_over = self.handshakes.iter().all(|(_, ended)| ended.is_some());
+        let all = self.client.is_none() || self.handshakes.len() == self.listeners.len();
+        is_over && all && self.began.is_none()
+    }
+
+    /// Whether all have answered.
+    pub(super) fn is_done(&self) -> bool {
+        self.answered.len() == self.listeners.len()
+    }
+
+    fn phase(&self) -> Phase {
+        if self.began.is_some() { Phase::Messages } else { Phase::Handshakes }
+    }
+
+    pub(super) fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        let is_protected = self.client.is_some() || self.member.is_some();
+        self.account.datagram(self.phase(), from, datagram, is_protected);
+        let there = address(from);
+        let mut response = None;
+        // What listeners send before they have a session is its handshake.
+        let mut is_of_session = self.client.is_some();
+        if let Some(member) = self.member.as_mut().filter(|_| !is_of_session) {
+            let delivered = |delivery: Delivery<'_>| {
+                if let Delivery::Response { content, .. } = delivery {
+                    response = Some(content.to_vec());
+                }
+            };
+            is_of_session = !member.receive_unicast(now, there, datagram, delivered);
+        }
+        if is_of_session {
+            let session = self.listeners.iter().position(|listener| *listener == from);
+            if let Some(session) = session.and_then(|at| self.sessions.get_mut(at)) {
+                session.handle_datagram(now, there, datagram);
+            }
+        } else if self.member.is_none() {
+            response = Some(datagram.to_vec());
+        } else if response.is_some() && !self.answered.contains_key(&from) {
+            self.account.derive(self.derived());
+        }
+        if let Some(response) = response {
+            self.take(now, from, &response);
+        }
+    }
+
+    /// Blocks of a hash function for the keys of a listener that is heard for the first time.
+    fn derived(&self) -> u32 {
+        match self.member.as_ref().map(|member| member.policy().profile) {
+            Some(Profile::Axiom12) => INDIVIDUAL_KEY,
+            Some(Profile::Compact) => WRITER_KEYS,
+            None => 0,
+        }
+    }
+
+    fn take(&mut self, now: Instant, from: NodeId, response: &[u8]) {
+        if coap::token_of_response(response) == Some(self.token) {
+            self.answered.entry(from).or_insert(now);
+            self.is_due = !self.multicast && self.asked < self.listeners.len();
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: Instant) {
+        self.sessions.iter_mut().for_each(|session| session.handle_timeout(now));
+        if let Some(member) = &mut self.member {
+            member.handle_timeout(now);
+        }
+        if !core::mem::take(&mut self.is_due) {
+            return;
+        }
+        if let Some(config) = self.client.clone()
+            && let Some(listener) = self.listeners.get(self.sessions.len())
+        {
+            let client = Connection::client(config, address(*listener), now, self.random.fork());
+            // Without it the transaction never ends, which is said then.
+            if let Ok(client) = client {
+                self.sessions.push(client);
+                self.handshakes.push((now, None));
+            }
+            return;
+        }
+        self.began.get_or_insert(now);
+        self.ask(now);
+    }
+
+    /// Asks all, or the next one.
+    fn ask(&mut self, now: Instant) {
+        let request = coap::request(self.asked as u16, self.token);
+        let listener = self.listeners.get(self.asked).copied();
+        self.asked += 1;
+        if !self.multicast {
+            let session = self.sessions.get_mut(self.asked - 1);
+            match (session, listener) {
+                // What is not taken is not answered either.
+                (Some(session), _) => drop(session.send(now, &request)),
+                (None, Some(listener)) => self.outbox.push_back((listener, request)),
+                (None, None) => {}
+            }
+            return;
+        }
+        let Some(member) = &mut self.member else {
+            return self.outbox.push_back((NodeId::EVERYBODY, request));
+        };
+        let mut buf = [0; 200];
+        if let Ok(len) = member.request(now, &request, &mut buf) {
+            self.outbox.push_back((NodeId::EVERYBODY, buf[..len].to_vec()));
+        }
+    }
+
+    pub(super) fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        let mut wake = self.is_due.then_some(now);
+        for at in 0..self.sessions.len() {
+            let listener = self.listeners[at];
+            loop {
+                match self.sessions[at].poll_output(buf) {
+                    Output::Datagram { payload, .. } => {
+                        let phase =
+                            if self.began.is_some() { Phase::Messages } else { Phase::Handshakes };
+                        return self.account.send(phase, listener, payload, true);
+                    }
+                    Output::Event(Event::Connected(_)) => {
+                        if let Some((_, ended @ None)) = self.handshakes.get_mut(at) {
+                            *ended = Some(now);
+                            self.is_due = true;
+                            wake = Some(now);
+                        }
+                        if let Some(member) = &mut self.member {
+                            member.set_session(address(listener), true);
+                        }
+                    }
+                    Output::Event(Event::Data(data)) => {
+                        let data = data.to_vec();
+                        self.take(now, listener, &data);
+                        wake = self.is_due.then_some(now).or(wake);
+                    }
+                    Output::Event(_) => {}
+                    Output::WakeAt(then) => {
+                        wake = Some(wake.map_or(then, |wake| wake.min(then)));
+                        break;
+                    }
+                    Output::Idle => break,
+                }
+            }
+        }
+        if let Some((to, datagram)) = self.outbox.pop_front() {
+            buf[..datagram.len()].copy_from_slice(&datagram);
+            return self.account.send(Phase::Messages, to, &datagram, self.member.is_some());
+        }
+        let wake = if self.is_due { Some(now) } else { wake };
+        wake.map_or(Wish::Idle, Wish::WakeAt)
+    }
+}

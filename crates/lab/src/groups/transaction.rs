@@ -1,0 +1,305 @@
+//! One request to all listeners and all of their responses, in one world.
+
+use super::account::Phase;
+use super::configuration::Configuration;
+use super::listener::Listener;
+use super::members::members;
+use super::sender::Sender;
+use crate::Error;
+use crate::energy::{Device, Spent, Use, Work};
+use crate::handshakes::{Making, Sent, address};
+use crate::links::{Layer, always_on};
+use crate::network::Network;
+use crate::world::{Node, NodeId, Topology, Wish, World};
+use core::time::Duration;
+use group::SenderId;
+use group::member::Roles;
+use vocabulary::{Instant, Random};
+
+/// Radios without duty cycles repeat what is not acknowledged, by default so often.
+const RETRIES: u32 = 3;
+/// Nothing happens before.
+const START: Instant = Instant::from_micros(1_000_000);
+/// No transaction takes so long.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// What is under way when the last response has come is over by then.
+const TAIL: Duration = Duration::from_millis(100);
+/// Longer than any handshake here: radios repeat what is lost.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A first transaction of a group, and how.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// What reaches the listeners how.
+    pub configuration: &'static Configuration,
+    /// How many there are.
+    pub listeners: u16,
+    /// Who answers a multicast request waits for at most so long.
+    pub leisure: Duration,
+    /// What nodes are made of.
+    pub device: Device,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+/// What a transaction took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Each handshake, in order.
+    pub handshakes: Vec<Duration>,
+    /// The messages, from the first request to the last response.
+    pub messages: Duration,
+    /// All of it.
+    pub duration: Duration,
+    /// What all nodes sent in handshakes.
+    pub sent_in_handshakes: Sent,
+    /// What all nodes sent in messages.
+    pub sent_in_messages: Sent,
+    /// Of the sender.
+    pub sender: Spending,
+    /// Of the listeners, on average.
+    pub listener: Spending,
+}
+
+/// What a node spent, in mJ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spending {
+    /// On handshakes, or on deriving keys.
+    pub keys: Parts,
+    /// On messages.
+    pub messages: Parts,
+    /// The radio listened though nobody spoke to the node; the paper leaves it out.
+    pub idle: f64,
+}
+
+/// Where energy went, in mJ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Parts {
+    /// The processor.
+    pub cpu: f64,
+    /// The radio, sending.
+    pub send: f64,
+    /// The radio, receiving what was for the node.
+    pub receive: f64,
+}
+
+impl Parts {
+    /// All of it.
+    pub fn sum(&self) -> f64 {
+        self.cpu + self.send + self.receive
+    }
+}
+
+impl Spending {
+    /// All of it as the paper counts.
+    pub fn sum(&self) -> f64 {
+        self.keys.sum() + self.messages.sum()
+    }
+}
+
+/// A node of a transaction.
+enum Program {
+    Sender(Box<Sender>),
+    Listener(Box<Listener>),
+}
+
+impl Node for Program {
+    fn receive(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        match self {
+            Self::Sender(sender) => sender.receive(now, from, datagram),
+            Self::Listener(listener) => listener.receive(now, from, datagram),
+        }
+    }
+
+    fn receive_multicast(&mut self, now: Instant, from: NodeId, datagram: &mut [u8]) {
+        if let Self::Listener(listener) = self {
+            listener.receive_multicast(now, from, datagram);
+        }
+    }
+
+    fn wake(&mut self, now: Instant) {
+        match self {
+            Self::Sender(sender) => sender.wake(now),
+            Self::Listener(listener) => listener.wake(now),
+        }
+    }
+
+    fn poll(&mut self, now: Instant, buf: &mut [u8]) -> Wish {
+        match self {
+            Self::Sender(sender) => sender.poll(now, buf),
+            Self::Listener(listener) => listener.poll(now, buf),
+        }
+    }
+
+    fn work(&mut self) -> Work {
+        match self {
+            Self::Sender(sender) => sender.account.take(),
+            Self::Listener(listener) => listener.account.take(),
+        }
+    }
+}
+
+const ROOT: NodeId = NodeId(0);
+
+impl Transaction {
+    /// The paper's: three listeners that wait for up to 0.25 s, CC2538 under Contiki.
+    pub fn paper(configuration: &'static Configuration, seed: u64) -> Self {
+        let device = Device::by_name("cc2538-contiki").expect("it is among the devices");
+        let leisure = Duration::from_millis(250);
+        Self { configuration, listeners: 3, leisure, device, seed }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When the engines refuse their configuration, or somebody does not answer.
+    pub fn run(&self) -> Result<Outcome, Error> {
+        let mut random = Random::insecure(self.seed);
+        let network = Network {
+            topology: Topology::star(self.listeners),
+            layer: Layer::AlwaysOn(always_on::Settings { retries: Some(RETRIES) }),
+            device: self.device.clone(),
+            computes: true,
+            ..Network::line(2, Layer::AlwaysOn(always_on::Settings { retries: None }))
+        };
+        let mut world = network.world(random.fork())?;
+        self.populate(&mut world, &mut random)?;
+        let ids: Vec<_> = network.topology.nodes().collect();
+        let spent = |world: &World<Program>| -> Vec<Spent> {
+            ids.iter().map(|id| world.spent(*id, START)).collect()
+        };
+        let end = START + PATIENCE;
+        let silent = Error::Stream("a transaction does not come to an end");
+        let mut before = vec![Spent::default(); ids.len()];
+        if self.configuration.handshakes().is_some() {
+            let is_ready = |world: &World<Program>, id| {
+                id == ROOT && sender(world).is_some_and(Sender::is_ready)
+            };
+            if !world.run(end, is_ready) {
+                return Err(silent);
+            }
+            before = spent(&world);
+        }
+        if !world.run(end, |world, id| id == ROOT && sender(world).is_some_and(Sender::is_done)) {
+            return Err(silent);
+        }
+        let Some(asked) = sender(&world) else { return Err(silent) };
+        let working = Duration::from_micros(self.device.cpu.micros(asked.account.last));
+        let (done, began) = (world.now() + working, asked.began.unwrap_or(START));
+        let handshakes = &asked.handshakes;
+        let took = handshakes.iter().filter_map(|(began, ended)| Some((*ended)? - *began));
+        let (first, handshakes) =
+            (handshakes.first().map_or(began, |(at, _)| *at), took.collect::<Vec<_>>());
+        world.run(world.now() + TAIL, |_, _| false);
+        let after = spent(&world);
+        let spending: Vec<_> = ids
+            .iter()
+            .zip(before.iter().zip(&after))
+            .map(|(id, (before, after))| self.spending(&world, *id, [before, after], done - first))
+            .collect();
+        let sent = |phase| {
+            let all = ids.iter().map(|id| account(&world, *id).sent(phase));
+            all.fold(Sent::default(), |sum, sent| Sent {
+                datagrams: sum.datagrams + sent.datagrams,
+                bytes: sum.bytes + sent.bytes,
+                again: sum.again + sent.again,
+            })
+        };
+        Ok(Outcome {
+            handshakes,
+            messages: done - began,
+            duration: done - first,
+            sent_in_handshakes: sent(Phase::Handshakes),
+            sent_in_messages: sent(Phase::Messages),
+            sender: spending[0],
+            listener: mean(&spending[1..]),
+        })
+    }
+
+    fn spending(
+        &self,
+        world: &World<Program>,
+        id: NodeId,
+        [before, after]: [&Spent; 2],
+        duration: Duration,
+    ) -> Spending {
+        let currents = self.device.milliamperes;
+        // Microseconds by mA and V are nJ.
+        let energy = |micros: u64, current: f64| micros as f64 * current * self.device.volts / 1e6;
+        let parts = |spent: &Spent| Parts {
+            cpu: energy(spent.of(Use::Compute), currents.compute),
+            send: energy(spent.of(Use::Send), currents.send),
+            receive: energy(spent.received_micros, currents.listen),
+        };
+        let derived = self.device.cpu.micros(account(world, id).keys);
+        let derived = energy(derived, currents.compute);
+        let (mut keys, mut messages) = (parts(before), parts(&after.since(before)));
+        keys.cpu += derived;
+        messages.cpu -= derived;
+        let used = after.of(Use::Send) + after.received_micros;
+        let idle = vocabulary::time::micros(duration).saturating_sub(used);
+        let idle = energy(idle, currents.listen);
+        Spending { keys, messages, idle }
+    }
+
+    fn populate(&self, world: &mut World<Program>, random: &mut Random) -> Result<(), Error> {
+        let ids: Vec<_> = (1..=self.listeners).map(NodeId).collect();
+        let making = Making { timeout: TIMEOUT, datagram_bytes: None, key_log: None };
+        let profile = self.configuration.handshakes();
+        let roles = (0..=self.listeners).map(|id| {
+            let roles = match id {
+                0 => Roles { sender: Some(SenderId(0)), listener: false },
+                _ => Roles { sender: None, listener: true },
+            };
+            (roles, address(NodeId(id)).ip())
+        });
+        let mut group = match self.configuration.records() {
+            Some(records) => members(records, &roles.collect::<Vec<_>>(), random)?,
+            None => Vec::new(),
+        }
+        .into_iter();
+        let client = profile.map(|profile| profile.client_config(&making)).transpose()?;
+        let multicast = self.configuration.multicast;
+        let sender = Sender::new(ids.clone(), multicast, client, group.next(), random.fork());
+        world.add(START, Program::Sender(Box::new(sender)));
+        for _ in ids {
+            let server = profile.map(|profile| profile.server(&making, random.fork()));
+            let (server, member) = (server.transpose()?, group.next());
+            let listener = Listener::new(server, member, self.leisure, random.fork());
+            world.add(Instant::ZERO, Program::Listener(Box::new(listener)));
+        }
+        Ok(())
+    }
+}
+
+fn sender(world: &World<Program>) -> Option<&Sender> {
+    match world.node(ROOT) {
+        Program::Sender(sender) => Some(sender),
+        Program::Listener(_) => None,
+    }
+}
+
+fn account(world: &World<Program>, id: NodeId) -> &super::account::Account {
+    match world.node(id) {
+        Program::Sender(sender) => &sender.account,
+        Program::Listener(listener) => &listener.account,
+    }
+}
+
+fn mean(all: &[Spending]) -> Spending {
+    let count = all.len().max(1) as f64;
+    let of = |value: fn(&Spending) -> f64| all.iter().map(value).sum::<f64>() / count;
+    Spending {
+        keys: Parts {
+            cpu: of(|s| s.keys.cpu),
+            send: of(|s| s.keys.send),
+            receive: of(|s| s.keys.receive),
+        },
+        messages: Parts {
+            cpu: of(|s| s.messages.cpu),
+            send: of(|s| s.messages.send),
+            receive: of(|s| s.messages.receive),
+        },
+        idle: of(|s| s.idle),
+    }
+}
