@@ -12,6 +12,7 @@ mod coap;
 mod command;
 mod duty;
 mod group;
+mod group_lab;
 mod hostile;
 mod instructions;
 mod lab;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         command::CLAIMS,
         duty::CLAIMS,
         group::CLAIMS,
+        group_lab::CLAIMS,
         hostile::CLAIMS,
         instructions::CLAIMS,
         lab::CLAIMS,

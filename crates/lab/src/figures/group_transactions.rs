@@ -191,7 +191,10 @@ fn bars(
     Output { table, plot: Some(plot) }
 }
 
-fn energies(options: &Options, of: fn(&Outcome) -> Spending, node: usize) -> Result<Output, Error> {
+/// Whose spending.
+type Of = fn(&Outcome) -> Spending;
+
+fn energies(options: &Options, of: Of, node: usize) -> Result<Output, Error> {
     let surveyed = survey(options)?;
     let paper = |name: &str| paper_energies(name, node).map(|parts| parts.iter().sum());
     let compared = compare(&surveyed, |outcome| of(outcome).sum(), paper);

@@ -20,6 +20,7 @@ mod duty_figure_3;
 mod duty_profiles;
 mod duty_streams;
 mod duty_tables;
+mod group_eviction;
 mod group_sizes;
 mod group_transactions;
 mod lightmac_figure_1;
@@ -51,6 +52,7 @@ pub const FIGURES: &[Figure] = &[
     aggregation_figure_11::FIGURE,
     group_sizes::OVERHEAD,
     group_sizes::REKEY,
+    group_eviction::FIGURE,
     group_transactions::DURATION,
     group_transactions::TIMES,
     group_transactions::SENDER,

@@ -14,9 +14,9 @@ use vocabulary::{Engine, Instant, Output, Random};
 
 /// A program that answers what it is asked.
 pub(super) struct Listener {
-    endpoint: Option<Endpoint>,
+    endpoint: Option<Box<Endpoint>>,
     session: Option<Handle>,
-    member: Option<Member>,
+    member: Option<Box<Member>>,
     /// The longest wait before a multicast request is answered.
     leisure: Duration,
     random: Random,
@@ -44,9 +44,9 @@ impl Listener {
         random: Random,
     ) -> Self {
         Self {
-            endpoint,
+            endpoint: endpoint.map(Box::new),
             session: None,
-            member,
+            member: member.map(Box::new),
             leisure,
             random,
             pending: None,

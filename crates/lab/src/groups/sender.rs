@@ -19,7 +19,7 @@ pub(super) struct Sender {
     /// With what handshakes begin, where there are any.
     client: Option<Arc<ClientConfig>>,
     sessions: Vec<Connection>,
-    member: Option<Member>,
+    member: Option<Box<Member>>,
     random: Random,
     token: Token,
     /// Something is to be begun.
@@ -48,7 +48,7 @@ impl Sender {
             multicast,
             client: client.map(Arc::new),
             sessions: Vec::new(),
-            member,
+            member: member.map(Box::new),
             token: random.array(),
             random,
             is_due: true,
@@ -71,6 +71,13 @@ impl Sender {
     /// Whether all have answered.
     pub(super) fn is_done(&self) -> bool {
         self.answered.len() == self.listeners.len()
+    }
+
+    /// Gives back what it holds for its account alone.
+    pub(super) fn tidy(&mut self) {
+        (self.handshakes, self.answered) = (Vec::new(), BTreeMap::new());
+        self.outbox = VecDeque::new();
+        self.sessions.shrink_to_fit();
     }
 
     fn phase(&self) -> Phase {

@@ -154,6 +154,28 @@ impl Transaction {
     /// # Errors
     /// When the engines refuse their configuration, or somebody does not answer.
     pub fn run(&self) -> Result<Outcome, Error> {
+        self.play().map(|(outcome, _)| outcome)
+    }
+
+    /// Runs it; how many bytes of heap each node then holds, the sender first. `heap` says how many
+    /// are allocated.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn footprint(&self, heap: impl Fn() -> usize) -> Result<Vec<usize>, Error> {
+        let (_, world) = self.play()?;
+        let held = |mut node: Program| {
+            if let Program::Sender(sender) = &mut node {
+                sender.tidy();
+            }
+            let before = heap();
+            drop(node);
+            before.saturating_sub(heap())
+        };
+        Ok(world.into_nodes().map(held).collect())
+    }
+
+    fn play(&self) -> Result<(Outcome, World<Program>), Error> {
         let mut random = Random::insecure(self.seed);
         let network = Network {
             topology: Topology::star(self.listeners),
@@ -205,7 +227,7 @@ impl Transaction {
                 again: sum.again + sent.again,
             })
         };
-        Ok(Outcome {
+        let outcome = Outcome {
             handshakes,
             messages: done - began,
             duration: done - first,
@@ -213,7 +235,16 @@ impl Transaction {
             sent_in_messages: sent(Phase::Messages),
             sender: spending[0],
             listener: mean(&spending[1..]),
-        })
+        };
+        Ok((outcome, world))
+    }
+
+    /// With so many listeners, and time for as many responses.
+    #[must_use]
+    pub fn among(mut self, listeners: u16) -> Self {
+        self.leisure = self.leisure * listeners.max(3).into() / 3;
+        self.listeners = listeners;
+        self
     }
 
     fn spending(

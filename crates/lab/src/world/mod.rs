@@ -172,6 +172,11 @@ impl<N: Node> World<N> {
         &self.slot(id).node
     }
 
+    /// The nodes, in the order in which they were added.
+    pub fn into_nodes(self) -> impl Iterator<Item = N> {
+        self.nodes.into_iter().map(|slot| slot.node)
+    }
+
     /// Lets something be done with a node from outside, such as to have it send, and then what it
     /// wants.
     pub fn with_node<T>(&mut self, id: NodeId, act: impl FnOnce(&mut N) -> T) -> T {

@@ -1,0 +1,91 @@
+//! What groups take of a machine, as JSON: `groups crowd` says what a sender holds of a listener
+//! and how long it works for it, `groups memory` what nodes hold in each configuration.
+#![allow(clippy::disallowed_methods, reason = "it measures how long a processor works")]
+
+use group::policy::Profile;
+use lab::groups::crowd::{Crowd, Taken};
+use lab::groups::{CONFIGURATIONS, Transaction};
+use serde_json::{Value, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes that are allocated.
+fn heap() -> usize {
+    let stats = HEAP.stats();
+    stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
+}
+
+const SIZES: [usize; 2] = [1000, 10_000];
+/// Of each size, one after the other in turn.
+const RUNS: u64 = 7;
+/// Listeners in the paper's Figure 9, and between them.
+const GROUPS: [u16; 8] = [1, 2, 3, 6, 12, 20, 30, 40];
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn crowd() -> Result<Value, lab::Error> {
+    let begun = Instant::now();
+    let clock = || begun.elapsed();
+    let mut rows = Vec::new();
+    for profile in Profile::ALL {
+        let mut taken: [Vec<Taken>; 2] = [Vec::new(), Vec::new()];
+        for seed in 0..RUNS {
+            for (size, taken) in SIZES.into_iter().zip(&mut taken) {
+                taken.push(Crowd::new(*profile, size, seed)?.transact(heap, clock)?);
+            }
+        }
+        for (size, taken) in SIZES.into_iter().zip(&taken) {
+            let each = |of: fn(&Taken) -> Duration| {
+                median(taken.iter().map(|one| of(one).as_secs_f64() * 1e6 / size as f64).collect())
+            };
+            let heap = taken.iter().map(|one| one.heap_bytes).max().unwrap_or(0);
+            rows.push(json!({
+                "profile": profile.name(),
+                "listeners": size,
+                "runs": RUNS,
+                "responses": taken.iter().map(|one| one.responses).min(),
+                "heap_bytes_a_listener": heap as f64 / size as f64,
+                "sender_us_a_listener": each(|taken| taken.sender),
+                "listener_us": each(|taken| taken.listeners),
+                "virtual_seconds": taken[0].end.as_micros() as f64 / 1e6,
+            }));
+        }
+    }
+    Ok(json!({ "rows": rows }))
+}
+
+fn memory() -> Result<Value, lab::Error> {
+    let mut rows = Vec::new();
+    for configuration in &CONFIGURATIONS {
+        for listeners in GROUPS {
+            // What is made once and kept is not a node's.
+            let held = || Transaction::paper(configuration, 1).among(listeners).footprint(heap);
+            held()?;
+            let held = held()?;
+            rows.push(json!({
+                "configuration": configuration.name,
+                "listeners": listeners,
+                "sender_bytes": held[0],
+                "listener_bytes": held[1],
+            }));
+        }
+    }
+    Ok(json!({ "rows": rows }))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let result = match std::env::args().nth(1).as_deref() {
+        Some("crowd") => crowd()?,
+        Some("memory") => memory()?,
+        _ => return Err("say crowd or memory".into()),
+    };
+    println!("{result}");
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! How long it takes until all members but one have new keys.
+
+use super::aggregation::{columns, whole};
+use crate::Error;
+use crate::figure::{Cell, Figure, Options, Output, Source, Table};
+use crate::groups::eviction::Eviction;
+use crate::report::papers::AXIOM;
+use group::policy::Profile;
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "group-eviction",
+    title: "All but one move to new keys, though datagrams are lost",
+    source: Source { paper: AXIOM, item: "Section 7.6" },
+    about: "A controller evicts one member while each receiver loses a fifth of what is sent to it. It \
+            announces the change four times within a second; who misses them all hears that others are \
+            in a new epoch, and asks the controller. Both engines in virtual time, 20 ms under way, \
+            a request of the group each second.",
+    make,
+};
+
+/// Of all datagrams, at each receiver.
+const LOSS: f64 = 0.2;
+
+const MEMBERS: [usize; 4] = [10, 100, 1000, 10_000];
+
+fn make(options: &Options) -> Result<Output, Error> {
+    let mut rows = Vec::new();
+    for profile in Profile::ALL.iter().copied() {
+        for members in MEMBERS {
+            let settled = Eviction { profile, members, loss: LOSS, seed: options.seed }.run()?;
+            rows.push(vec![
+                profile.name().into(),
+                whole(members),
+                whole(settled.out_of_step),
+                settled.duration.as_secs_f64().into(),
+                whole(settled.announcements),
+                whole(settled.announcement_bytes),
+                whole(settled.by_announcement),
+                whole(settled.pulls),
+                whole(settled.opened_by_evicted),
+            ]);
+        }
+    }
+    let columns = columns(&[
+        ("profile", "which records the group speaks"),
+        ("members", "before one is evicted"),
+        ("out_of_step", "members that never had the new keys, of those that stay"),
+        ("duration_s", "until the last of them had"),
+        ("announcements", "datagrams of the announcement, repetitions included"),
+        ("announcement_bytes", "bytes of each, in profile's record"),
+        ("by_announcement", "members that it was enough for"),
+        ("pulls", "times that members asked the controller, repetitions included"),
+        ("opened_by_evicted", "requests in the new epoch that the evicted member opened"),
+    ]);
+    let rows: Vec<Vec<Cell>> = rows;
+    Ok(Output { table: Table { columns, rows }, plot: None })
+}

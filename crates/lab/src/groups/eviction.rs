@@ -1,0 +1,414 @@
+//! One member is put out, and all others move to new keys though datagrams are lost.
+
+use super::coap;
+use super::members::{Memory, policy};
+use crate::Error;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use dtls::crypto::rustcrypto;
+use group::control::{Answer, GroupName, Numbered, Request, WantedRoles};
+use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
+use group::member::{Event, Membership};
+use group::policy::Profile;
+use group::rekey::{ControllerSecret, KeyPath, KeyServer};
+use group::{Identity, Member};
+use std::collections::{BTreeMap, VecDeque};
+use vocabulary::{Decode, Encode, Instant, Random, Writer};
+
+/// Virtual time goes on in steps of this.
+const STEP: Duration = Duration::from_millis(10);
+/// A datagram is under way for so long.
+const DELAY: Duration = Duration::from_millis(20);
+/// Two members send requests in turn, so often; others learn from them that they missed a rekey.
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
+/// A member that gets no answer of its controller asks again after this.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// After this nothing more is to be expected.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Joins are over, and their epoch is in use.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// One alone would not learn from anybody that it missed a rekey.
+const SENDERS: usize = 2;
+
+const PORT: u16 = 5684;
+const REQUEST_BYTES: usize = 700;
+
+/// An eviction, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Eviction {
+    /// Which records the group speaks.
+    pub profile: Profile,
+    /// Members before it.
+    pub members: usize,
+    /// The share of datagrams that each receiver loses.
+    pub loss: f64,
+    /// Of all randomness.
+    pub seed: u64,
+}
+
+/// What became of an eviction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settled {
+    /// Members that never came into step, of those that stay.
+    pub out_of_step: usize,
+    /// How long it took until the last of them was, in virtual time.
+    pub duration: Duration,
+    /// Members that were in step after the announcement and its repetitions.
+    pub by_announcement: usize,
+    /// Times that members that stay asked the controller, repetitions included.
+    pub pulls: usize,
+    /// Datagrams of announcements.
+    pub announcements: usize,
+    /// Bytes of the longest.
+    pub announcement_bytes: usize,
+    /// Requests in the new epoch that the evicted member opened.
+    pub opened_by_evicted: usize,
+}
+
+/// What is stored is read by nobody here.
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn commit(&mut self, _: &Changes<'_>) -> Result<(), StoreFailed> {
+        Ok(())
+    }
+}
+
+/// A member on its device.
+struct Device {
+    member: Member,
+    /// The request that waits for an answer, and when it is sent next.
+    asking: Option<(Vec<u8>, Instant)>,
+    in_step: bool,
+}
+
+/// What is under way.
+enum Datagram {
+    Question {
+        from: usize,
+        request: Vec<u8>,
+    },
+    Reply {
+        to: usize,
+        answer: Vec<u8>,
+    },
+    /// `is_new`: in the epoch that is to be kept from who was evicted.
+    Multicast {
+        from: SocketAddr,
+        bytes: Vec<u8>,
+        is_new: bool,
+    },
+}
+
+struct Site {
+    now: Instant,
+    controller: Controller,
+    devices: Vec<Device>,
+    queue: VecDeque<(Instant, Datagram)>,
+    random: Random,
+    loss: u64,
+    asked: u32,
+    settled: Settled,
+    evicted: Option<usize>,
+}
+
+/// Shares of loss are counted in these.
+const WHOLE: u64 = 1_000_000;
+
+fn name(index: usize) -> String {
+    format!("{index:06}")
+}
+
+fn at(index: usize) -> SocketAddr {
+    let (high, low) = ((index >> 16) as u16, index as u16);
+    SocketAddr::new(IpAddr::from(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, high, low)), PORT)
+}
+
+const CONTROLLER: usize = 0x00ff_ffff;
+
+fn roles(index: usize) -> WantedRoles {
+    WantedRoles { sender: index < SENDERS, listener: true }
+}
+
+fn written(number: u32, said: Request) -> Vec<u8> {
+    let mut buf = vec![0; REQUEST_BYTES];
+    let mut w = Writer::new(&mut buf);
+    Numbered { number, said }.write(&mut w).expect("the longest request fits");
+    w.finish().to_vec()
+}
+
+impl Eviction {
+    /// Lets all join, puts the last of them out, and waits until the others are in step.
+    ///
+    /// # Errors
+    /// When the engine refuses a member.
+    pub fn run(&self) -> Result<Settled, Error> {
+        let mut site = Site::new(self)?;
+        site.admit(self)?;
+        site.wait(SETTLED, |_| false);
+        let last = self.members - 1;
+        let evicted_at = site.now;
+        site.loss = (self.loss * WHOLE as f64) as u64;
+        site.evicted = Some(last);
+        site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
+        site.devices.iter_mut().for_each(|device| device.in_step = false);
+        if !site.controller.evict(site.now, &name(last)) {
+            return Err(Error::Stream("nobody is evicted"));
+        }
+        site.carry();
+        site.wait(PATIENCE, |site| site.settled.out_of_step == 0);
+        site.settled.duration = site.now - evicted_at;
+        // What the evicted one hears now is not for it.
+        site.wait(3 * REQUEST_INTERVAL, |_| false);
+        let duration = site.settled.duration;
+        Ok(Settled { duration, ..site.settled })
+    }
+}
+
+const NOTHING: Settled = Settled {
+    out_of_step: 0,
+    duration: Duration::ZERO,
+    by_announcement: 0,
+    pulls: 0,
+    announcements: 0,
+    announcement_bytes: 0,
+    opened_by_evicted: 0,
+};
+
+impl Site {
+    fn new(eviction: &Eviction) -> Result<Self, Error> {
+        let mut random = Random::insecure(eviction.seed);
+        let policy = policy(eviction.profile);
+        let secret = ControllerSecret::from_seed(&random.array());
+        let keys = KeyServer::new(policy.group, secret, &mut random);
+        let name = GroupName::new("lights").ok_or(Error::Stream("no such name"))?;
+        let group = Group { name, policy, keys, roster: Roster::default() };
+        let controller = Controller::new(
+            group,
+            Settings::default(),
+            &rustcrypto::PROVIDER,
+            Box::new(Nowhere),
+            Box::new(Memory::default()),
+            Instant::ZERO,
+            random.fork(),
+        );
+        let controller = controller.map_err(|_| REFUSED)?;
+        Ok(Self {
+            now: Instant::ZERO,
+            controller,
+            devices: Vec::new(),
+            queue: VecDeque::new(),
+            random,
+            loss: 0,
+            asked: 0,
+            settled: NOTHING,
+            evicted: None,
+        })
+    }
+
+    /// All join in one rekey.
+    fn admit(&mut self, eviction: &Eviction) -> Result<(), Error> {
+        let mut identities: Vec<_> =
+            (0..eviction.members).map(|_| Identity::generate(&mut self.random)).collect();
+        let group = self.controller.name().clone();
+        for (index, identity) in identities.iter().enumerate() {
+            let (name, address) = (group.clone(), at(index).ip());
+            let (nonce, keys) = ([0; 8], identity.public());
+            let join = Request::Join { nonce, name, roles: roles(index), address, keys };
+            let request = written(0, join);
+            self.controller.handle(self.now, &self::name(index), roles(index), &request);
+        }
+        self.now += Settings::default().batch;
+        self.controller.handle_timeout(self.now);
+        let mut admitted = BTreeMap::new();
+        while let Some(output) = self.controller.poll() {
+            if let Output::Answer { device, answer } = output
+                && let Ok(Numbered { said: Answer::Admitted(one), .. }) =
+                    Numbered::<Answer>::decode(&answer)
+            {
+                admitted.insert(device, *one);
+            }
+        }
+        for (device, identity) in admitted.into_values().zip(identities.drain(..)) {
+            let (keys, _) = KeyPath::join(device.controller, device.grant);
+            let address = at(self.devices.len()).ip();
+            let (policy, roles, senders) = (device.policy, device.roles, device.senders);
+            let membership = Membership { policy, roles, address, senders, keys, identity };
+            let ledger = Box::new(Memory::default());
+            let (provider, rng) = (&rustcrypto::PROVIDER, self.random.fork());
+            let member = Member::new(membership, provider, ledger, self.now, rng);
+            let member = member.map_err(|_| REFUSED)?;
+            self.devices.push(Device { member, asking: None, in_step: true });
+        }
+        let all = self.devices.len() == eviction.members;
+        all.then_some(()).ok_or(Error::Stream("not all were admitted"))
+    }
+
+    /// Lets time go on for so long at most.
+    fn wait(&mut self, at_most: Duration, done: impl Fn(&Self) -> bool) {
+        let end = self.now + at_most;
+        while self.now < end && !done(self) {
+            self.now += STEP;
+            self.controller.handle_timeout(self.now);
+            self.carry();
+            while let Some((at, _)) = self.queue.front()
+                && *at <= self.now
+                && let Some((_, datagram)) = self.queue.pop_front()
+            {
+                self.deliver(datagram);
+            }
+            for index in 0..self.devices.len() {
+                self.look_after(index);
+            }
+            let micros = vocabulary::time::micros(REQUEST_INTERVAL);
+            if self.now.as_micros() % micros < vocabulary::time::micros(STEP) {
+                self.request();
+            }
+        }
+    }
+
+    /// What the controller says gets under way.
+    fn carry(&mut self) {
+        while let Some(output) = self.controller.poll() {
+            let datagram = match output {
+                Output::Multicast(bytes) => {
+                    self.settled.announcements += 1;
+                    let longest = &mut self.settled.announcement_bytes;
+                    *longest = bytes.len().max(*longest);
+                    Datagram::Multicast { from: at(CONTROLLER), bytes, is_new: false }
+                }
+                Output::Answer { device, answer } => {
+                    let Ok(to) = device.parse() else { continue };
+                    Datagram::Reply { to, answer: answer.to_vec() }
+                }
+                Output::Conflict(_) => continue,
+            };
+            self.queue.push_back((self.now + DELAY, datagram));
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.random.below(WHOLE) < self.loss
+    }
+
+    fn deliver(&mut self, datagram: Datagram) {
+        match datagram {
+            Datagram::Question { from, request } => {
+                if !self.is_lost() {
+                    self.controller.handle(self.now, &name(from), roles(from), &request);
+                    self.carry();
+                }
+            }
+            Datagram::Reply { to, answer } => {
+                let is_lost = self.is_lost();
+                let (Ok(Numbered { said, .. }), Some(device)) =
+                    (Numbered::<Answer>::decode(&answer), self.devices.get_mut(to))
+                else {
+                    return;
+                };
+                if is_lost {
+                    return;
+                }
+                device.asking = None;
+                if let Answer::Granted(grant) = said {
+                    // One that is older than what it has is of no use, and nothing to be said of.
+                    let _ = device.member.grant(self.now, grant);
+                    self.step(to, false);
+                }
+            }
+            Datagram::Multicast { from, bytes, is_new } => {
+                for index in 0..self.devices.len() {
+                    if self.is_lost() || from == at(index) {
+                        continue;
+                    }
+                    let mut opened = 0;
+                    let member = &mut self.devices[index].member;
+                    let mut copy = bytes.clone();
+                    member.receive_multicast(self.now, from, &mut copy, |_| opened += 1);
+                    if self.evicted == Some(index) && is_new {
+                        self.settled.opened_by_evicted += opened;
+                    }
+                    self.step(index, true);
+                }
+            }
+        }
+    }
+
+    /// Notes that a member is in step, if it now is.
+    fn step(&mut self, index: usize, by_announcement: bool) {
+        let device = &mut self.devices[index];
+        let is_there = device.member.keys().epoch() == self.controller.epoch();
+        if is_there && !core::mem::replace(&mut device.in_step, true) && self.evicted != Some(index)
+        {
+            self.settled.out_of_step -= 1;
+            self.settled.by_announcement += usize::from(by_announcement);
+        }
+    }
+
+    /// What a member wants by itself.
+    fn look_after(&mut self, index: usize) {
+        let device = &mut self.devices[index];
+        if device.member.wake_at(self.now) <= self.now {
+            device.member.handle_timeout(self.now);
+        }
+        while let Some(event) = device.member.next_event() {
+            if let Event::Pull(pull) = event {
+                self.asked += 1;
+                device.asking = Some((written(self.asked, Request::Pull(pull)), self.now));
+            }
+        }
+        if let Some((request, again)) = &mut device.asking
+            && *again <= self.now
+        {
+            *again = self.now + ASK_AGAIN;
+            self.settled.pulls += usize::from(self.evicted != Some(index));
+            let datagram = Datagram::Question { from: index, request: request.clone() };
+            self.queue.push_back((self.now + DELAY, datagram));
+        }
+    }
+
+    /// A sender asks all others something.
+    fn request(&mut self) {
+        let request = coap::request(1, self.random.array());
+        let turn = self.now.as_micros() / vocabulary::time::micros(REQUEST_INTERVAL);
+        let index = turn as usize % SENDERS;
+        let mut buf = [0; 200];
+        let Some(sender) = self.devices.get_mut(index) else { return };
+        let is_new = sender.in_step;
+        if let Ok(len) = sender.member.request(self.now, &request, &mut buf) {
+            let (from, bytes) = (at(index), buf[..len].to_vec());
+            self.queue.push_back((self.now + DELAY, Datagram::Multicast { from, bytes, is_new }));
+        }
+    }
+}
+
+const REFUSED: Error = Error::Stream("the group engine refuses a member");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(members: usize, loss: f64, seed: u64) -> Settled {
+        Eviction { profile: Profile::Axiom12, members, loss, seed }.run().unwrap()
+    }
+
+    #[test]
+    fn without_loss_one_announcement_is_enough() {
+        let settled = run(12, 0.0, 1);
+        assert_eq!((settled.out_of_step, settled.by_announcement, settled.pulls), (0, 11, 0));
+        assert!(settled.duration <= DELAY + STEP, "{settled:?}");
+    }
+
+    /// So much is lost that many have to ask.
+    #[test]
+    fn who_missed_all_repetitions_asks() {
+        for profile in Profile::ALL {
+            let settled = Eviction { profile: *profile, members: 40, loss: 0.7, seed: 2 }.run();
+            let settled = settled.unwrap();
+            assert_eq!((settled.out_of_step, settled.opened_by_evicted), (0, 0), "{settled:?}");
+            assert!(settled.pulls > 0 && settled.by_announcement < 39, "{settled:?}");
+        }
+        assert_eq!(run(30, 0.5, 9), run(30, 0.5, 9));
+    }
+}

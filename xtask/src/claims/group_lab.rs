@@ -1,0 +1,207 @@
+//! Groups in the lab: the paper's configurations, a crowd of listeners, an eviction under loss.
+
+use crate::claim::{Bar, Claim, Measured, Unmeasured};
+use crate::claims::{number, run_json};
+use crate::process::{capture, cargo};
+use serde_json::Value;
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim {
+        name: "group-energy-sender",
+        about: "times the sender's energy in Uni-Uni and Mul-Uni is Axiom's, the lesser (paper: 7 times)",
+        bar: Bar::AtLeast(7.0),
+        seconds: 5,
+        measure: || times("group-figure-11", &["DTLS Uni-Uni", "DTLS Mul-Uni"], "energy_mj", "mJ"),
+    },
+    Claim {
+        name: "group-energy-listener",
+        about: "the same of a listener (paper: 6 times, 6.5 in its Table II)",
+        bar: Bar::AtLeast(5.5),
+        seconds: 5,
+        measure: || times("group-figure-12", &["DTLS Uni-Uni", "DTLS Mul-Uni"], "energy_mj", "mJ"),
+    },
+    Claim {
+        name: "group-energy-paper",
+        about: "% that these four ratios are off those of the paper's Table II; the worst",
+        bar: Bar::AtMost(15.0),
+        seconds: 5,
+        measure: off_paper,
+    },
+    Claim {
+        name: "group-time-uni-uni",
+        about: "times as long as Axiom that a first transaction takes in Uni-Uni (paper: 5)",
+        bar: Bar::AtLeast(1.3),
+        seconds: 5,
+        measure: || times("group-figure-10", &["DTLS Uni-Uni"], "duration_s", "s"),
+    },
+    Claim {
+        name: "group-time-mul-uni",
+        about: "the same in Mul-Uni (paper: 6)",
+        bar: Bar::AtLeast(2.0),
+        seconds: 5,
+        measure: || times("group-figure-10", &["DTLS Mul-Uni"], "duration_s", "s"),
+    },
+    Claim {
+        name: "group-crowd-memory",
+        about: "bytes of heap a listener at a sender that 10 000 have answered, the worse profile",
+        bar: Bar::AtMost(128.0),
+        seconds: 30,
+        measure: crowd_memory,
+    },
+    Claim {
+        name: "group-crowd-time",
+        about: "a sender's time a listener with 10 000 over that with 1 000, medians, the worse profile",
+        bar: Bar::AtMost(1.3),
+        seconds: 30,
+        measure: crowd_time,
+    },
+    Claim {
+        name: "group-rekey-step",
+        about: "members out of step after an eviction at 20 % loss, groups of 10 to 10 000, both profiles",
+        bar: Bar::AtMost(0.0),
+        seconds: 20,
+        measure: step,
+    },
+];
+
+/// What the lab and the paper measured.
+const MEASURERS: [&str; 2] = ["lab", "paper"];
+
+fn figure(name: &str) -> Result<Value, Unmeasured> {
+    run_json("lightseal", "lightseal", &["lab", "figure", name, "--print"])
+}
+
+fn rows(figure: &Value) -> impl Iterator<Item = &Value> {
+    figure["rows"].as_array().into_iter().flatten()
+}
+
+/// How many times Axiom's a configuration's value is.
+fn ratio(figure: &Value, by: &str, configuration: &str) -> Result<f64, Unmeasured> {
+    let is_meant = |row: &&Value| row["by"] == by && row["configuration"] == configuration;
+    let row = rows(figure).find(is_meant);
+    number(row.unwrap_or(&Value::Null), "/times_axiom")
+}
+
+/// The least ratio of some configurations; all rows beside it.
+fn times(
+    name: &str,
+    configurations: &[&str],
+    column: &str,
+    unit: &str,
+) -> Result<Measured, Unmeasured> {
+    let figure = figure(name)?;
+    let mut detail = String::new();
+    for row in rows(&figure) {
+        let text = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
+        detail += &format!(
+            "{} by the {}: {:.3} {unit}, {:.2} times Axiom's\n",
+            text("configuration"),
+            text("by"),
+            number(row, &format!("/{column}"))?,
+            number(row, "/times_axiom")?,
+        );
+    }
+    let mut least = f64::INFINITY;
+    for configuration in configurations {
+        least = least.min(ratio(&figure, "lab", configuration)?);
+    }
+    Ok(Measured { figure: least, detail })
+}
+
+fn off_paper() -> Result<Measured, Unmeasured> {
+    let (mut worst, mut detail): (f64, _) = (0.0, String::new());
+    for (name, node) in [("group-figure-11", "the sender"), ("group-figure-12", "a listener")] {
+        let figure = figure(name)?;
+        for configuration in ["DTLS Uni-Uni", "DTLS Mul-Uni"] {
+            let [ours, paper] = MEASURERS.map(|by| ratio(&figure, by, configuration));
+            let (ours, paper) = (ours?, paper?);
+            let off = 100.0 * (ours / paper - 1.0);
+            detail += &format!(
+                "{configuration} at {node}: {ours:.2} times Axiom's, the paper {paper:.2}: {off:+.1} %\n"
+            );
+            worst = worst.max(off.abs());
+        }
+    }
+    Ok(Measured { figure: worst, detail })
+}
+
+/// What a crowd takes, with a heap that counts.
+fn crowd() -> Result<Value, Unmeasured> {
+    let line =
+        ["run", "--quiet", "--release", "--package", "lab", "--example", "groups", "--", "crowd"];
+    let text = capture(cargo(&line)).map_err(Unmeasured::Broken)?;
+    let result: Value = serde_json::from_str(&text)
+        .map_err(|error| Unmeasured::Broken(format!("no JSON was printed: {error}")))?;
+    for row in rows(&result) {
+        if number(row, "/responses")? != number(row, "/listeners")? {
+            return Err(Unmeasured::Broken(format!("not all have answered: {row}")));
+        }
+    }
+    Ok(result)
+}
+
+fn shown(result: &Value) -> Result<String, Unmeasured> {
+    let mut detail = String::new();
+    for row in rows(result) {
+        detail += &format!(
+            "{}, {} listeners: {:.1} B of heap and {:.2} us at the sender for each, {:.2} us at the \
+             listener; responses within {:.0} s\n",
+            row["profile"].as_str().unwrap_or("?"),
+            number(row, "/listeners")?,
+            number(row, "/heap_bytes_a_listener")?,
+            number(row, "/sender_us_a_listener")?,
+            number(row, "/listener_us")?,
+            number(row, "/virtual_seconds")?,
+        );
+    }
+    Ok(detail)
+}
+
+fn crowd_memory() -> Result<Measured, Unmeasured> {
+    let result = crowd()?;
+    let mut worst = f64::NAN;
+    for row in rows(&result).filter(|row| row["listeners"] == 10_000) {
+        worst = worst.max(number(row, "/heap_bytes_a_listener")?);
+    }
+    Ok(Measured { figure: worst, detail: shown(&result)? })
+}
+
+fn crowd_time() -> Result<Measured, Unmeasured> {
+    let result = crowd()?;
+    let mut worst = f64::NAN;
+    for large in rows(&result).filter(|row| row["listeners"] == 10_000) {
+        let is_small =
+            |row: &&Value| row["listeners"] == 1000 && row["profile"] == large["profile"];
+        let small = rows(&result).find(is_small).unwrap_or(&Value::Null);
+        let [large, small] = [large, small].map(|row| number(row, "/sender_us_a_listener"));
+        worst = worst.max(large? / small?);
+    }
+    Ok(Measured { figure: worst, detail: shown(&result)? })
+}
+
+fn step() -> Result<Measured, Unmeasured> {
+    let figure = figure("group-eviction")?;
+    let (mut lost, mut detail) = (0.0, String::new());
+    for row in rows(&figure) {
+        let of = |name: &str| number(row, &format!("/{name}"));
+        detail += &format!(
+            "{}, {} members: {} out of step after {:.2} s, {} in step by {} announcements of {} B, {} pulls\n",
+            row["profile"].as_str().unwrap_or("?"),
+            of("members")?,
+            of("out_of_step")?,
+            of("duration_s")?,
+            of("by_announcement")?,
+            of("announcements")?,
+            of("announcement_bytes")?,
+            of("pulls")?,
+        );
+        if of("opened_by_evicted")? > 0.0 {
+            return Err(Unmeasured::Broken(format!("the evicted member reads on: {row}")));
+        }
+        lost += of("out_of_step")?;
+    }
+    if detail.is_empty() {
+        return Err(Unmeasured::Broken("nobody was evicted".into()));
+    }
+    Ok(Measured { figure: lost, detail })
+}
