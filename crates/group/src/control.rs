@@ -111,6 +111,21 @@ pub enum Request {
     Lookup(GroupId, Lookup),
 }
 
+impl Request {
+    /// Which group it is about; `None`: who joins knows it by its name.
+    pub const fn group(&self) -> Option<GroupId> {
+        match self {
+            Self::Join { .. } => None,
+            Self::Pull(pull) => Some(pull.group),
+            Self::Leave(group)
+            | Self::Renew(group, _)
+            | Self::Senders(group)
+            | Self::Conflict(group, _)
+            | Self::Lookup(group, _) => Some(*group),
+        }
+    }
+}
+
 /// What the controller answers.
 #[derive(Debug)]
 pub enum Answer {
@@ -237,7 +252,10 @@ fn read_roles(r: &mut Reader<'_>) -> Result<WantedRoles, DecodeError> {
     }
 }
 
-fn write_senders(w: &mut Writer<'_>, senders: &BTreeSet<SenderId>) -> Result<(), BufferFull> {
+pub(crate) fn write_senders(
+    w: &mut Writer<'_>,
+    senders: &BTreeSet<SenderId>,
+) -> Result<(), BufferFull> {
     let mut bits = [0_u8; 32];
     for SenderId(id) in senders {
         bits[usize::from(*id) / 8] |= 0x80 >> (id % 8);
@@ -245,7 +263,7 @@ fn write_senders(w: &mut Writer<'_>, senders: &BTreeSet<SenderId>) -> Result<(),
     w.bytes(&bits)
 }
 
-fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, DecodeError> {
+pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, DecodeError> {
     let bits: [u8; 32] = r.array()?;
     let is_set = |id: &u8| bits[usize::from(*id) / 8] & 0x80 >> (id % 8) != 0;
     Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())

@@ -4,6 +4,7 @@
 //! under the same names; see [`crate::config`].
 
 use crate::aggregate::Aggregate;
+use crate::group::GroupCommand;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
 use crate::offer::OfferArgs;
@@ -43,6 +44,9 @@ pub(crate) enum Command {
     Impair(Box<ImpairArgs>),
     /// See what shared tags save: real messages, two proxies and a lossy relay.
     Demo(DemoArgs),
+    /// Secure multicast: groups with a controller, senders and listeners.
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Message authentication with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),

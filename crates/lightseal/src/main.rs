@@ -20,6 +20,7 @@ mod cli;
 mod config;
 mod demo;
 mod failure;
+mod group;
 mod impair;
 mod keys;
 mod lab;
@@ -82,6 +83,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             runtime()?.block_on(proxy::command::server(&args))
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
+        Command::Group(command) => group::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Mac(command) => return mac::run(&command, quiet),
     };

@@ -126,7 +126,7 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// What an ICMP message or a short-lived lack of buffers makes a UDP socket say.
-pub(crate) fn is_loss(error: &io::Error) -> bool {
+pub fn is_loss(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, OutOfMemory,
     };

@@ -42,6 +42,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
     ("capi", Layer::Host),
+    ("group-host", Layer::Host),
     ("lab", Layer::Host),
     ("lightseal", Layer::Command),
     ("fuzz", Layer::Tool),

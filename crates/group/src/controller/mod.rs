@@ -10,7 +10,7 @@ mod roster;
 
 pub use roster::{Member, Roster};
 
-use crate::codepoints::GROUP_REKEY;
+use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
     Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
 };
@@ -248,16 +248,7 @@ impl Controller {
         if self.failed {
             return self.answer(device, number, Answer::Refused(Reason::NotNow));
         }
-        let group = match &said {
-            Request::Join { .. } => self.policy.group,
-            Request::Pull(pull) => pull.group,
-            Request::Leave(group)
-            | Request::Renew(group, _)
-            | Request::Senders(group)
-            | Request::Conflict(group, _)
-            | Request::Lookup(group, _) => *group,
-        };
-        if group != self.policy.group {
+        if said.group().is_some_and(|group| group != self.policy.group) {
             return self.answer(device, number, Answer::Refused(Reason::NoSuchGroup));
         }
         let answer = match said {
@@ -396,6 +387,7 @@ impl Controller {
             }
             return;
         };
+        let senders = self.roster.senders();
         gone.iter().for_each(|name| self.roster.remove(name));
         let mut answers = Vec::new();
         for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
@@ -438,6 +430,9 @@ impl Controller {
         }
         self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
         self.active_at = if at_once { now } else { now + timing.activation() };
+        if self.roster.senders() != senders {
+            self.announce_senders(now, timing);
+        }
         self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
         for (name, number) in answers {
@@ -449,7 +444,15 @@ impl Controller {
         }
     }
 
-    /// Says something to the group in the epoch that ends, several times, always the same bytes.
+    /// Tells the members who sends, in the epoch that begins (Axiom, section 5.3). Who misses it
+    /// asks when it hears a sender that it does not know.
+    fn announce_senders(&mut self, now: Instant, timing: Timing) {
+        let (group, epoch) = (&self.policy.group, self.keys.epoch());
+        let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
+        self.announce(now, timing, GROUP_SENDERS, &list);
+    }
+
+    /// Says something to the group in the epoch of its voice, several times, always the same bytes.
     fn announce(&mut self, now: Instant, timing: Timing, kind: ContentType, content: &[u8]) {
         let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
         let Ok(len) = self.voice.seal(kind, content, &mut *self.ledger, &mut buf) else { return };

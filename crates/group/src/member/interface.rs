@@ -106,6 +106,8 @@ pub enum Event {
     SenderConflict(SenderId),
     /// A member sends under a SenderID that is not on the list: the controller has the list.
     UnknownSender(SenderId),
+    /// The controller told another list of active senders, [`Member::senders`](super::Member::senders).
+    SendersChanged,
     /// The controller should begin another epoch: keys or numbers of this one are running out, or
     /// the member has restarted and cannot tell what in it is new.
     NewEpochNeeded,

@@ -204,6 +204,11 @@ impl Member {
         self.epochs.sending(now).0
     }
 
+    /// The active senders.
+    pub const fn senders(&self) -> &BTreeSet<SenderId> {
+        &self.senders
+    }
+
     /// Takes the list of active senders from the controller.
     pub fn set_senders(&mut self, senders: BTreeSet<SenderId>) {
         self.senders = senders;

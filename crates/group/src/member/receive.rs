@@ -5,7 +5,7 @@
 
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
-use crate::codepoints::{GROUP_REKEY, GROUP_SYNC};
+use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS, GROUP_SYNC};
 use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness, Profile};
 use crate::rekey::{Outcome, Refusal};
@@ -141,6 +141,10 @@ impl Member {
             self.rekey(now, content);
             return;
         }
+        if any_time && kind == GROUP_SENDERS {
+            self.list(at, content);
+            return;
+        }
         if !is_fresh {
             self.stats.not_fresh += 1;
             return;
@@ -239,6 +243,7 @@ impl Member {
     ) {
         let is_proven = match kind {
             GROUP_REKEY => self.rekey(now, content),
+            GROUP_SENDERS => self.list(at, content),
             ContentType::CHANGE_CIPHER_SPEC => {
                 let is_proven = self.keys.controller().ends(&self.policy.group, at, content);
                 if is_proven {
@@ -267,6 +272,20 @@ impl Member {
         } else {
             self.suspect_rekey(now);
         }
+    }
+
+    /// Takes a list of active senders. Whether the controller wrote it.
+    fn list(&mut self, at: u64, content: &[u8]) -> bool {
+        let Some(senders) = self.keys.controller().senders(&self.policy.group, at, content) else {
+            self.stats.forged += 1;
+            return false;
+        };
+        // That of an epoch before says who was one.
+        if at == self.epochs.newest() && senders != self.senders {
+            self.set_senders(senders);
+            self.tell(Event::SendersChanged);
+        }
+        true
     }
 
     /// Takes a rekey message. Whether its signature was looked at and is right.

@@ -41,19 +41,23 @@ impl Member {
         Ok((to, len))
     }
 
-    /// The epoch to respond in: the one that is sent with. To a sender that does not know this
-    /// listener's boot, however, only one where a request of it was heard.
+    /// The epoch to respond in: the one that is sent with, or a later one that the sender was
+    /// heard in: one that has just joined knows no older. To a sender that does not know this
+    /// listener's boot, only one where a request of it was heard.
     fn response_epoch(&mut self, now: Instant, sender: SenderId) -> Result<u64, SendError> {
         let (sending, _) = self.epochs.sending(now);
-        if self.policy.responses == Responses::Group {
-            return Ok(sending);
-        }
+        let paired = self.policy.responses == Responses::Pairwise;
         let is_known = |epoch: &Epoch| {
             let heard = epoch.senders.get(&sender);
             heard.is_some_and(|heard| heard.knows_boot || heard.last_number().is_some())
         };
-        let epochs = self.epochs.epochs().filter(|(at, epoch)| *at <= sending && is_known(epoch));
-        epochs.map(|(at, _)| at).max().ok_or(SendError::UnknownSender)
+        let known = self.epochs.epochs().filter(|(_, epoch)| is_known(epoch));
+        let newest = known.map(|(at, _)| at).max();
+        if paired {
+            newest.ok_or(SendError::UnknownSender)
+        } else {
+            Ok(sending.max(newest.unwrap_or(0)))
+        }
     }
 
     /// Seals what this listener says to `sender` in the epoch `at`.

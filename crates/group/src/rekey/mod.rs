@@ -11,6 +11,7 @@
 //! - [`member`]: a member's side; [`schedule`]: which epoch it sends with, which it receives;
 //! - [`message`]: a rekey message on the wire, its signature; [`shape`]: which key it tells whom;
 //! - [`kept`]: whose leaf is whose after it; [`ending`]: an epoch's end at once;
+//!   [`listing`]: the list of active senders;
 //! - [`pull`]: the request of a member that missed one, and the answer;
 //! - [`wrap`]: a key under another one; [`chain`]: the cheap filter before signatures;
 //! - [`node`]: places in the tree, and what is kept there.
@@ -23,6 +24,7 @@
 pub mod chain;
 pub mod ending;
 pub mod kept;
+pub mod listing;
 pub mod member;
 pub mod message;
 pub mod node;

@@ -1,0 +1,60 @@
+//! What members put into records: a datagram of an application, which has ports as in UDP, and no
+//! addresses, since the group's and the peers' IDs stand for those.
+//!
+//! ```text
+//! source port (2) ‖ destination port (2) ‖ data
+//! ```
+
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// A datagram of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// The port it is from, where answers go.
+    pub source: u16,
+    /// The port it is for.
+    pub destination: u16,
+    /// What it says.
+    pub data: &'a [u8],
+}
+
+/// Bytes in front of the data.
+pub const HEADER: usize = 4;
+
+impl<'a> Decode<'a> for Datagram<'a> {
+    fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (source, destination) = (r.u16()?, r.u16()?);
+        let data = r.rest();
+        r.take(data.len())?;
+        Ok(Self { source, destination, data })
+    }
+}
+
+impl Encode for Datagram<'_> {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.u16(self.source)?;
+        w.u16(self.destination)?;
+        w.bytes(self.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_comes_back_and_a_part_of_its_ports_is_none() {
+        let datagram = Datagram { source: 5683, destination: 40_000, data: b"on" };
+        let mut buf = [0; 16];
+        let mut w = Writer::new(&mut buf);
+        datagram.write(&mut w).unwrap();
+        let bytes = w.written();
+        assert_eq!(bytes, [0x16, 0x33, 0x9c, 0x40, b'o', b'n']);
+        assert_eq!(Datagram::decode(bytes), Ok(datagram));
+        for cut in 0..HEADER {
+            assert!(Datagram::decode(&bytes[..cut]).is_err());
+        }
+        assert!(Datagram::decode(&bytes[..HEADER]).unwrap().data.is_empty());
+    }
+}

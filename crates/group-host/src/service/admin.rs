@@ -1,0 +1,147 @@
+//! The administrator's door.
+
+use super::registry::Registry;
+use super::request::{AdminRequest, Create};
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use vocabulary::Instant;
+
+/// The socket, in the controller's directory.
+const SOCKET: &str = "admin.sock";
+/// The longest request.
+const MAX_REQUEST: u64 = 64 << 10;
+
+/// Where the door of the controller in `directory` is.
+fn socket(directory: &Path) -> PathBuf {
+    directory.join(SOCKET)
+}
+
+/// Does what is asked: a description of what came of it, or why not.
+///
+/// # Errors
+/// One line.
+pub fn serve(
+    registry: &mut Registry,
+    now: Instant,
+    request: AdminRequest,
+) -> Result<Value, String> {
+    let said = |value: Result<Value, serde_json::Error>| value.map_err(|error| error.to_string());
+    let done = |result: Result<(), super::Refusal>| {
+        result.map(|()| json!({})).map_err(|error| error.to_string())
+    };
+    let described = |result: Result<super::Described, super::Refusal>| {
+        result.map_err(|error| error.to_string()).and_then(|d| said(serde_json::to_value(d)))
+    };
+    match request {
+        AdminRequest::Create(text) => described(registry.create(now, &Create::try_from(&text)?)),
+        AdminRequest::Remove { group } => done(registry.remove(&group)),
+        AdminRequest::List => said(serde_json::to_value(registry.list())),
+        AdminRequest::Show { group } => described(registry.show(&group)),
+        AdminRequest::Enrol(enrol) => {
+            let token = registry.enrol(&enrol).map_err(|error| error.to_string())?;
+            let text = token.to_text().ok_or("the names are too long for a token")?;
+            Ok(json!({ "device": token.device, "controller": token.controller, "token": *text }))
+        }
+        AdminRequest::Devices => said(serde_json::to_value(registry.list_devices())),
+        AdminRequest::Revoke { device } => done(registry.revoke(now, &device)),
+        AdminRequest::Evict { group, device } => described(registry.evict(now, &group, &device)),
+        AdminRequest::Readmit { group, device } => done(registry.readmit(&group, &device)),
+        AdminRequest::Rekey { group, at_once } => described(registry.rekey(now, &group, at_once)),
+        AdminRequest::Backup { directory } => done(registry.back_up(&directory)),
+    }
+}
+
+/// Opens the door, to this user alone.
+///
+/// # Errors
+/// Those of the operating system.
+pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
+    let path = socket(directory);
+    // The store is locked by now: whoever left this is gone.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    let owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&path, owner)?;
+    Ok(listener)
+}
+
+/// Reads one request, answers it with `answer`.
+pub(super) async fn attend(
+    stream: UnixStream,
+    answer: impl FnOnce(AdminRequest) -> Result<Value, String>,
+) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = zeroize::Zeroizing::new(String::new());
+    (&mut stream).take(MAX_REQUEST).read_line(&mut line).await?;
+    let reply = match serde_json::from_str(&line) {
+        Ok(request) => answer(request),
+        Err(error) => Err(format!("not understood: {error}")),
+    };
+    let reply = match reply {
+        Ok(done) => json!({ "done": done }),
+        Err(reason) => json!({ "refused": reason }),
+    };
+    let mut reply = zeroize::Zeroizing::new(reply.to_string());
+    reply.push('\n');
+    stream.write_all(reply.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// Why an administrator got no answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// No controller runs on that directory.
+    NotRunning,
+    /// The door cannot be used.
+    Socket(io::Error),
+    /// It says no.
+    Refused(String),
+}
+
+impl std::fmt::Display for AskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotRunning => f.write_str("no controller runs there"),
+            Self::Socket(error) => error.fmt(f),
+            Self::Refused(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Asks the controller that runs on `directory`.
+///
+/// # Errors
+/// See [`AskError`].
+pub async fn ask(directory: &Path, request: &AdminRequest) -> Result<Value, AskError> {
+    let stream = match UnixStream::connect(socket(directory)).await {
+        Ok(stream) => stream,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            return Err(AskError::NotRunning);
+        }
+        Err(error) => return Err(AskError::Socket(error)),
+    };
+    let mut stream = BufReader::new(stream);
+    let mut line = serde_json::to_string(request).map_err(|e| AskError::Socket(e.into()))?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).await.map_err(AskError::Socket)?;
+    let mut reply = zeroize::Zeroizing::new(String::new());
+    stream.read_line(&mut reply).await.map_err(AskError::Socket)?;
+    let mut reply: Value = serde_json::from_str(&reply).map_err(|e| AskError::Socket(e.into()))?;
+    match reply["refused"].as_str() {
+        Some(reason) => Err(AskError::Refused(reason.to_owned())),
+        None => Ok(reply["done"].take()),
+    }
+}

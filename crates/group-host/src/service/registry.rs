@@ -1,0 +1,444 @@
+//! All groups and devices of a controller, in memory and on disk.
+
+use super::credentials::Devices;
+use super::request::{Create, Described, DescribedDevice, DescribedMember, Enrol};
+use crate::store::{ControllerStore, Device, StoreError};
+use crate::token::{Token, is_device_name};
+use dtls::crypto::{Provider, rustcrypto};
+use group::control::{Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles};
+use group::controller::{Group, Output, Roster, Settings};
+use group::member::MemberError;
+use group::rekey::ControllerSecret;
+use group::{Controller, GroupId, Policy};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use vocabulary::{Decode, Encode, Instant, Random, Writer};
+use zeroize::Zeroizing;
+
+/// Why something cannot be done, in one line.
+#[derive(Debug)]
+pub enum Refusal {
+    /// There is no such group.
+    NoGroup(String),
+    /// There is no such device.
+    NoDevice(String),
+    /// The device is no member of the group.
+    NoMember(String, String),
+    /// The name is taken.
+    Exists(String),
+    /// The name cannot be one.
+    Name(String),
+    /// The group cannot be like that.
+    Group(MemberError),
+    /// The controller of the group has lost its store, and waits for a new start.
+    Failed(String),
+    /// The store says no.
+    Store(StoreError),
+    /// There is no randomness.
+    Randomness,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGroup(name) => write!(f, "there is no group {name:?}"),
+            Self::NoDevice(name) => write!(f, "there is no device {name:?}"),
+            Self::NoMember(device, group) => {
+                write!(f, "device {device:?} is no member of group {group:?}")
+            }
+            Self::Exists(name) => write!(f, "{name:?} is there already"),
+            Self::Name(name) => {
+                write!(f, "{name:?} is no name: 1 to 64 bytes without control characters")
+            }
+            Self::Group(error) => error.fmt(f),
+            Self::Failed(name) => write!(f, "group {name:?}: its store failed"),
+            Self::Store(error) => error.fmt(f),
+            Self::Randomness => f.write_str("the operating system has no randomness"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The groups and devices of a controller.
+pub struct Registry {
+    store: ControllerStore,
+    devices: Arc<Devices>,
+    groups: BTreeMap<GroupName, Controller>,
+    provider: &'static Provider,
+    rng: Random,
+    outbox: Vec<(GroupId, Output)>,
+}
+
+impl Registry {
+    /// From its store.
+    ///
+    /// # Errors
+    /// The store cannot be read, or holds a group that this program cannot serve.
+    pub fn open(store: ControllerStore, now: Instant, rng: Random) -> Result<Self, Refusal> {
+        let devices = Arc::new(Devices::new(store.devices()?));
+        let provider = &rustcrypto::PROVIDER;
+        let groups = BTreeMap::new();
+        let mut registry = Self { store, devices, groups, provider, rng, outbox: Vec::new() };
+        for stored in registry.store.groups()? {
+            registry.host(stored.group, stored.settings, now)?;
+        }
+        if registry.store.is_restored()? {
+            for controller in registry.groups.values_mut() {
+                if !controller.rekey(now, false) {
+                    return Err(Refusal::Failed(controller.name().to_string()));
+                }
+            }
+            registry.store.settle()?;
+        }
+        Ok(registry)
+    }
+
+    fn host(&mut self, group: Group, settings: Settings, now: Instant) -> Result<(), Refusal> {
+        let (name, id) = (group.name.clone(), group.policy.group);
+        let (store, numbers) = (self.store.of(id), Box::new(self.store.numbers()));
+        let rng = self.rng.fork();
+        let controller = Controller::new(group, settings, self.provider, store, numbers, now, rng);
+        self.groups.insert(name, controller.map_err(Refusal::Group)?);
+        Ok(())
+    }
+
+    /// The devices, as handshakes ask for them.
+    pub fn devices(&self) -> &Arc<Devices> {
+        &self.devices
+    }
+
+    /// The groups' addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = (GroupId, SocketAddr)> {
+        self.groups.values().map(|group| (group.policy().group, group.policy().address))
+    }
+
+    /// Takes what a device asks of one of the groups. Noise is ignored.
+    pub fn handle(&mut self, now: Instant, device: &str, request: &[u8]) {
+        let Ok(Numbered { number, said }) = Numbered::<Request>::decode(request) else { return };
+        let name = match &said {
+            Request::Join { name, .. } => Some(name.clone()),
+            _ => said.group().and_then(|id| self.name_of(&id)),
+        };
+        let may = name.as_ref().and_then(|name| self.may(device, name));
+        let found = name.and_then(|name| self.groups.get_mut(&name)).zip(may);
+        let Some((controller, may)) = found else {
+            let answer = refused(number, Reason::NoSuchGroup);
+            self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
+            return;
+        };
+        controller.handle(now, device, may, request);
+    }
+
+    fn name_of(&self, id: &GroupId) -> Option<GroupName> {
+        let mut groups = self.groups.iter();
+        groups.find_map(|(name, group)| (group.policy().group == *id).then(|| name.clone()))
+    }
+
+    /// What a device may be in a group; `None`: nothing.
+    fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
+        let devices = self.devices.read();
+        let device = devices.get(device)?;
+        let everywhere = device.groups.is_empty();
+        let barred = device.barred.contains(group);
+        (!barred && (everywhere || device.groups.contains(group))).then_some(device.may)
+    }
+
+    fn controller(&mut self, group: &str) -> Result<&mut Controller, Refusal> {
+        let missing = || Refusal::NoGroup(group.into());
+        let name = GroupName::new(group).ok_or_else(missing)?;
+        self.groups.get_mut(&name).ok_or_else(missing)
+    }
+
+    /// Makes a group.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn create(&mut self, now: Instant, create: &Create) -> Result<Described, Refusal> {
+        let name =
+            GroupName::new(&create.name).ok_or_else(|| Refusal::Name(create.name.clone()))?;
+        if self.groups.contains_key(&name) {
+            return Err(Refusal::Exists(create.name.clone()));
+        }
+        let mut group = GroupId(self.rng.array());
+        // Members tell groups by one byte where they can (Axiom, section 6.1).
+        let taken = |id: &GroupId, groups: &BTreeMap<GroupName, Controller>| {
+            groups.values().any(|group| group.policy().group.alias() == id.alias())
+        };
+        for _ in 0..64 {
+            if !taken(&group, &self.groups) {
+                break;
+            }
+            group = GroupId(self.rng.array());
+        }
+        let policy = Policy {
+            group,
+            address: create.address,
+            profile: create.profile,
+            suite: create.suite,
+            authenticity: create.authenticity,
+            responses: create.responses,
+            freshness: create.freshness,
+            client_random: self.rng.array(),
+            server_random: self.rng.array(),
+        };
+        if let Some(fault) = policy.fault() {
+            return Err(Refusal::Group(MemberError::Policy(fault)));
+        }
+        let seed = Zeroizing::new(self.rng.array());
+        let secret = ControllerSecret::from_seed(&seed);
+        // Tried before anything is written.
+        let keys = group::rekey::KeyServer::new(group, secret.clone(), &mut self.rng);
+        let trial =
+            Group { name: name.clone(), policy: policy.clone(), keys, roster: Roster::default() };
+        let (store, numbers) = (self.store.of(group), Box::new(Nowhere));
+        let rng = self.rng.fork();
+        Controller::new(trial, create.settings, self.provider, store, numbers, now, rng)
+            .map_err(Refusal::Group)?;
+        let keys = self.store.create(&name, &policy, &secret, &create.settings, &mut self.rng)?;
+        let group = Group { name: name.clone(), policy, keys, roster: Roster::default() };
+        self.host(group, create.settings, now)?;
+        self.show(name.as_str())
+    }
+
+    /// Ends a group: nobody is told, and nobody gets keys any more.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn remove(&mut self, group: &str) -> Result<(), Refusal> {
+        let controller = self.controller(group)?;
+        let (name, id) = (controller.name().clone(), controller.policy().group);
+        self.store.remove_group(&name, &id)?;
+        self.groups.remove(&name);
+        Ok(())
+    }
+
+    /// All groups.
+    pub fn list(&self) -> Vec<Described> {
+        self.groups.values().map(|group| Described::of(group, false)).collect()
+    }
+
+    /// A group and its members.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn show(&mut self, group: &str) -> Result<Described, Refusal> {
+        Ok(Described::of(self.controller(group)?, true))
+    }
+
+    /// All devices.
+    pub fn list_devices(&self) -> Vec<DescribedDevice> {
+        let groups_of = |name: &str| {
+            let groups = self.groups.values();
+            let member = groups.filter(|group| group.roster().get(name).is_some());
+            member.map(|group| group.name().to_string()).collect()
+        };
+        let devices = self.devices.read();
+        let described = devices.iter().map(|(name, device)| DescribedDevice {
+            device: name.clone(),
+            sender: device.may.sender,
+            listener: device.may.listener,
+            groups: device.groups.iter().map(ToString::to_string).collect(),
+            evicted_from: device.barred.iter().map(ToString::to_string).collect(),
+            member_of: groups_of(name),
+        });
+        described.collect()
+    }
+
+    /// Lets a device come, and makes its key.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn enrol(&mut self, enrol: &Enrol) -> Result<Token, Refusal> {
+        let Enrol { device, sender, listener, groups, controller } = enrol;
+        let unfit = || Refusal::Name(device.clone());
+        if !is_device_name(device) || controller.len() > 255 {
+            return Err(unfit());
+        }
+        if self.devices.read().contains_key(device) {
+            return Err(Refusal::Exists(device.clone()));
+        }
+        let groups = groups.iter().map(|name| {
+            let known = GroupName::new(name).filter(|name| self.groups.contains_key(name));
+            known.ok_or_else(|| Refusal::NoGroup(name.clone()))
+        });
+        let groups: Vec<GroupName> = groups.collect::<Result<_, _>>()?;
+        let mut key = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *key).map_err(|_| Refusal::Randomness)?;
+        let may = WantedRoles { sender: *sender, listener: *listener };
+        let known = Device { key: key.clone(), may, groups, barred: Vec::new() };
+        self.store.put_device(device, &known)?;
+        self.devices.write().insert(device.clone(), known);
+        Ok(Token { key, device: device.clone(), controller: controller.clone() })
+    }
+
+    /// Forgets a device, and puts it out of all groups.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn revoke(&mut self, now: Instant, device: &str) -> Result<(), Refusal> {
+        if !self.devices.read().contains_key(device) {
+            return Err(Refusal::NoDevice(device.into()));
+        }
+        self.store.remove_device(device)?;
+        self.devices.write().remove(device);
+        for controller in self.groups.values_mut() {
+            if controller.roster().get(device).is_some() && !controller.evict(now, device) {
+                return Err(Refusal::Failed(controller.name().to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a device out of a group, at once, and keeps it out until it is let in again.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn evict(&mut self, now: Instant, group: &str, device: &str) -> Result<Described, Refusal> {
+        let name = self.controller(group)?.name().clone();
+        // First, so that it does not come back in between.
+        let known = self.bar(device, &name, true)?;
+        let controller = self.controller(group)?;
+        if controller.roster().get(device).is_none() {
+            if known {
+                return self.show(group);
+            }
+            return Err(Refusal::NoMember(device.into(), group.into()));
+        }
+        if !controller.evict(now, device) {
+            return Err(Refusal::Failed(group.into()));
+        }
+        self.show(group)
+    }
+
+    /// Lets a device in again that was put out.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn readmit(&mut self, group: &str, device: &str) -> Result<(), Refusal> {
+        let name = self.controller(group)?.name().clone();
+        if self.bar(device, &name, false)? { Ok(()) } else { Err(Refusal::NoDevice(device.into())) }
+    }
+
+    /// Whether a device may come to a group. False if there is no such device.
+    fn bar(&self, device: &str, group: &GroupName, barred: bool) -> Result<bool, Refusal> {
+        let mut devices = self.devices.write();
+        let Some(known) = devices.get_mut(device) else { return Ok(false) };
+        let mut changed = known.clone();
+        changed.barred.retain(|name| name != group);
+        if barred {
+            changed.barred.push(group.clone());
+        }
+        self.store.put_device(device, &changed)?;
+        *known = changed;
+        Ok(true)
+    }
+
+    /// Begins another epoch.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn rekey(
+        &mut self,
+        now: Instant,
+        group: &str,
+        at_once: bool,
+    ) -> Result<Described, Refusal> {
+        if !self.controller(group)?.rekey(now, at_once) {
+            return Err(Refusal::Failed(group.into()));
+        }
+        self.show(group)
+    }
+
+    /// Copies the store.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn back_up(&self, directory: &std::path::Path) -> Result<(), Refusal> {
+        Ok(self.store.back_up(directory)?)
+    }
+
+    /// Lets what is due by `now` happen.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.groups.values_mut().for_each(|group| group.handle_timeout(now));
+    }
+
+    /// When [`Self::handle_timeout`] is to be called next.
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.groups.values().filter_map(Controller::wake_at).min()
+    }
+
+    /// What is to be done next, and for which group.
+    pub fn poll(&mut self) -> Option<(GroupId, Output)> {
+        if let Some(output) = self.outbox.pop() {
+            return Some(output);
+        }
+        let id = |group: &Controller| group.policy().group;
+        self.groups.values_mut().find_map(|group| Some((id(group), group.poll()?)))
+    }
+
+    /// A group whose store failed: it serves nobody until this program starts anew.
+    pub fn failed(&self) -> Option<&GroupName> {
+        self.groups.values().find(|group| group.has_failed()).map(Controller::name)
+    }
+}
+
+impl Described {
+    fn of(controller: &Controller, with_members: bool) -> Self {
+        let policy = controller.policy();
+        let member = |(device, member): (&str, &group::controller::Member)| DescribedMember {
+            device: device.to_owned(),
+            listener_id: group::ListenerId::from(member.leaf).get(),
+            sender_id: member.roles.sender.map(|sender| sender.0),
+            listener: member.roles.listener,
+            address: member.address,
+        };
+        Self {
+            name: controller.name().to_string(),
+            id: policy.group.to_string(),
+            address: policy.address,
+            profile: policy.profile.to_string(),
+            suite: policy.suite.to_string(),
+            authenticity: policy.authenticity.to_string(),
+            responses: policy.responses.to_string(),
+            freshness: policy.freshness.to_string(),
+            epoch: controller.epoch(),
+            members: controller.roster().len(),
+            roster: with_members.then(|| controller.roster().iter().map(member).collect()),
+        }
+    }
+}
+
+fn refused(number: u32, reason: Reason) -> Zeroizing<Vec<u8>> {
+    let mut answer = Zeroizing::new(vec![0; MAX_MESSAGE]);
+    let mut w = Writer::new(&mut answer);
+    let written = Numbered { number, said: Answer::Refused(reason) }.write(&mut w);
+    let len = if written.is_ok() { w.len() } else { 0 };
+    answer.truncate(len);
+    answer
+}
+
+/// For a controller that is only tried: it writes no numbers.
+struct Nowhere;
+
+impl group::numbers::Ledger for Nowhere {
+    fn newest(&self, _: &GroupId) -> Result<Option<u64>, group::numbers::LedgerFailed> {
+        Ok(None)
+    }
+
+    fn reserved(&self, _: &GroupId, _: u64) -> Result<Option<u64>, group::numbers::LedgerFailed> {
+        Ok(Some(0))
+    }
+
+    fn reserve(&mut self, _: &GroupId, _: u64, _: u64) -> Result<(), group::numbers::LedgerFailed> {
+        Ok(())
+    }
+}

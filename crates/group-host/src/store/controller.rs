@@ -1,0 +1,532 @@
+//! What a controller keeps: devices with their keys, and groups with theirs.
+
+use super::{Numbers, StoreError, open};
+use group::control::{GroupName, WantedRoles};
+use group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
+use group::identity::PublicKeys;
+use group::member::Roles;
+use group::rekey::{Chain, ControllerSecret, KeyServer, KeyTree, Leaf, Node, NodeKey, Timing};
+use group::{GroupId, Policy, SenderId};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+    WriteTransaction,
+};
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
+use zeroize::Zeroizing;
+
+const FILE: &str = "controller.redb";
+/// So many epochs further a restored group goes on. Records of `axiom-1.2` carry 16 bits of it:
+/// they say that it is later.
+const AHEAD: u64 = (1 << 20) + (1 << 10);
+/// Of what is written in the tables below.
+const VERSION: u64 = 1;
+
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// By name.
+const DEVICES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("devices");
+/// By name: what never changes.
+const GROUPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("groups");
+/// By GroupID: what each rekey changes as a whole.
+const EPOCHS: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("epochs");
+/// By GroupID and node of the tree.
+const KEYS: TableDefinition<'_, ([u8; 16], [u8; 4]), [u8; 16]> = TableDefinition::new("keys");
+/// By GroupID and name of the device.
+const MEMBERS: TableDefinition<'_, ([u8; 16], &str), &[u8]> = TableDefinition::new("members");
+
+/// A device that may come, and what it may be.
+#[derive(Clone)]
+pub struct Device {
+    /// What it proves itself with.
+    pub key: Zeroizing<[u8; 32]>,
+    /// What it may be in the groups.
+    pub may: WantedRoles,
+    /// The groups it may join; none: all of them.
+    pub groups: Vec<GroupName>,
+    /// The groups it was put out of, and may not come back to.
+    pub barred: Vec<GroupName>,
+}
+
+/// A device and its name.
+pub type Enrolled = (String, Device);
+
+/// A group as it comes from the store.
+pub struct StoredGroup {
+    /// The group.
+    pub group: group::controller::Group,
+    /// How its controller behaves.
+    pub settings: Settings,
+}
+
+/// A controller's store.
+#[derive(Clone)]
+pub struct ControllerStore {
+    database: Arc<Database>,
+    numbers: Numbers,
+}
+
+impl ControllerStore {
+    /// Opens the store in a directory, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::with(open(directory, FILE)?)
+    }
+
+    fn with(database: Arc<Database>) -> Result<Self, StoreError> {
+        let transaction = database.begin_write()?;
+        {
+            let mut meta = transaction.open_table(META)?;
+            let version = meta.get("version")?.map(|version| version.value());
+            match version {
+                None => drop(meta.insert("version", VERSION)?),
+                Some(VERSION) => {}
+                Some(_) => return Err(StoreError::Damaged("it is of another version")),
+            }
+            transaction.open_table(DEVICES)?;
+            transaction.open_table(GROUPS)?;
+            transaction.open_table(EPOCHS)?;
+            transaction.open_table(KEYS)?;
+            transaction.open_table(MEMBERS)?;
+        }
+        transaction.commit()?;
+        Ok(Self { numbers: Numbers::new(Arc::clone(&database))?, database })
+    }
+
+    /// The ledger of record numbers.
+    pub fn numbers(&self) -> Numbers {
+        self.numbers.clone()
+    }
+
+    /// All devices, ordered by name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn devices(&self) -> Result<Vec<Enrolled>, StoreError> {
+        let table = self.database.begin_read()?.open_table(DEVICES)?;
+        let device =
+            |entry: Result<(redb::AccessGuard<'_, &str>, redb::AccessGuard<'_, &[u8]>), _>| {
+                let (name, device) = entry?;
+                let device = Device::decode(device.value());
+                let device = device.map_err(|_| StoreError::Damaged("a device"))?;
+                Ok((name.value().to_owned(), device))
+            };
+        table.iter()?.map(device).collect()
+    }
+
+    /// Writes a device.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_device(&self, name: &str, device: &Device) -> Result<(), StoreError> {
+        let names = device.groups.len() + device.barred.len();
+        let mut buf = Zeroizing::new(vec![0; 64 + 65 * names]);
+        let bytes = encoded(device, &mut buf)?;
+        self.write(|transaction| {
+            transaction.open_table(DEVICES)?.insert(name, bytes)?;
+            Ok(())
+        })
+    }
+
+    /// Forgets a device. Its memberships are another matter.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn remove_device(&self, name: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(DEVICES)?.remove(name)?;
+            Ok(())
+        })
+    }
+
+    /// Writes a group that is new.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn create(
+        &self,
+        name: &GroupName,
+        policy: &Policy,
+        secret: &ControllerSecret,
+        settings: &Settings,
+        rng: &mut Random,
+    ) -> Result<KeyServer, StoreError> {
+        let keys = KeyServer::new(policy.group, secret.clone(), rng);
+        let mut buf = Zeroizing::new([0; 512]);
+        let bytes = encoded(&Kept { policy, secret, settings }, &mut *buf)?;
+        let mut epoch = Zeroizing::new([0; EPOCH_BYTES]);
+        write_epoch(&mut Writer::new(&mut *epoch), 0, keys.chain(), keys.tree().depth())
+            .map_err(|_| StoreError::Damaged("an epoch"))?;
+        self.write(|transaction| {
+            transaction.open_table(GROUPS)?.insert(name.as_str(), bytes)?;
+            transaction.open_table(EPOCHS)?.insert(policy.group.0, &epoch[..])?;
+            Ok(())
+        })?;
+        Ok(keys)
+    }
+
+    /// Forgets a group and its members.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn remove_group(&self, name: &GroupName, group: &GroupId) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(GROUPS)?.remove(name.as_str())?;
+            transaction.open_table(EPOCHS)?.remove(group.0)?;
+            let nodes = (group.0, [0; 4])..=(group.0, [0xff; 4]);
+            transaction.open_table(KEYS)?.retain_in(nodes, |_, _| false)?;
+            transaction.open_table(MEMBERS)?.retain(|(of, _), _| of != group.0)?;
+            Numbers::forget(transaction, group)
+        })
+    }
+
+    /// All groups.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn groups(&self) -> Result<Vec<StoredGroup>, StoreError> {
+        let table = self.database.begin_read()?.open_table(GROUPS)?;
+        let mut groups = Vec::new();
+        for entry in table.iter()? {
+            let (name, kept) = entry?;
+            let name = GroupName::new(name.value()).ok_or(StoreError::Damaged("a group's name"))?;
+            let kept = read_kept(kept.value()).map_err(|_| StoreError::Damaged("a group"))?;
+            groups.push(self.group(name, kept)?);
+        }
+        Ok(groups)
+    }
+
+    fn group(
+        &self,
+        name: GroupName,
+        (policy, secret, settings): (Policy, ControllerSecret, Settings),
+    ) -> Result<StoredGroup, StoreError> {
+        let read = self.database.begin_read()?;
+        let id = policy.group;
+        let epochs = read.open_table(EPOCHS)?;
+        let stored = epochs.get(id.0)?.ok_or(StoreError::Damaged("a group without an epoch"))?;
+        let (epoch, chain, depth) =
+            read_epoch(stored.value()).map_err(|_| StoreError::Damaged("an epoch"))?;
+        let mut nodes = Vec::new();
+        for entry in read.open_table(KEYS)?.range((id.0, [0; 4])..=(id.0, [0xff; 4]))? {
+            let (key, value) = entry?;
+            let [level, a, b, c] = key.value().1;
+            let node = Node::new(level, u32::from_be_bytes([0, a, b, c]));
+            let node = node.ok_or(StoreError::Damaged("a node of the tree of keys"))?;
+            nodes.push((node, NodeKey::new(value.value())));
+        }
+        let tree = KeyTree::restore(depth, nodes);
+        let tree = tree.ok_or(StoreError::Damaged("the tree of keys"))?;
+        let mut members = Vec::new();
+        for entry in read.open_table(MEMBERS)?.range((id.0, "")..)? {
+            let (key, value) = entry?;
+            let (of, device) = key.value();
+            if of != id.0 {
+                break;
+            }
+            let member = read_member(value.value()).map_err(|_| StoreError::Damaged("a member"))?;
+            members.push((device.to_owned(), member));
+        }
+        let keys = KeyServer::restore(id, secret, epoch, chain, tree);
+        let roster = Roster::restore(members);
+        Ok(StoredGroup { group: group::controller::Group { name, policy, keys, roster }, settings })
+    }
+
+    /// Copies everything into another directory, which has no store yet, as it stands at this
+    /// moment.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn back_up(&self, directory: &Path) -> Result<(), StoreError> {
+        let path = directory.join(FILE);
+        if path.exists() {
+            let error = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(StoreError::File(path, error));
+        }
+        let copy = open(directory, FILE)?;
+        let (from, to) = (self.database.begin_read()?, copy.begin_write()?);
+        copy_table(&from, &to, META)?;
+        copy_table(&from, &to, DEVICES)?;
+        copy_table(&from, &to, GROUPS)?;
+        copy_table(&from, &to, EPOCHS)?;
+        copy_table(&from, &to, KEYS)?;
+        copy_table(&from, &to, MEMBERS)?;
+        Numbers::copy(&from, &to)?;
+        to.commit()?;
+        Ok(())
+    }
+
+    /// Opens a copy in `from` as the store in `directory`, which has none yet.
+    ///
+    /// What happened after the copy was made is not in it. So that no epoch has keys twice, the
+    /// groups go on far behind it, and begin anew when their controller starts.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn restore(from: &Path, directory: &Path) -> Result<Self, StoreError> {
+        Self::open_old(from)?.back_up(directory)?;
+        let store = Self::open(directory)?;
+        store.write(|transaction| {
+            let mut epochs = transaction.open_table(EPOCHS)?;
+            let all: Vec<([u8; 16], Zeroizing<Vec<u8>>)> = epochs
+                .iter()?
+                .map(|entry| {
+                    entry.map(|(id, epoch)| (id.value(), Zeroizing::new(epoch.value().to_vec())))
+                })
+                .collect::<Result<_, _>>()?;
+            for (id, mut stored) in all {
+                let damaged = |_| StoreError::Damaged("an epoch");
+                let (epoch, chain, depth) = read_epoch(&stored).map_err(damaged)?;
+                let mut w = Writer::new(&mut stored);
+                write_epoch(&mut w, epoch + AHEAD, &chain, depth)
+                    .map_err(|_| StoreError::Damaged("an epoch"))?;
+                epochs.insert(id, &stored[..])?;
+            }
+            transaction.open_table(META)?.insert("restored", 1)?;
+            Ok(())
+        })?;
+        Ok(store)
+    }
+
+    fn open_old(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(FILE);
+        if path.exists() {
+            return Self::open(directory);
+        }
+        Err(StoreError::File(path, std::io::Error::from(std::io::ErrorKind::NotFound)))
+    }
+
+    /// Whether this is a copy whose groups have not begun anew yet.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn is_restored(&self) -> Result<bool, StoreError> {
+        let table = self.database.begin_read()?.open_table(META)?;
+        Ok(table.get("restored")?.is_some())
+    }
+
+    /// They have.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(META)?.remove("restored")?;
+            Ok(())
+        })
+    }
+
+    fn write(
+        &self,
+        change: impl FnOnce(&WriteTransaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let transaction = self.database.begin_write()?;
+        change(&transaction)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// What the controller of one group writes through.
+    pub fn of(&self, group: GroupId) -> Box<dyn Store + Send> {
+        Box::new(GroupStore { store: self.clone(), group: group.0 })
+    }
+}
+
+pub(super) fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
+    from: &redb::ReadTransaction,
+    to: &WriteTransaction,
+    definition: TableDefinition<'_, K, V>,
+) -> Result<(), StoreError> {
+    let (from, mut to) = (from.open_table(definition)?, to.open_table(definition)?);
+    for entry in from.iter()? {
+        let (key, value) = entry?;
+        to.insert(key.value(), value.value())?;
+    }
+    debug_assert_eq!(from.len().ok(), to.len().ok());
+    Ok(())
+}
+
+struct GroupStore {
+    store: ControllerStore,
+    group: [u8; 16],
+}
+
+impl GroupStore {
+    fn write(&self, changes: &Changes<'_>) -> Result<(), StoreError> {
+        let Changes { epoch, chain, tree, nodes, joined, left } = changes;
+        let mut buf = Zeroizing::new([0; EPOCH_BYTES]);
+        write_epoch(&mut Writer::new(&mut *buf), *epoch, chain, tree.depth())
+            .map_err(|_| StoreError::Damaged("an epoch"))?;
+        self.store.write(|transaction| {
+            transaction.open_table(EPOCHS)?.insert(self.group, &buf[..])?;
+            let mut keys = transaction.open_table(KEYS)?;
+            for node in *nodes {
+                let at = (self.group, node.to_bytes());
+                match tree.key(*node) {
+                    Some(key) => drop(keys.insert(at, key.as_bytes())?),
+                    None => drop(keys.remove(at)?),
+                }
+            }
+            let mut members = transaction.open_table(MEMBERS)?;
+            for name in *left {
+                members.remove((self.group, name.as_str()))?;
+            }
+            for (name, member) in joined {
+                let mut buf = [0; 256];
+                let mut w = Writer::new(&mut buf);
+                let written = write_member(&mut w, member);
+                written.map_err(|_| StoreError::Damaged("a member"))?;
+                members.insert((self.group, *name), w.written())?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Store for GroupStore {
+    fn commit(&mut self, changes: &Changes<'_>) -> Result<(), StoreFailed> {
+        self.write(changes).map_err(|error| {
+            tracing::error!("group {}: {error}", GroupId(self.group));
+            StoreFailed
+        })
+    }
+}
+
+fn encoded<'b>(value: &impl Encode, buf: &'b mut [u8]) -> Result<&'b [u8], StoreError> {
+    let mut w = Writer::new(buf);
+    w.put(value).map_err(|_| StoreError::Damaged("longer than can be"))?;
+    Ok(w.finish())
+}
+
+fn write_wanted(w: &mut Writer<'_>, roles: WantedRoles) -> Result<(), BufferFull> {
+    w.u8(u8::from(roles.sender) | u8::from(roles.listener) << 1)
+}
+
+fn read_wanted(r: &mut Reader<'_>) -> Result<WantedRoles, DecodeError> {
+    let roles = r.u8()?;
+    Ok(WantedRoles { sender: roles & 1 != 0, listener: roles & 2 != 0 })
+}
+
+impl Encode for Device {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.bytes(&*self.key)?;
+        write_wanted(w, self.may)?;
+        for names in [&self.groups, &self.barred] {
+            w.vec16(|w| {
+                let mut names = names.iter().map(|name| name.as_str().as_bytes());
+                names.try_for_each(|name| w.vec8(|w| w.bytes(name)))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Decode<'_> for Device {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (key, may) = (Zeroizing::new(r.array()?), read_wanted(r)?);
+        let names = |r: &mut Reader<'_>| {
+            let r = &mut Reader::new(r.vec16()?);
+            let mut names = Vec::new();
+            while !r.is_empty() {
+                let name = std::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
+                names.push(name.ok_or(DecodeError::Invalid("name of a group"))?);
+            }
+            Ok(names)
+        };
+        Ok(Self { key, may, groups: names(r)?, barred: names(r)? })
+    }
+}
+
+/// What never changes in a group.
+struct Kept<'a> {
+    policy: &'a Policy,
+    secret: &'a ControllerSecret,
+    settings: &'a Settings,
+}
+
+impl Encode for Kept<'_> {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.put(self.policy)?;
+        w.bytes(self.secret.seed())?;
+        let Settings { timing, eviction, batch, message_bytes, most_members, renewal } =
+            *self.settings;
+        for timing in [timing, eviction] {
+            w.u32(timing.activation().as_millis() as u32)?;
+            w.u32(timing.retention().as_millis() as u32)?;
+        }
+        w.u64(vocabulary::time::micros(batch))?;
+        w.u32(message_bytes as u32)?;
+        w.u32(most_members)?;
+        w.u64(renewal.map_or(0, vocabulary::time::micros))
+    }
+}
+
+fn read_kept(bytes: &[u8]) -> Result<(Policy, ControllerSecret, Settings), DecodeError> {
+    let r = &mut Reader::new(bytes);
+    let policy = Policy::read(r)?;
+    let seed = Zeroizing::new(r.array()?);
+    let timing = |r: &mut Reader<'_>| {
+        let [activation, retention] =
+            [r.u32()?, r.u32()?].map(|ms| Duration::from_millis(ms.into()));
+        Timing::new(activation, retention).ok_or(DecodeError::Invalid("timing"))
+    };
+    let settings = Settings {
+        timing: timing(r)?,
+        eviction: timing(r)?,
+        batch: Duration::from_micros(r.u64()?),
+        message_bytes: r.u32()? as usize,
+        most_members: r.u32()?,
+        renewal: Some(r.u64()?).filter(|us| *us > 0).map(Duration::from_micros),
+    };
+    r.finish()?;
+    Ok((policy, ControllerSecret::from_seed(&seed), settings))
+}
+
+const EPOCH_BYTES: usize = 8 + 16 + 4 + 1;
+
+fn write_epoch(w: &mut Writer<'_>, epoch: u64, chain: &Chain, depth: u8) -> Result<(), BufferFull> {
+    w.u64(epoch)?;
+    w.bytes(chain.seed())?;
+    w.u32(chain.left())?;
+    w.u8(depth)
+}
+
+fn read_epoch(bytes: &[u8]) -> Result<(u64, Chain, u8), DecodeError> {
+    let r = &mut Reader::new(bytes);
+    let (epoch, seed, left, depth) = (r.u64()?, r.array()?, r.u32()?, r.u8()?);
+    r.finish()?;
+    let chain = Chain::restore(seed, left).ok_or(DecodeError::Invalid("chain"))?;
+    Ok((epoch, chain, depth))
+}
+
+fn write_member(w: &mut Writer<'_>, member: &Member) -> Result<(), BufferFull> {
+    let Member { leaf, nonce, roles, address, keys } = member;
+    w.u32(leaf.get())?;
+    w.bytes(nonce)?;
+    w.bytes(&keys.to_bytes())?;
+    let Roles { sender, listener } = *roles;
+    write_wanted(w, WantedRoles { sender: sender.is_some(), listener })?;
+    w.u8(sender.map_or(0, |sender| sender.0))?;
+    match address {
+        IpAddr::V4(v4) => w.bytes(&v4.to_ipv6_mapped().octets()),
+        IpAddr::V6(v6) => w.bytes(&v6.octets()),
+    }
+}
+
+fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
+    let r = &mut Reader::new(bytes);
+    let leaf = Leaf::new(r.u32()?).ok_or(DecodeError::Invalid("leaf"))?;
+    let nonce = r.array()?;
+    let keys = PublicKeys::from_bytes(&r.array()?);
+    let keys = keys.map_err(|_| DecodeError::Invalid("keys of a member"))?;
+    let (wanted, sender) = (read_wanted(r)?, SenderId(r.u8()?));
+    let roles = Roles { sender: wanted.sender.then_some(sender), listener: wanted.listener };
+    let address = IpAddr::V6(Ipv6Addr::from(r.array::<16>()?)).to_canonical();
+    r.finish()?;
+    Ok(Member { leaf, nonce, roles, address, keys })
+}

@@ -1,0 +1,324 @@
+//! `lightseal group admin`.
+
+use crate::failure::{Context, Failure};
+use crate::units::Quantity;
+use clap::{Args, Subcommand};
+use group_host::os_random;
+use group_host::service::{
+    AdminRequest, AskError, CreateText, Described, DescribedDevice, Enrol, Registry, ask, serve,
+};
+use group_host::store::ControllerStore;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// The controller's directory. It may run or not; members only hear of changes if it does.
+    #[arg(long, value_name = "DIR", global = true, default_value = ".")]
+    pub(crate) state: PathBuf,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Make a group.
+    Create(Box<CreateArgs>),
+    /// End a group: its members get no keys any more.
+    Remove {
+        /// Name of the group.
+        group: String,
+    },
+    /// List groups.
+    List,
+    /// Show a group and its members.
+    Show {
+        /// Name of the group.
+        group: String,
+    },
+    /// Let a device come, and print the token that it is enrolled with. Keep it secret.
+    Enrol(Box<EnrolArgs>),
+    /// List devices.
+    Devices,
+    /// Forget a device, and put it out of all groups.
+    Revoke {
+        /// Name of the device.
+        device: String,
+    },
+    /// Put a device out of a group, at once. It can come back only if it is readmitted.
+    Evict {
+        /// Name of the group.
+        group: String,
+        /// Name of the device.
+        device: String,
+    },
+    /// Let a device in again that was put out.
+    Readmit {
+        /// Name of the group.
+        group: String,
+        /// Name of the device.
+        device: String,
+    },
+    /// Give a group new keys.
+    Rekey {
+        /// Name of the group.
+        group: String,
+        /// Use them without delay: members that hear of it late miss what is sent until then.
+        #[arg(long)]
+        at_once: bool,
+    },
+    /// Copy everything into another directory. It holds all keys: keep it secret.
+    Backup {
+        /// A directory without a controller's store.
+        directory: PathBuf,
+    },
+    /// Make a copy the store of a controller that does not run. Who was put out after the copy
+    /// was made is a member again.
+    Restore {
+        /// What `backup` wrote.
+        directory: PathBuf,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Name of the group.
+    pub(crate) group: String,
+    /// Multicast address and port of its requests, such as [ff15::abcd]:5684 or 239.1.2.3:5684.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) address: SocketAddr,
+    /// Records: `compact`, or `axiom-1.2` as in the paper of that name.
+    #[arg(long, value_name = "NAME", default_value = "compact")]
+    pub(crate) profile: String,
+    /// Cipher suite: ccm, ccm-8, lightmac, lightmac-8, gcm or chacha20; for axiom-1.2 ccm-8, ccm,
+    /// gcm, chacha20 or null, which does not encrypt [default: the profile's first].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) suite: Option<String>,
+    /// What a record proves: that a member sent it (`group`), or which one (`source`).
+    #[arg(long, value_name = "WHAT", default_value = "group")]
+    pub(crate) authenticity: String,
+    /// Who can read and write responses: `group`, or only the two concerned (`pairwise`).
+    #[arg(long, value_name = "WHO", default_value = "group")]
+    pub(crate) responses: String,
+    /// How late listeners learn what is new: `new-epoch`, `challenge`, or `drop-first`.
+    #[arg(long, value_name = "HOW", default_value = "new-epoch")]
+    pub(crate) freshness: String,
+    /// Gather joins and leaves for so long into one rekey.
+    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    pub(crate) batch: Quantity<Duration>,
+    /// From a rekey to the first record under the new keys.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub(crate) activation: Quantity<Duration>,
+    /// Receive under the old keys for so long after that, at most 60 s.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) retention: Quantity<Duration>,
+    /// Renew keys so often; 0 for never.
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub(crate) renewal: Quantity<Duration>,
+    /// Members at most.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) most_members: u32,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EnrolArgs {
+    /// Name of the device.
+    pub(crate) device: String,
+    /// It may send requests.
+    #[arg(long, required_unless_present = "listener")]
+    pub(crate) sender: bool,
+    /// It may answer them.
+    #[arg(long)]
+    pub(crate) listener: bool,
+    /// The group that it may join; several times for several [default: all].
+    #[arg(long = "group", value_name = "NAME")]
+    pub(crate) groups: Vec<String>,
+    /// Where it finds the controller.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) controller: String,
+}
+
+impl AdminCommand {
+    /// `None`: no controller is asked that.
+    fn request(&self) -> Option<AdminRequest> {
+        let millis = |time: Quantity<Duration>| time.0.as_millis() as u64;
+        Some(match self.clone() {
+            Self::Create(args) => {
+                let args = *args;
+                AdminRequest::Create(CreateText {
+                    name: args.group,
+                    address: args.address,
+                    profile: args.profile,
+                    suite: args.suite,
+                    authenticity: args.authenticity,
+                    responses: args.responses,
+                    freshness: args.freshness,
+                    batch_ms: millis(args.batch),
+                    activation_ms: millis(args.activation),
+                    retention_s: args.retention.0.as_secs(),
+                    renewal_s: args.renewal.0.as_secs(),
+                    most_members: args.most_members,
+                })
+            }
+            Self::Remove { group } => AdminRequest::Remove { group },
+            Self::List => AdminRequest::List,
+            Self::Show { group } => AdminRequest::Show { group },
+            Self::Enrol(args) => {
+                let EnrolArgs { device, sender, listener, groups, controller } = *args;
+                AdminRequest::Enrol(Enrol { device, sender, listener, groups, controller })
+            }
+            Self::Devices => AdminRequest::Devices,
+            Self::Revoke { device } => AdminRequest::Revoke { device },
+            Self::Evict { group, device } => AdminRequest::Evict { group, device },
+            Self::Readmit { group, device } => AdminRequest::Readmit { group, device },
+            Self::Rekey { group, at_once } => AdminRequest::Rekey { group, at_once },
+            Self::Backup { directory } => {
+                let directory = std::path::absolute(&directory).unwrap_or(directory);
+                AdminRequest::Backup { directory }
+            }
+            Self::Restore { .. } => return None,
+        })
+    }
+
+    /// Whether members hear of it, which takes a controller that runs.
+    const fn is_announced(&self) -> bool {
+        matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
+    }
+}
+
+pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
+    let at = args.state.display();
+    let Some(request) = args.command.request() else {
+        let AdminCommand::Restore { directory } = &args.command else { return Ok(()) };
+        ControllerStore::restore(directory, &args.state).context("restore")?;
+        return Ok(());
+    };
+    let done = match ask(&args.state, &request).await {
+        Ok(done) => done,
+        Err(AskError::NotRunning) if args.command.is_announced() => {
+            return Err(Failure::new(format_args!("no controller runs on {at}")));
+        }
+        Err(AskError::NotRunning) => {
+            let makes = matches!(args.command, AdminCommand::Create(_) | AdminCommand::Enrol(_));
+            if !makes && !args.state.join("controller.redb").exists() {
+                return Err(Failure::new(format_args!("{at} holds no controller")));
+            }
+            let store = ControllerStore::open(&args.state).context(at)?;
+            let (now, rng) = (net::Clock::start().now(), os_random().context("no randomness")?);
+            let mut registry = Registry::open(store, now, rng).context(args.state.display())?;
+            serve(&mut registry, now, request).map_err(Failure::new)?
+        }
+        Err(error) => return Err(Failure::new(error)),
+    };
+    let text = if args.json { done.to_string() } else { as_text(&args.command, &done)? };
+    if text.is_empty() {
+        return Ok(());
+    }
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("standard output")
+}
+
+fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
+    let read = "the controller's answer";
+    Ok(match command {
+        AdminCommand::List => {
+            let groups: Vec<Described> = serde_json::from_value(done.clone()).context(read)?;
+            let mut table =
+                Table::new(&["GROUP", "ADDRESS", "PROFILE", "SUITE", "EPOCH", "MEMBERS"]);
+            for group in groups {
+                let Described { name, address, profile, suite, epoch, members, .. } = group;
+                let (epoch, members) = (epoch.to_string(), members.to_string());
+                table.row([name, address.to_string(), profile, suite, epoch, members]);
+            }
+            table.text()
+        }
+        AdminCommand::Create(_)
+        | AdminCommand::Show { .. }
+        | AdminCommand::Evict { .. }
+        | AdminCommand::Rekey { .. } => shown(&serde_json::from_value(done.clone()).context(read)?),
+        AdminCommand::Devices => {
+            let devices: Vec<DescribedDevice> =
+                serde_json::from_value(done.clone()).context(read)?;
+            let mut table = Table::new(&["DEVICE", "MAY", "GROUPS", "MEMBER OF", "EVICTED FROM"]);
+            for device in devices {
+                let groups = match &device.groups[..] {
+                    [] => "all".to_owned(),
+                    groups => groups.join(", "),
+                };
+                let may = roles(device.sender, device.listener).to_owned();
+                let (of, from) = (device.member_of.join(", "), device.evicted_from.join(", "));
+                table.row([device.device, may, groups, of, from]);
+            }
+            table.text()
+        }
+        AdminCommand::Enrol(_) => done["token"].as_str().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    })
+}
+
+const fn roles(sender: bool, listener: bool) -> &'static str {
+    match (sender, listener) {
+        (true, true) => "both",
+        (true, false) => "sender",
+        _ => "listener",
+    }
+}
+
+fn shown(group: &Described) -> String {
+    let mut text = String::new();
+    let Described { name, id, address, profile, suite, .. } = group;
+    let _ = writeln!(text, "{name}: {address}, {profile}, {suite}, epoch {}", group.epoch);
+    let _ = writeln!(
+        text,
+        "GroupID {id}, authenticity {}, responses {}, freshness {}, members {}",
+        group.authenticity, group.responses, group.freshness, group.members
+    );
+    let Some(members) = group.roster.as_deref().filter(|members| !members.is_empty()) else {
+        return text;
+    };
+    let mut table = Table::new(&["DEVICE", "ROLE", "LISTENER-ID", "SENDER-ID", "ADDRESS"]);
+    for member in members {
+        let role = roles(member.sender_id.is_some(), member.listener).to_owned();
+        let sender = member.sender_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let listener = member.listener_id.to_string();
+        table.row([member.device.clone(), role, listener, sender, member.address.to_string()]);
+    }
+    text + &table.text()
+}
+
+/// Columns as wide as their widest entry.
+struct Table<const N: usize> {
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    fn new(head: &[&str; N]) -> Self {
+        Self { rows: vec![head.map(str::to_owned)] }
+    }
+
+    fn row(&mut self, row: [String; N]) {
+        self.rows.push(row);
+    }
+
+    fn text(&self) -> String {
+        let width =
+            |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let widths: [usize; N] = std::array::from_fn(width);
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(widths) {
+                let _ = write!(line, "{cell:width$}  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}

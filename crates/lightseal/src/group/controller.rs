@@ -1,0 +1,48 @@
+//! `lightseal group controller`.
+
+use crate::address::resolve;
+use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
+use clap::Args;
+use group_host::os_random;
+use group_host::service::{Options, Service};
+use net::multicast::Interface;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// Directory of its groups, devices and keys; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: PathBuf,
+    /// Address that devices come to, over DTLS.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: String,
+    /// Interface of the groups' network, where new keys are announced.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: String,
+    /// Hops that announcements may take: 1 stays on the link.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) hops: u8,
+}
+
+pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
+    let name = &args.interface;
+    let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
+    let listen = resolve("listen", Some(&args.listen))?;
+    let options = Options { listen, interface, hops: args.hops };
+    let rng = os_random().context("no randomness")?;
+    let mut signals = Signals::listen()?;
+    let service = Service::start(&args.state, options, rng);
+    let service = service.context(format_args!("controller in {}", args.state.display()))?;
+    let local = service.local_addr().context("its socket")?;
+    tracing::info!("devices come to {local}");
+    loop {
+        tokio::select! {
+            ended = service.run() => return ended.context("controller"),
+            signal = signals.next() => if signal == Signal::Stop {
+                service.close();
+                return Ok(());
+            },
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `lightseal group listen`.
+
+use super::member::{MemberArgs, Role, stopped};
+use super::send::print;
+use crate::failure::Failure;
+use clap::Args;
+use group_host::member::{Datagram, Destination, Origin, Port};
+use std::collections::VecDeque;
+use std::io;
+use vocabulary::{Encode, Writer};
+
+/// Answers that wait to be sent.
+const WAITING: usize = 1024;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ListenArgs {
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+    /// Answer each request with this.
+    #[arg(long, value_name = "TEXT", conflicts_with = "echo")]
+    pub(crate) reply: Option<String>,
+    /// Answer each request with itself.
+    #[arg(long)]
+    pub(crate) echo: bool,
+    /// End after so many requests.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Print each request as a line of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+struct Ear<'a> {
+    args: &'a ListenArgs,
+    heard: u64,
+    answers: VecDeque<(Destination, Vec<u8>)>,
+}
+
+impl Port for Ear<'_> {
+    async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
+        if let Some((to, answer)) = self.answers.pop_front() {
+            buf[..answer.len()].copy_from_slice(&answer);
+            return Ok((to, answer.len()));
+        }
+        if self.args.count.is_some_and(|count| self.heard >= count) {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
+        std::future::pending().await
+    }
+
+    fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
+        let Origin::Sender(sender) = origin else { return };
+        self.heard += 1;
+        print(origin, &datagram, self.args.json);
+        let reply = match &self.args.reply {
+            Some(reply) => reply.as_bytes(),
+            None if self.args.echo => datagram.data,
+            None => return,
+        };
+        let Datagram { source, destination, .. } = datagram;
+        let answer = Datagram { source: destination, destination: source, data: reply };
+        let mut buf = vec![0; group_host::member::HEADER + reply.len()];
+        if self.answers.len() < WAITING && answer.write(&mut Writer::new(&mut buf)).is_ok() {
+            self.answers.push_back((Destination::Sender(sender), buf));
+        }
+    }
+}
+
+pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
+    let mut station = args.member.join(Role::Listener).await?;
+    tracing::info!("listening to {}", station.policy().address);
+    let mut ear = Ear { args, heard: 0, answers: VecDeque::new() };
+    tokio::select! {
+        ended = station.run(&mut ear) => match ended {
+            Err(group_host::member::StationError::Port(error))
+                if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            ended => ended.map_err(Failure::new),
+        },
+        () = stopped() => Ok(()),
+    }
+}

@@ -1,0 +1,135 @@
+//! What all commands of members share.
+
+use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
+use clap::{Args, ValueEnum};
+use group::control::{GroupName, WantedRoles};
+use group_host::member::{Device, Options, Station};
+use group_host::os_random;
+use group_host::token::Token;
+use net::multicast::Interface;
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// A longer file is no token.
+const MAX_TOKEN_BYTES: u64 = 1024;
+
+/// Who a member is, and where.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemberArgs {
+    /// Name of the group.
+    pub(crate) group: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Interface of the group's network.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: String,
+    /// Address to send from [default: the one that packets to the controller leave from].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) address: Option<IpAddr>,
+    /// Hops that requests may take: 1 stays on the link.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) hops: u8,
+}
+
+/// Where a device's state is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// Directory of the device's keys and memberships; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: PathBuf,
+    /// File with the token of the device, or - for standard input. It is needed once.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LeaveArgs {
+    /// Name of the group.
+    pub(crate) group: String,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+}
+
+/// What to be in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// To send requests.
+    Sender,
+    /// To answer them.
+    Listener,
+    /// Both.
+    Both,
+}
+
+impl Role {
+    const fn wanted(self) -> WantedRoles {
+        WantedRoles {
+            sender: matches!(self, Self::Sender | Self::Both),
+            listener: matches!(self, Self::Listener | Self::Both),
+        }
+    }
+}
+
+fn group_name(name: &str) -> Result<GroupName, Failure> {
+    let unfit = || Failure::new("a group's name has 1 to 64 bytes, no control characters");
+    GroupName::new(name).ok_or_else(unfit)
+}
+
+impl DeviceArgs {
+    fn open(&self) -> Result<Device, Failure> {
+        let token = self.token.as_deref().map(read_token).transpose()?;
+        let rng = os_random().context("no randomness")?;
+        Device::open(&self.state, token, rng).context(self.state.display())
+    }
+}
+
+fn read_token(path: &Path) -> Result<Token, Failure> {
+    let name = format!("--token {}", path.display());
+    let mut text = Zeroizing::new(String::with_capacity(MAX_TOKEN_BYTES as usize));
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(MAX_TOKEN_BYTES).read_to_string(&mut text)
+    } else {
+        let file = std::fs::File::open(path).context(&name)?;
+        let metadata = file.metadata().context(&name)?;
+        crate::keys::warn_if_exposed(&format!("token file {}", path.display()), &metadata);
+        file.take(MAX_TOKEN_BYTES).read_to_string(&mut text)
+    };
+    read.context(&name)?;
+    Token::parse(&text).context(&name)
+}
+
+impl MemberArgs {
+    /// Takes the device's place in the group.
+    pub(super) async fn join(&self, role: Role) -> Result<Station, Failure> {
+        let name = &self.interface;
+        let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
+        let device = self.device.open()?;
+        let address = match self.address {
+            Some(address) => address,
+            None => device.address().map_err(Failure::new)?,
+        };
+        let group = group_name(&self.group)?;
+        let roles = role.wanted();
+        let options = Options { group, roles, interface, address, hops: self.hops };
+        let joining = device.join(options);
+        tokio::select! {
+            station = joining => station.context(format_args!("group {}", self.group)),
+            () = stopped() => Err(Failure::new("interrupted")),
+        }
+    }
+}
+
+/// Waits until the user wants an end.
+pub(super) async fn stopped() {
+    let Ok(mut signals) = Signals::listen() else { return std::future::pending().await };
+    while signals.next().await != Signal::Stop {}
+}
+
+pub(super) async fn leave(args: &LeaveArgs) -> Result<(), Failure> {
+    let group = group_name(&args.group)?;
+    let mut device = args.device.open()?;
+    device.leave(&group).await.context(format_args!("group {group}"))
+}

@@ -1,0 +1,50 @@
+//! `lightseal group`: multicast groups, their controller and their members.
+
+mod admin;
+mod controller;
+mod join;
+mod listen;
+mod member;
+mod send;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+use std::future::Future;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Run a group controller: who is a member, and under which keys.
+    Controller(Box<controller::ControllerArgs>),
+    /// Make and change groups and devices of a controller of this machine.
+    Admin(Box<admin::AdminArgs>),
+    /// Be a member of a group, for applications of this machine that know nothing of it.
+    Join(Box<join::JoinArgs>),
+    /// Be a member no longer.
+    Leave(Box<member::LeaveArgs>),
+    /// Send one request to a group and print what is answered.
+    Send(Box<send::SendArgs>),
+    /// Print what is sent to a group, and answer it.
+    Listen(Box<listen::ListenArgs>),
+}
+
+/// Runs one of them.
+///
+/// # Errors
+/// What went wrong, in one line.
+pub(crate) fn run(command: &GroupCommand) -> Result<(), Failure> {
+    match command {
+        GroupCommand::Controller(args) => block_on(controller::run(args)),
+        GroupCommand::Admin(args) => block_on(admin::run(args)),
+        GroupCommand::Join(args) => block_on(join::run(args)),
+        GroupCommand::Leave(args) => block_on(member::leave(args)),
+        GroupCommand::Send(args) => block_on(send::run(args)),
+        GroupCommand::Listen(args) => block_on(listen::run(args)),
+    }
+}
+
+/// A member is one task: more threads would only hand its packets around.
+fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    use crate::failure::Context;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start")?.block_on(work)
+}

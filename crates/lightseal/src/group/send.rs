@@ -1,0 +1,125 @@
+//! `lightseal group send`.
+
+use super::member::{MemberArgs, Role, stopped};
+use crate::failure::{Context, Failure};
+use crate::units::Quantity;
+use clap::Args;
+use group_host::member::{Datagram, Destination, Origin, Port};
+use serde_json::json;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+use vocabulary::{Encode, Writer};
+
+/// Where answers go: a port of nobody, as a socket would get one.
+const SOURCE: u16 = 61_616;
+/// Longer ones do not fit into a datagram.
+const MAX_MESSAGE: u64 = 60_000;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SendArgs {
+    #[command(flatten)]
+    pub(crate) member: MemberArgs,
+    /// What to send, or - for standard input.
+    pub(crate) message: String,
+    /// Port of the application that it is for.
+    #[arg(long, value_name = "PORT", default_value_t = 5683)]
+    pub(crate) port: u16,
+    /// Wait so long for answers.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub(crate) wait: Quantity<Duration>,
+    /// End after so many answers, and fail if there are fewer.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Print each answer as a line of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+struct Once<'a> {
+    message: Option<&'a [u8]>,
+    destination: u16,
+    json: bool,
+    answers: u64,
+    count: Option<u64>,
+}
+
+impl Port for Once<'_> {
+    async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
+        if self.count.is_some_and(|count| self.answers >= count) {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
+        let Some(data) = self.message.take() else { return std::future::pending().await };
+        let mut w = Writer::new(buf);
+        let datagram = Datagram { source: SOURCE, destination: self.destination, data };
+        datagram.write(&mut w).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok((Destination::Group, w.len()))
+    }
+
+    fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
+        if matches!(origin, Origin::Listener(_)) && datagram.destination == SOURCE {
+            self.answers += 1;
+            print(origin, &datagram, self.json);
+        }
+    }
+}
+
+/// Prints a message as text where it is some, else in hexadecimal.
+pub(super) fn print(origin: Origin, datagram: &Datagram<'_>, as_json: bool) {
+    let hex = || datagram.data.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let text = std::str::from_utf8(datagram.data).ok();
+    let text = text.filter(|text| !text.chars().any(|c| c.is_control() && c != '\t'));
+    let from = described(origin);
+    let line = if as_json {
+        let Datagram { source, destination, .. } = datagram;
+        json!({ "from": from, "source": source, "destination": destination,
+                "text": text, "hex": hex() })
+        .to_string()
+    } else {
+        format!("{from}: {}", text.map_or_else(hex, str::to_owned))
+    };
+    // Nobody to tell if standard output is gone.
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+fn described(origin: Origin) -> String {
+    use group::member::Listener;
+    match origin {
+        Origin::Sender(sender) => format!("sender {}", sender.0),
+        Origin::Listener(Listener::Id(listener)) => format!("listener {}", listener.get()),
+        Origin::Listener(Listener::Address(address)) => format!("listener {address}"),
+    }
+}
+
+pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
+    let mut message = args.message.clone().into_bytes();
+    if args.message == "-" {
+        message.clear();
+        let read = io::stdin().take(MAX_MESSAGE).read_to_end(&mut message);
+        read.context("standard input")?;
+    }
+    let mut station = args.member.join(Role::Sender).await?;
+    let mut once = Once {
+        message: Some(&message),
+        destination: args.port,
+        json: args.json,
+        answers: 0,
+        count: args.count,
+    };
+    let mut enough = false;
+    tokio::select! {
+        ended = station.run(&mut once) => match ended {
+            Err(group_host::member::StationError::Port(error))
+                if error.kind() == io::ErrorKind::Interrupted => enough = true,
+            ended => ended.map_err(Failure::new)?,
+        },
+        () = tokio::time::sleep(args.wait.0) => {}
+        () = stopped() => {}
+    }
+    match args.count {
+        Some(count) if !enough && once.answers < count => {
+            let answers = once.answers;
+            Err(Failure::new(format_args!("{answers} answers of {count} came in time")))
+        }
+        _ => Ok(()),
+    }
+}
