@@ -19,7 +19,9 @@ use dtls::crypto::rustcrypto;
 use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use group::directory::Lookup;
 use group::identity::Identity;
-use group::member::{Delivery, Event, Member, MemberError, Membership, Roles, SendError, Stats};
+use group::member::{
+    Delivery, Event, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
+};
 use group::rekey::{KeyPath, Timing};
 use group::{GroupId, SenderId};
 use net::multicast::{self, Interface};
@@ -315,7 +317,11 @@ impl Station {
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
         let (provider, now) = (&rustcrypto::PROVIDER, clock.now());
-        let member = Member::new(membership, provider, numbers, now, rng.fork());
+        // Gone from the store before it is used.
+        let member = match store.take_suspended(&name)?.filter(|_| !is_fresh) {
+            Some(left) => Member::resume(membership, &left, provider, numbers, now, rng.fork()),
+            None => Member::new(membership, provider, numbers, now, rng.fork()),
+        };
         let member = member.map_err(StationError::Member)?;
         let (requests, to_ask) = mpsc::channel(8);
         let (tell, answers) = mpsc::channel(8);
@@ -365,6 +371,16 @@ impl Station {
     /// Whether it knows what happened while it was away, or has waited for long enough.
     fn is_settled(&self, now: Instant) -> bool {
         !self.asked.contains(&Kind::Pull) || now >= self.settled_by
+    }
+
+    /// Ends in good order: a later run goes on in the same epoch.
+    ///
+    /// # Errors
+    /// The store cannot be written: the later run comes back as after a crash.
+    pub fn close(self) -> Result<(), StationError> {
+        let Self { name, member, store, .. } = self;
+        let Some(left) = member.suspend() else { return Ok(()) };
+        Ok(store.put_suspended(&name, &left)?)
     }
 
     /// Carries datagrams until it is put out of the group or something fails. Dropped while it
@@ -422,6 +438,13 @@ impl Station {
         Ok(())
     }
 
+    fn send(&self, to: SocketAddr, datagram: &[u8]) {
+        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        if let Err(error) = SockRef::from(&self.own).send_to(datagram, &to.into()) {
+            tracing::warn!("{to}: {error}");
+        }
+    }
+
     fn say(&mut self, to: Destination, datagram: &[u8], sealed: &mut [u8]) {
         let now = self.clock.now();
         let done = match to {
@@ -432,13 +455,7 @@ impl Station {
             Destination::Sender(sender) => self.member.respond(now, sender, datagram, sealed),
         };
         match done {
-            Ok((to, len)) => {
-                // Past the runtime, which has not heard yet that a fresh socket is writable.
-                let own = SockRef::from(&self.own);
-                if let Err(error) = own.send_to(&sealed[..len], &to.into()) {
-                    tracing::warn!("{to}: {error}");
-                }
-            }
+            Ok((to, len)) => self.send(to, &sealed[..len]),
             Err(error @ (SendError::UnknownSender | SendError::Role)) => {
                 tracing::debug!("not sent: {error}");
             }
@@ -448,6 +465,9 @@ impl Station {
 
     /// Does what the engine wants.
     fn act(&mut self) -> Result<(), StationError> {
+        while let Some(Transmit { to, datagram }) = self.member.poll_transmit() {
+            self.send(to, &datagram);
+        }
         while let Some(event) = self.member.next_event() {
             match event {
                 Event::Rekeyed(epoch) => {

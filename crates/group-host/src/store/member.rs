@@ -2,6 +2,7 @@
 
 use super::{Numbers, StoreError, open};
 use group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
+use group::member::Suspended;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ const SELF: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("self");
 const JOINS: TableDefinition<'_, &str, [u8; 8]> = TableDefinition::new("joins");
 /// As the controller admitted, with the keys of now, by name of the group.
 const MEMBERSHIPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("memberships");
+
+/// What members left behind that were shut down in good order, by name of the group.
+const SUSPENDED: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("suspended");
 
 /// A membership as it comes from the store.
 pub type StoredMembership = Admitted;
@@ -38,6 +42,7 @@ impl MemberStore {
         transaction.open_table(SELF)?;
         transaction.open_table(JOINS)?;
         transaction.open_table(MEMBERSHIPS)?;
+        transaction.open_table(SUSPENDED)?;
         transaction.commit()?;
         Ok(Self { numbers: Numbers::new(Arc::clone(&database))?, database })
     }
@@ -118,6 +123,32 @@ impl MemberStore {
         Ok(())
     }
 
+    /// Takes what a member left behind, so that nobody can take it again.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn take_suspended(&self, name: &GroupName) -> Result<Option<Suspended>, StoreError> {
+        let transaction = self.database.begin_write()?;
+        let bytes = {
+            let mut table = transaction.open_table(SUSPENDED)?;
+            table.remove(name.as_str())?.map(|bytes| bytes.value().to_vec())
+        };
+        transaction.commit()?;
+        // One that cannot be read is as good as none: the member comes back as after a crash.
+        Ok(bytes.and_then(|bytes| Suspended::decode(&bytes).ok()))
+    }
+
+    /// Writes what a member leaves behind.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_suspended(&self, name: &GroupName, left: &Suspended) -> Result<(), StoreError> {
+        let transaction = self.database.begin_write()?;
+        transaction.open_table(SUSPENDED)?.insert(name.as_str(), &left.to_bytes()[..])?;
+        transaction.commit()?;
+        Ok(())
+    }
+
     /// Forgets a membership. The numbers that were used stay: the group may be joined again in
     /// the same epoch.
     ///
@@ -127,6 +158,7 @@ impl MemberStore {
         let transaction = self.database.begin_write()?;
         transaction.open_table(MEMBERSHIPS)?.remove(name.as_str())?;
         transaction.open_table(JOINS)?.remove(name.as_str())?;
+        transaction.open_table(SUSPENDED)?.remove(name.as_str())?;
         transaction.commit()?;
         Ok(())
     }

@@ -73,9 +73,10 @@ pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
     tokio::select! {
         ended = station.run(&mut ear) => match ended {
             Err(group_host::member::StationError::Port(error))
-                if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            ended => ended.map_err(Failure::new),
+                if error.kind() == io::ErrorKind::Interrupted => {}
+            ended => ended.map_err(Failure::new)?,
         },
-        () = stopped() => Ok(()),
+        () = stopped() => {}
     }
+    station.close().map_err(Failure::new)
 }

@@ -115,6 +115,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         () = tokio::time::sleep(args.wait.0) => {}
         () = stopped() => {}
     }
+    station.close().map_err(Failure::new)?;
     match args.count {
         Some(count) if !enough && once.answers < count => {
             let answers = once.answers;
