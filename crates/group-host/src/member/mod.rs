@@ -5,12 +5,19 @@
 //! [`MemberStore`].
 
 mod datagram;
+mod inside;
 mod link;
 mod port;
+pub mod relay;
+#[cfg(target_os = "linux")]
+mod tun;
 
 pub use datagram::{Datagram, HEADER};
+pub use inside::Inside;
 pub use link::{Link, LinkError};
 pub use port::{Destination, Origin, Port};
+#[cfg(target_os = "linux")]
+pub use tun::Tun;
 
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
@@ -20,8 +27,9 @@ use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use group::directory::Lookup;
 use group::identity::Identity;
 use group::member::{
-    Delivery, Event, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
+    Delivery, Event, Listener, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
 };
+use group::policy::Profile;
 use group::rekey::{KeyPath, Timing};
 use group::{GroupId, SenderId};
 use net::multicast::{self, Interface};
@@ -260,6 +268,7 @@ pub struct Station {
     admitted: Stored,
     store: MemberStore,
     clock: Clock,
+    address: IpAddr,
     /// What was sent to the group.
     group: UdpSocket,
     /// What was sent to this member, and where it sends from.
@@ -333,6 +342,7 @@ impl Station {
             admitted: stored,
             store,
             clock,
+            address,
             group,
             own,
             requests,
@@ -351,6 +361,24 @@ impl Station {
     /// The group's policy.
     pub const fn policy(&self) -> &group::Policy {
         &self.admitted.policy
+    }
+
+    /// What the member may do.
+    pub const fn roles(&self) -> Roles {
+        self.admitted.roles
+    }
+
+    /// This member as the others know it as a listener.
+    pub fn listener(&self) -> Listener {
+        match self.admitted.policy.profile {
+            Profile::Axiom12 => Listener::Address(self.address),
+            Profile::Compact => Listener::Id(self.member.listener()),
+        }
+    }
+
+    /// The group's network inside of it.
+    pub fn inside(&self) -> Inside {
+        Inside::new(&self.admitted.policy.group, self.admitted.policy.address)
     }
 
     /// The engine.

@@ -1,0 +1,220 @@
+//! Applications that send to a UDP port of this machine, or serve one: no rights are needed, and
+//! applications do not see who of the group they speak with.
+
+use super::datagram::Datagram;
+use super::port::{Destination, Origin, Port};
+use group::SenderId;
+use net::socket;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+use vocabulary::{Encode, Writer};
+
+/// Applications, and peers of the service, at a time; who was silent for longest makes room.
+const MOST: usize = 256;
+/// Bytes in front of an application's data.
+const PORTS: usize = super::datagram::HEADER;
+
+/// What a relay carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Where applications send what is for the group.
+    pub listen: Option<SocketAddr>,
+    /// The service that answers requests.
+    pub service: Option<SocketAddr>,
+    /// The port that requests are for.
+    pub port: u16,
+}
+
+/// UDP ports for one member.
+pub struct Relay {
+    options: Options,
+    applications: Option<UdpSocket>,
+    /// By port, with the turn in which it was heard.
+    known: BTreeMap<u16, (SocketAddr, u64)>,
+    /// By the peer's SenderID and port, with the turn in which it was heard.
+    flows: BTreeMap<(SenderId, u16), (UdpSocket, u64)>,
+    turn: u64,
+}
+
+impl Relay {
+    /// Opens the ports.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn open(options: Options) -> io::Result<Self> {
+        let applications = options.listen.map(socket::bind).transpose()?;
+        let (known, flows) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { options, applications, known, flows, turn: 0 })
+    }
+
+    /// Where applications send to.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
+        self.applications.as_ref().map(UdpSocket::local_addr).transpose()
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<(Destination, usize)>> {
+        let (ports, room) = buf.split_at_mut(PORTS);
+        let mut said = |source: u16, destination: u16, to, len| {
+            let datagram = Datagram { source, destination, data: &[] };
+            // As long as what it writes.
+            let _ = datagram.write(&mut Writer::new(ports));
+            Poll::Ready(Ok((to, PORTS + len)))
+        };
+        if let Some(socket) = &self.applications {
+            loop {
+                let mut read = ReadBuf::new(room);
+                match socket.poll_recv_from(context, &mut read) {
+                    Poll::Ready(Ok(from)) => {
+                        let len = read.filled().len();
+                        self.turn += 1;
+                        if self.known.len() >= MOST && !self.known.contains_key(&from.port()) {
+                            forget_oldest(&mut self.known, |(_, turn)| *turn);
+                        }
+                        self.known.insert(from.port(), (from, self.turn));
+                        return said(from.port(), self.options.port, Destination::Group, len);
+                    }
+                    Poll::Ready(Err(error)) if net::blocking::is_loss(&error) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => break,
+                }
+            }
+        }
+        for ((sender, port), (socket, _)) in &self.flows {
+            let mut read = ReadBuf::new(room);
+            if let Poll::Ready(Ok(())) = socket.poll_recv(context, &mut read) {
+                let len = read.filled().len();
+                return said(self.options.port, *port, Destination::Sender(*sender), len);
+            }
+        }
+        Poll::Pending
+    }
+
+    fn serve(&mut self, sender: SenderId, datagram: &Datagram<'_>) -> io::Result<()> {
+        let Some(service) = self.options.service else { return Ok(()) };
+        if datagram.destination != self.options.port {
+            return Ok(());
+        }
+        self.turn += 1;
+        let flow = (sender, datagram.source);
+        if !self.flows.contains_key(&flow) {
+            if self.flows.len() >= MOST {
+                forget_oldest(&mut self.flows, |(_, turn)| *turn);
+            }
+            self.flows.insert(flow, (socket::connect(service)?, self.turn));
+        }
+        if let Some((socket, turn)) = self.flows.get_mut(&flow) {
+            *turn = self.turn;
+            // Past the runtime, which has not heard yet that a fresh socket is writable.
+            socket2::SockRef::from(&*socket).send(datagram.data)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, datagram: &Datagram<'_>) -> io::Result<()> {
+        let known = self.known.get(&datagram.destination);
+        let (Some((to, _)), Some(socket)) = (known, &self.applications) else { return Ok(()) };
+        socket.try_send_to(datagram.data, *to).map(drop)
+    }
+}
+
+fn forget_oldest<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, turn: impl Fn(&V) -> u64) {
+    if let Some(oldest) = map.iter().min_by_key(|(_, value)| turn(value)).map(|(key, _)| *key) {
+        map.remove(&oldest);
+    }
+}
+
+impl Port for Relay {
+    async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
+        poll_fn(|context| self.poll(context, buf)).await
+    }
+
+    fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
+        let done = match origin {
+            Origin::Sender(sender) => self.serve(sender, &datagram),
+            Origin::Listener(_) => self.answer(&datagram),
+        };
+        if let Err(error) = done {
+            tracing::debug!("to the application: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+    use vocabulary::Decode;
+
+    fn options(listen: bool, service: Option<SocketAddr>) -> Options {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Options { listen: listen.then_some(any), service, port: 5683 }
+    }
+
+    async fn within<T>(work: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(20), work).await.expect("it comes")
+    }
+
+    #[tokio::test]
+    async fn an_application_asks_through_a_port_and_gets_the_answers() {
+        let mut relay = Relay::open(options(true, None)).unwrap();
+        let application = socket::connect(relay.local_addr().unwrap().unwrap()).unwrap();
+        application.send(b"get").await.unwrap();
+        let mut buf = [0; 100];
+        let (to, len) = within(relay.receive(&mut buf)).await.unwrap();
+        assert_eq!(to, Destination::Group);
+        let datagram = Datagram::decode(&buf[..len]).unwrap();
+        let port = application.local_addr().unwrap().port();
+        assert_eq!(datagram, Datagram { source: port, destination: 5683, data: b"get" });
+
+        let listener =
+            Origin::Listener(group::member::Listener::Address(Ipv4Addr::LOCALHOST.into()));
+        // To nobody that ever asked.
+        relay.deliver(listener, Datagram { source: 5683, destination: port ^ 1, data: b"no" });
+        relay.deliver(listener, Datagram { source: 5683, destination: port, data: b"on" });
+        let mut answer = [0; 10];
+        let len = within(application.recv(&mut answer)).await.unwrap();
+        assert_eq!(&answer[..len], b"on");
+    }
+
+    #[tokio::test]
+    async fn a_service_answers_whoever_asked() {
+        let service = socket::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let mut relay = Relay::open(options(false, Some(service.local_addr().unwrap()))).unwrap();
+        for (sender, source) in [(1, 4000), (2, 4000), (1, 4001)] {
+            let data = [sender, 9];
+            let request = Datagram { source, destination: 5683, data: &data };
+            relay.deliver(Origin::Sender(SenderId(sender)), request);
+            let mut buf = [0; 100];
+            let (len, from) = within(service.recv_from(&mut buf)).await.unwrap();
+            assert_eq!(buf[..len], data);
+            service.send_to(&[sender], from).await.unwrap();
+            let (to, len) = within(relay.receive(&mut buf)).await.unwrap();
+            assert_eq!(to, Destination::Sender(SenderId(sender)));
+            let answer = Datagram::decode(&buf[..len]).unwrap();
+            assert_eq!(answer, Datagram { source: 5683, destination: source, data: &[sender] });
+        }
+        let other_port = Datagram { source: 1, destination: 5684, data: b"x" };
+        relay.deliver(Origin::Sender(SenderId(3)), other_port);
+        assert_eq!(relay.flows.len(), 3);
+        for sender in 0..=255 {
+            for source in 0..4 {
+                let request = Datagram { source, destination: 5683, data: b"many" };
+                relay.deliver(Origin::Sender(SenderId(sender)), request);
+            }
+        }
+        assert_eq!(relay.flows.len(), MOST);
+    }
+}
