@@ -7,11 +7,11 @@ mod field;
 use crate::parallel::shared;
 use dtls::crypto::rustcrypto;
 use field::{CONTROLLER, Disk, Field, GROUP, Got, policy, timing};
-use group::compact::{EpochSecret, RecordKeys, Sealed, Suite};
+use group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
 use group::member::{Event, Listener, Membership, Roles};
-use group::policy::Profile;
+use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Grant, KeyPath, KeyServer, KeyTree};
-use group::{Identity, Member, SenderId};
+use group::{Identity, Member, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use vocabulary::Random;
@@ -38,6 +38,8 @@ pub struct Report {
     pub delivered: u64,
     /// Restarts of members and controllers.
     pub restarts: u64,
+    /// Members that were shut down in good order, or seemed to be.
+    pub naps: u64,
     /// Members that left or were evicted.
     pub gone: u64,
     /// What must not happen, with the seed of its history.
@@ -63,10 +65,13 @@ struct Life {
     roles: Roles,
     /// What it was delivered, ever.
     got: BTreeSet<Vec<u8>>,
+    identity: Identity,
+    /// What it left behind when it was shut down, ever.
+    left: Vec<Vec<u8>>,
 }
 
-/// Whose numbers.
-type Stream = (u64, SenderId, Option<Listener>);
+/// Whose numbers: with the boot, where the keys are made from it.
+type Stream = (u64, SenderId, Option<Listener>, Option<[u8; 8]>);
 
 struct History {
     field: Field,
@@ -79,14 +84,16 @@ struct History {
     highest: BTreeMap<Stream, u64>,
     /// By epoch.
     secrets: BTreeMap<u64, EpochSecret>,
+    /// The boot that each listener has stated last, to each sender in each epoch.
+    boots: BTreeMap<Stream, [u8; 8]>,
     report: Report,
     seed: u64,
 }
 
 impl History {
-    fn new(profile: Profile, seed: u64) -> Self {
+    fn new(policy: Policy, seed: u64) -> Self {
         Self {
-            field: Field::with(policy(profile), seed),
+            field: Field::with(policy, seed),
             rng: Random::insecure(seed ^ 0x5eed),
             sent: Vec::new(),
             lives: BTreeMap::new(),
@@ -94,6 +101,7 @@ impl History {
             numbers: BTreeSet::new(),
             highest: BTreeMap::new(),
             secrets: BTreeMap::new(),
+            boots: BTreeMap::new(),
             report: Report { histories: 1, ..Report::default() },
             seed,
         }
@@ -135,8 +143,9 @@ impl History {
         self.learn_epoch();
         let epoch = self.field.keys.epoch();
         let memory = vec![device.member.keys().to_grant(timing())];
-        let (address, got) = (device.address, BTreeSet::new());
-        let life = Life { address, epochs: [epoch, u64::MAX], memory, roles, got };
+        let (address, identity) = (device.address, device.identity.clone());
+        let (epochs, got, left) = ([epoch, u64::MAX], BTreeSet::new(), Vec::new());
+        let life = Life { address, epochs, memory, roles, got, identity, left };
         self.lives.insert(address, life);
         self.field.devices.push(device);
     }
@@ -160,6 +169,22 @@ impl History {
         self.field.restart_with(index, grant);
     }
 
+    /// A member is shut down in good order. Its host may give it something older again, though it
+    /// should have deleted it.
+    fn nap(&mut self, index: usize) {
+        self.report.naps += 1;
+        let address = self.field.devices[index].address;
+        let lefts = &self.lives[&address].left;
+        let instead = match lefts.len() as u64 {
+            len if len > 0 && self.rng.below(3) == 0 => {
+                Some(lefts[self.rng.below(len) as usize].clone())
+            }
+            _ => None,
+        };
+        let left = self.field.nap(index, instead.as_deref());
+        self.lives.get_mut(&address).expect("it lives").left.extend(left);
+    }
+
     fn restart_controller(&mut self) {
         self.report.restarts += 1;
         let keys = &self.field.keys;
@@ -181,7 +206,7 @@ impl History {
         let epoch = device.member.epoch(self.field.now);
         let Ok(datagram) = device.ask(self.field.now, &content) else { return };
         let from = device.address;
-        self.check_number((epoch, sender, None), &datagram);
+        self.check_number((epoch, sender, None, None), &datagram);
         self.send(Sent { epoch, from, to: None, datagram });
     }
 
@@ -197,8 +222,63 @@ impl History {
             Profile::Axiom12 => Listener::Address(from.ip()),
             Profile::Compact => Listener::Id(device.member.listener()),
         };
-        self.check_number((epoch, sender, Some(me)), &datagram);
-        self.send(Sent { epoch, from, to: Some(to), datagram });
+        let stream = self.stream_of((epoch, sender, Some(me), None), &datagram);
+        self.check_number(stream, &datagram);
+        self.send(Sent { epoch: stream.0, from, to: Some(to), datagram });
+    }
+
+    /// The stream that a response is in: it may be of an epoch before the one that is sent with,
+    /// and of a boot.
+    fn stream_of(&mut self, stream: Stream, datagram: &[u8]) -> Stream {
+        if self.field.policy.responses == Responses::Group {
+            return stream;
+        }
+        let (epoch, sender, me, _) = stream;
+        let mut copy = datagram.to_vec();
+        let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
+        let epoch = match record.epoch {
+            EpochBits::Full(epoch) => epoch,
+            EpochBits::Low(bits) => (epoch.saturating_sub(3)..=epoch)
+                .find(|epoch| epoch & 3 == u64::from(bits))
+                .expect("one of four"),
+        };
+        let stream = (epoch, sender, me, None);
+        if let Some(boot) = record.boot() {
+            self.boots.insert(stream, boot.nonce);
+        }
+        (epoch, sender, me, self.boots.get(&stream).copied())
+    }
+
+    /// What members send by themselves goes the same way as all else.
+    fn carry(&mut self) {
+        for index in 0..self.field.devices.len() {
+            while let Some(sent) = self.field.devices[index].member.poll_transmit() {
+                let (from, roles) =
+                    (self.field.devices[index].address, self.field.devices[index].roles);
+                let to = Some(sent.to).filter(|to| *to != self.field.policy.address);
+                let datagram = sent.datagram;
+                let byte = |at: usize| datagram[at];
+                let is_response = byte(0) & 3 >= 2;
+                // All of these have epoch and number in full.
+                let at = if is_response { 5 } else { 3 };
+                let epoch = (at..at + 8).fold(0, |all, at| all << 8 | u64::from(byte(at)));
+                let stream = if is_response {
+                    let sender = self.field.devices.iter().find(|other| Some(other.address) == to);
+                    let listener = Listener::Id(self.field.devices[index].member.listener());
+                    let sender = sender.and_then(|sender| sender.roles.sender);
+                    let Some(sender) = sender else { continue };
+                    self.stream_of((epoch, sender, Some(listener), None), &datagram)
+                } else {
+                    let Some(own) = roles.sender else {
+                        self.violation("who is no sender answers".into());
+                        continue;
+                    };
+                    (epoch, own, None, None)
+                };
+                self.check_number(stream, &datagram);
+                self.send(Sent { epoch, from, to, datagram });
+            }
+        }
     }
 
     /// No number twice under one key.
@@ -210,6 +290,10 @@ impl History {
                     std::array::from_fn(|i| if i < 3 { 0 } else { datagram[3 + i] });
                 u64::from_be_bytes(bytes)
             }
+            Profile::Compact if datagram[0] & 0xf8 == 0xf8 => {
+                let at = if datagram[0] & 3 >= 2 { 13 } else { 11 };
+                datagram[at..at + 6].iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
+            }
             Profile::Compact => self.hidden_number(stream, datagram),
         };
         if !self.numbers.insert((stream, number)) {
@@ -220,7 +304,7 @@ impl History {
     }
 
     fn hidden_number(&mut self, stream: Stream, datagram: &[u8]) -> u64 {
-        let (epoch, sender, listener) = stream;
+        let (epoch, sender, listener, boot) = stream;
         let expected = self.highest.get(&stream).map_or(0, |highest| highest + 1);
         let secret = &self.secrets[&epoch];
         let id = self.field.policy.suite;
@@ -234,8 +318,29 @@ impl History {
                 record.reveal(&keys, expected).number()
             }
             Some(Listener::Id(listener)) => {
-                let keyed = secret.response_secret(sender, listener);
-                let keys = RecordKeys::new(suite, secret.responses(sender, listener), &keyed);
+                let (stream, keyed) = match boot {
+                    None => (
+                        secret.responses(sender, listener),
+                        secret.response_secret(sender, listener),
+                    ),
+                    Some(boot) => {
+                        let identity = |is: &dyn Fn(&field::Device) -> bool| {
+                            let device = self.field.devices.iter().find(|device| is(device));
+                            device.map(|device| device.identity.clone())
+                        };
+                        let own = identity(&|device| device.member.listener() == listener);
+                        let peer = identity(&|device| device.roles.sender == Some(sender));
+                        // The sender may be gone since.
+                        let (Some(own), Some(peer)) = (own, peer) else { return expected };
+                        let own = (listener, own.exchange());
+                        let peer = (sender, &peer.public().exchange);
+                        let pair =
+                            secret.pair_for_listener(own, peer).expect("their keys are good");
+                        let stream = secret.pairwise_responses(sender, listener);
+                        (stream, pair.response_secret(&boot))
+                    }
+                };
+                let keys = RecordKeys::new(suite, stream, &keyed);
                 let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
                 record.reveal(&keys, expected).number()
             }
@@ -322,6 +427,10 @@ impl History {
                 match event {
                     Event::Pull(_) if !self.chance(3) => self.field.grant(index),
                     Event::NewEpochNeeded => renew |= !self.chance(3),
+                    Event::Lookup(lookup) if !self.chance(3) => {
+                        let page = self.field.page(lookup);
+                        self.field.devices[index].member.learn(self.field.now, &page);
+                    }
                     Event::Excluded => self.violation(format!("member {index} was shut out")),
                     _ => {}
                 }
@@ -346,7 +455,11 @@ impl History {
                 let index = self.rng.below(members) as usize;
                 self.restart(index);
             }
-            4 => self.restart_controller(),
+            4 if self.chance(2) => self.restart_controller(),
+            4 => {
+                let index = self.rng.below(members) as usize;
+                self.nap(index);
+            }
             5 => {
                 let hears = self.hearing();
                 self.field.change(&[], 0, hears);
@@ -363,17 +476,23 @@ impl History {
             }
             _ => (0..=self.rng.below(8)).for_each(|_| self.arrive()),
         }
+        self.carry();
     }
 
     /// With nothing lost any more all members are in step and hear each other.
     fn settle(&mut self) {
-        self.field.wait(20);
+        // Lookups that got no answer wait for as long as this.
+        self.field.wait(400);
+        self.field.acquaint();
         self.field.change(&[], 0, |_| true);
         self.learn_epoch();
         for index in 0..self.field.devices.len() {
             self.field.grant(index);
         }
         self.field.wait(2);
+        // Who missed an epoch waits before it asks again.
+        self.field.acquaint();
+        self.field.acquaint();
         for index in 0..self.field.devices.len() {
             self.field.devices.iter_mut().for_each(|device| device.got.clear());
             if self.field.devices[index].roles.sender.is_none() {
@@ -399,6 +518,8 @@ impl History {
             for grant in &life.memory {
                 let mut member = self.with_memory(life, grant);
                 let mut opened = Vec::new();
+                // Whose key it lacks it may have opened all the same.
+                let read = |member: &Member| member.stats().unknown_keys + member.stats().forged;
                 let now = self.field.now;
                 let mut announced = self.field.announced.iter().peekable();
                 for sent in &self.sent {
@@ -409,7 +530,11 @@ impl History {
                     let mut copy = sent.datagram.clone();
                     let mut any = false;
                     match sent.to {
-                        None => member.receive_multicast(now, sent.from, &mut copy, |_| any = true),
+                        None => {
+                            let before = read(&member);
+                            member.receive_multicast(now, sent.from, &mut copy, |_| any = true);
+                            any |= read(&member) > before;
+                        }
                         Some(_) => {
                             member.receive_unicast(now, sent.from, &mut copy, |_| any = true);
                         }
@@ -433,9 +558,8 @@ impl History {
         let (keys, _) = KeyPath::join(self.field.keys.controller(), grant.clone());
         let roles = Roles { sender: life.roles.sender.or(Some(SenderId(0))), listener: true };
         let senders = (0..255).map(SenderId).collect();
-        let policy = self.field.policy.clone();
-        let address = life.address.ip();
-        let identity = Identity::generate(&mut self.rng);
+        let policy = Policy { freshness: Freshness::NewEpoch, ..self.field.policy.clone() };
+        let (address, identity) = (life.address.ip(), life.identity.clone());
         let membership = Membership { policy, roles, address, senders, keys, identity };
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
@@ -444,8 +568,20 @@ impl History {
     }
 }
 
-fn history(profile: Profile, seed: u64) -> Report {
-    let mut history = History::new(profile, seed);
+/// What groups there are: both profiles as they come, and all that needs keys of single members.
+fn policies() -> Vec<Policy> {
+    let compact = policy(Profile::Compact);
+    let signed = Policy { authenticity: Authenticity::Source, ..compact.clone() };
+    let paired = Policy { responses: Responses::Pairwise, ..compact.clone() };
+    let both = Policy { responses: Responses::Pairwise, ..signed.clone() };
+    let asking = |policy: &Policy| Policy { freshness: Freshness::Challenge, ..policy.clone() };
+    let asking = [asking(&signed), asking(&paired)];
+    let others = [signed, paired, both].into_iter().chain(asking);
+    [policy(Profile::Axiom12), compact].into_iter().chain(others).collect()
+}
+
+fn history(policy: Policy, seed: u64) -> Report {
+    let mut history = History::new(policy, seed);
     for _ in 0..3 {
         history.join();
     }
@@ -457,11 +593,12 @@ fn history(profile: Profile, seed: u64) -> Report {
     history.report
 }
 
-/// `count` histories, every other one in the other profile.
+/// `count` histories, of each kind of group in its turn.
 pub fn run(seed: u64, count: u64) -> Report {
     let seeds: Vec<u64> = (0..count).map(|number| seed.wrapping_add(number)).collect();
+    let policies = policies();
     let reports = shared(&seeds, |seed| {
-        history(if seed % 2 == 0 { Profile::Axiom12 } else { Profile::Compact }, *seed)
+        history(policies[(seed % policies.len() as u64) as usize].clone(), *seed)
     });
     reports.into_iter().fold(Report::default(), |mut sum, report| {
         sum.histories += report.histories;
@@ -469,6 +606,7 @@ pub fn run(seed: u64, count: u64) -> Report {
         sum.sealed += report.sealed;
         sum.delivered += report.delivered;
         sum.restarts += report.restarts;
+        sum.naps += report.naps;
         sum.gone += report.gone;
         sum.violations.extend(report.violations);
         sum

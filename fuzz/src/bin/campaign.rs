@@ -214,6 +214,7 @@ fn histories(seed: u64, count: u64) -> Value {
         "sealed": report.sealed,
         "delivered": report.delivered,
         "restarts": report.restarts,
+        "naps": report.naps,
         "gone": report.gone,
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })

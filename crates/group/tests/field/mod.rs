@@ -5,7 +5,9 @@
 
 use dtls::crypto::{CipherSuiteId, rustcrypto};
 use group::directory::{Introduced, Lookup, Page};
-use group::member::{Delivery, Event, Listener, Member, Membership, Roles, SendError, Transmit};
+use group::member::{
+    Delivery, Event, Listener, Member, Membership, Roles, SendError, Suspended, Transmit,
+};
 use group::numbers::{KEPT, Ledger, LedgerFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
@@ -14,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vocabulary::{Instant, Random};
+use vocabulary::{Decode, Instant, Random};
 
 pub(crate) const GROUP: GroupId = GroupId(*b"lights of room 1");
 
@@ -210,6 +212,7 @@ impl Field {
         disk: Disk,
         address: SocketAddr,
         identity: Identity,
+        suspended: Option<&Suspended>,
     ) -> Device {
         let leaf = grant.leaf;
         let (keys, _) = KeyPath::join(self.keys.controller(), grant);
@@ -219,7 +222,12 @@ impl Field {
         let membership = Membership { policy, roles, address: ip, senders, keys, identity: own };
         let ledger = Box::new(disk.clone());
         let rng = self.rng.fork();
-        let member = Member::new(membership, &rustcrypto::PROVIDER, ledger, self.now, rng).unwrap();
+        let (provider, now) = (&rustcrypto::PROVIDER, self.now);
+        let member = match suspended {
+            None => Member::new(membership, provider, ledger, now, rng),
+            Some(left) => Member::resume(membership, left, provider, ledger, now, rng),
+        };
+        let member = member.unwrap();
         Device {
             member,
             leaf,
@@ -244,7 +252,7 @@ impl Field {
         let address = SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, self.next_port].into(), 5684);
         self.next_port += 1;
         let identity = Identity::generate(&mut self.rng);
-        let device = self.device(roles, grant, Disk::default(), address, identity);
+        let device = self.device(roles, grant, Disk::default(), address, identity, None);
         let senders: BTreeSet<_> = self.senders().into_iter().chain(roles.sender).collect();
         self.devices.iter_mut().for_each(|other| other.member.set_senders(senders.clone()));
         device
@@ -320,7 +328,7 @@ impl Field {
         let device = &self.devices[index];
         let grant = device.member.keys().to_grant(timing());
         let (roles, address, identity) = (device.roles, device.address, device.identity.clone());
-        self.device(roles, grant, Disk::default(), address, identity).member
+        self.device(roles, grant, Disk::default(), address, identity, None).member
     }
 
     /// A device that crashed comes back with what was on its disk and its keys.
@@ -333,8 +341,21 @@ impl Field {
     pub(crate) fn restart_with(&mut self, index: usize, grant: Grant) {
         let old = self.devices.remove(index);
         let (disk, identity) = (old.disk.clone(), old.identity);
-        let device = self.device(old.roles, grant, disk, old.address, identity);
+        let device = self.device(old.roles, grant, disk, old.address, identity, None);
         self.devices.insert(index, Device { got: old.got, ..device });
+    }
+
+    /// A device is shut down in good order and goes on with what it leaves behind, or with
+    /// something else; what it left.
+    pub(crate) fn nap(&mut self, index: usize, instead: Option<&[u8]>) -> Option<Vec<u8>> {
+        let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
+        let grant = member.keys().to_grant(timing());
+        let left = member.suspend().map(|left| left.to_bytes());
+        let taken = instead.or(left.as_deref());
+        let taken = taken.map(|left| Suspended::decode(left).expect("as it was left"));
+        let device = self.device(roles, grant, disk, address, identity, taken.as_ref());
+        self.devices.insert(index, Device { got, ..device });
+        left
     }
 
     /// Gives a device what it missed.
