@@ -214,16 +214,8 @@ fn a_listener_that_starts_again_is_heard_and_its_past_is_not() {
 }
 
 #[test]
-fn a_new_epoch_keeps_the_boot_and_counts_again() {
+fn another_boot_is_taken_with_a_request_that_was_sent_since() {
     let boot = Boot { nonce: [1; 8], request: 500 };
-    let known = KnownBoot::new(&boot, 501).in_next_epoch();
-    let standing =
-        |nonce, request| KnownBoot::standing(Some(&known), &Boot { nonce: [nonce; 8], request }, 1);
-    assert_eq!(known.nonce(), &[1; 8]);
-    assert_eq!(standing(1, 900), Standing::Known);
-    assert_eq!(standing(2, 0), Standing::New);
-    assert_eq!(standing(2, 1), Standing::Stale);
-
     let known = KnownBoot::new(&boot, 510);
     let standing =
         |request| KnownBoot::standing(Some(&known), &Boot { nonce: [2; 8], request }, 520);

@@ -96,13 +96,14 @@ fn histories() -> Result<Measured, Unmeasured> {
     let result = run_json("fuzz", "campaign", &["histories"])?;
     let count = |name| number(&result, &format!("/{name}"));
     let mut detail = format!(
-        "{} histories in both profiles: {} epochs, {} records sealed, {} delivered, {} restarts, \
-         {} members gone\n",
+        "{} histories of seven kinds of groups: {} epochs, {} records sealed, {} delivered, {} restarts, \
+         {} shutdowns, {} members gone\n",
         count("histories")?,
         count("epochs")?,
         count("sealed")?,
         count("delivered")?,
         count("restarts")?,
+        count("naps")?,
         count("gone")?,
     );
     if count("histories")? < 1000.0 || count("delivered")? < 1000.0 {

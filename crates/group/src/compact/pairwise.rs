@@ -14,7 +14,8 @@
 //! it, must not bring an old boot back. A sender therefore takes a new nonce only from a record
 //! that states a request which was sent after the listener was last heard
 //! ([`KnownBoot::standing`]). A boot that another has followed never saw such a request, so it
-//! never comes back, and nobody has to remember the nonces that were.
+//! never comes back, and nobody has to remember the nonces that were. Each epoch begins without a
+//! boot: the sender may have lost what it knew.
 
 use super::InvalidPublicKey;
 use super::header::Boot;
@@ -117,12 +118,6 @@ impl KnownBoot {
     /// is sent. Not for a challenge of another boot: repeated, it would keep out who starts again.
     pub const fn heard(&mut self, next: u64) {
         self.not_before = next;
-    }
-
-    /// The same boot in an epoch that begins, where the sender's numbers begin again.
-    #[must_use]
-    pub const fn in_next_epoch(&self) -> Self {
-        Self { nonce: self.nonce, not_before: 0 }
     }
 
     /// What becomes of a record of `boot` while the sender's next request has the number `next`.
