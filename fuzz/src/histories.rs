@@ -182,7 +182,19 @@ impl History {
             _ => None,
         };
         let left = self.field.nap(index, instead.as_deref());
-        self.lives.get_mut(&address).expect("it lives").left.extend(left);
+        self.lives.get_mut(&address).expect("it lives").left.extend(left.clone());
+        // The same once more, when it has gone on for a while.
+        if let Some(left) = left
+            && self.chance(2)
+        {
+            for _ in 0..8 {
+                self.ask(index);
+                (0..6).for_each(|_| self.arrive());
+                self.carry();
+            }
+            self.report.naps += 1;
+            self.field.nap(index, Some(&left));
+        }
     }
 
     fn restart_controller(&mut self) {
@@ -214,7 +226,7 @@ impl History {
         let content = self.content();
         let now = self.field.now;
         let device = &mut self.field.devices[index];
-        let epoch = device.member.epoch(now);
+        let newest = device.member.keys().epoch();
         let mut buf = [0; 200];
         let Ok((to, len)) = device.member.respond(now, sender, &content, &mut buf) else { return };
         let (from, datagram) = (device.address, buf[..len].to_vec());
@@ -222,18 +234,19 @@ impl History {
             Profile::Axiom12 => Listener::Address(from.ip()),
             Profile::Compact => Listener::Id(device.member.listener()),
         };
-        let stream = self.stream_of((epoch, sender, Some(me), None), &datagram);
+        let stream = self.stream_of((newest, sender, Some(me), None), &datagram);
         self.check_number(stream, &datagram);
         self.send(Sent { epoch: stream.0, from, to: Some(to), datagram });
     }
 
-    /// The stream that a response is in: it may be of an epoch before the one that is sent with,
-    /// and of a boot.
+    /// The stream that a response is in: of which of the epochs that its listener may hold, and of
+    /// which boot.
     fn stream_of(&mut self, stream: Stream, datagram: &[u8]) -> Stream {
-        if self.field.policy.responses == Responses::Group {
-            return stream;
-        }
         let (epoch, sender, me, _) = stream;
+        if self.field.policy.profile == Profile::Axiom12 {
+            // No history is so long that two bytes are too few.
+            return (u16::from_be_bytes([datagram[3], datagram[4]]).into(), sender, me, None);
+        }
         let mut copy = datagram.to_vec();
         let (record, _) = Sealed::response(&mut copy).expect("it was just sealed");
         let epoch = match record.epoch {
@@ -243,6 +256,9 @@ impl History {
                 .expect("one of four"),
         };
         let stream = (epoch, sender, me, None);
+        if self.field.policy.responses == Responses::Group {
+            return stream;
+        }
         if let Some(boot) = record.boot() {
             self.boots.insert(stream, boot.nonce);
         }
@@ -367,7 +383,9 @@ impl History {
     /// Lets something that is under way arrive, or something old once more.
     fn arrive(&mut self) {
         let (to, which) = if self.chance(4) && !self.sent.is_empty() {
-            let which = self.rng.below(self.sent.len() as u64) as usize;
+            let all = self.sent.len() as u64;
+            let recent = if self.chance(2) { all.min(40) } else { all };
+            let which = (all - 1 - self.rng.below(recent)) as usize;
             let device = self.rng.below(self.field.devices.len() as u64) as usize;
             (self.field.devices[device].address, which)
         } else if self.underway.is_empty() {

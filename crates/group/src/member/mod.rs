@@ -65,6 +65,7 @@ pub struct Member {
     roles: Roles,
     address: IpAddr,
     senders: BTreeSet<SenderId>,
+    is_list_new: bool,
     keys: KeyPath,
     identity: Identity,
     peers: Peers,
@@ -151,6 +152,7 @@ impl Member {
             roles,
             address,
             senders,
+            is_list_new: false,
             epochs: EpochSchedule::new(keys.epoch(), first),
             peers: Peers::new(policy.responses == Responses::Pairwise, keys.epoch()),
             keys,
@@ -212,6 +214,8 @@ impl Member {
     /// Takes the list of active senders from the controller.
     pub fn set_senders(&mut self, senders: BTreeSet<SenderId>) {
         self.senders = senders;
+        // There is no time here to ask at.
+        self.is_list_new = true;
     }
 
     /// Takes what the controller says of other members' keys, the answer to an [`Event::Lookup`].
@@ -224,6 +228,7 @@ impl Member {
 
     /// Has the keys asked for that will be needed.
     fn foresee(&mut self, now: Instant) {
+        self.is_list_new = false;
         let by_source = self.policy.authenticity == Authenticity::Source;
         if !by_source && self.policy.responses == Responses::Group {
             return;
@@ -364,6 +369,9 @@ impl Member {
     /// Lets what is due by `now` happen.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.epochs.expire(now);
+        if self.is_list_new {
+            self.foresee(now);
+        }
         if self.pull_at.is_some_and(|at| at <= now) {
             self.pull_at = None;
             self.pulled_until = now + PULL_INTERVAL;
@@ -387,6 +395,7 @@ impl Member {
             self.pull_at,
             self.epochs.deadline(now),
             self.peers.wake_at(),
+            self.is_list_new.then_some(now),
             self.challenges.wake_at(),
             sending.own.as_ref().and_then(|own| own.sync_at),
         ];
