@@ -6,6 +6,7 @@ use super::inside::Inside;
 use super::port::{Destination, Origin, Port};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use group::member::{Listener, Roles};
+use route_manager::{Route, RouteManager};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv6Addr;
@@ -20,7 +21,7 @@ const HOP_LIMIT: u8 = 64;
 /// Ports of applications whose source address is remembered.
 const MOST_PORTS: usize = 1024;
 /// Linux's table of addresses that are this machine's own, where multicast is looked up first.
-const TABLE_LOCAL: u32 = 255;
+const TABLE_LOCAL: u8 = 255;
 
 /// A TUN device for one member.
 pub struct Tun {
@@ -46,7 +47,7 @@ impl Tun {
     ///
     /// # Errors
     /// Those of the operating system: to make devices is for root, or `CAP_NET_ADMIN`.
-    pub async fn create(
+    pub fn create(
         name: &str,
         inside: Inside,
         roles: Roles,
@@ -65,7 +66,7 @@ impl Tun {
             None => builder.ipv6(own.listener, PREFIX_BITS),
         };
         let device = builder.build_async()?;
-        route(inside.group(), device.if_index()?).await?;
+        route(inside.group(), device.if_index()?)?;
         Ok(Self {
             device,
             inside,
@@ -88,20 +89,11 @@ impl Tun {
     }
 }
 
-/// Has what is sent to the group go to a device, not to the first that does multicast.
-async fn route(group: Ipv6Addr, index: u32) -> io::Result<()> {
-    use rtnetlink::packet_route::route::RouteType;
-    let (connection, handle, _) = rtnetlink::new_connection()?;
-    let served = tokio::spawn(connection);
-    let message = rtnetlink::RouteMessageBuilder::<Ipv6Addr>::new()
-        .destination_prefix(group, 128)
-        .output_interface(index)
-        .table_id(TABLE_LOCAL)
-        .kind(RouteType::Multicast)
-        .build();
-    let done = handle.route().add(message).execute().await;
-    served.abort();
-    done.map_err(io::Error::other)
+/// Has what is sent to the group go to a device, not to the first that does multicast. The route
+/// is gone with the device.
+fn route(group: Ipv6Addr, index: u32) -> io::Result<()> {
+    let route = Route::new(group.into(), 128).with_if_index(index).with_table(TABLE_LOCAL);
+    RouteManager::new()?.add(&route)
 }
 
 /// What an application's packet says, and where to.

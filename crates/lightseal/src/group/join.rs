@@ -43,7 +43,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
 async fn behind_device(args: &JoinArgs, name: &str) -> Result<(), Failure> {
     let station = args.member.join(args.role).await?;
     let (inside, roles, listener) = (station.inside(), station.roles(), station.listener());
-    let device = group_host::member::Tun::create(name, inside, roles, listener).await;
+    let device = group_host::member::Tun::create(name, inside, roles, listener);
     let device = device.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(format_args!(
             "--tun {name}: {error}; it takes root or CAP_NET_ADMIN (--listen and --service do not)"
