@@ -10,6 +10,7 @@ mod captures;
 mod choice;
 mod coap;
 mod command;
+mod dissector;
 mod duty;
 mod group;
 mod group_lab;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         choice::CLAIMS,
         coap::CLAIMS,
         command::CLAIMS,
+        dissector::CLAIMS,
         duty::CLAIMS,
         group::CLAIMS,
         group_lab::CLAIMS,

@@ -7,6 +7,7 @@
 //! - [`Datagrams`]: UDP datagrams from captured frames;
 //! - [`Decryption`]: the DTLS in a capture, record by record; [`Stripped`]: its application data without it;
 //! - [`describe`]: contents of records, in words;
+//! - [`samples`]: captures of every form of our records, and what a dissector should find in them;
 //! - [`Conversation`]: an association to capture, for tests of other tools.
 
 mod captured;
@@ -16,6 +17,7 @@ mod decryption;
 pub mod describe;
 mod key_log;
 pub mod pcap;
+pub mod samples;
 
 pub use captured::Captured;
 pub use conversation::Conversation;

@@ -5,7 +5,7 @@
 //! - [`report`]: all of them on one page;
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
-//! - [`decrypt`]: the DTLS in a capture;
+//! - [`decrypt`]: the DTLS in a capture; [`samples`]: captures of every form of our records;
 //! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them;
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
@@ -17,6 +17,7 @@ mod handshake;
 mod merge;
 mod report;
 mod run;
+mod samples;
 mod scenarios;
 mod sessions;
 mod speed;
@@ -55,6 +56,8 @@ pub(crate) enum LabCommand {
     Drives(scenarios::DrivesArgs),
     /// Decrypt the DTLS in a capture with the key log of one of its ends.
     Decrypt(decrypt::DecryptArgs),
+    /// Write captures of every form of our records, and have tshark dissect them.
+    Samples(samples::SamplesArgs),
     /// Count how often clients find no free session slot, and say what the Engset formula says.
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
@@ -76,6 +79,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Rules(args) => choice::rules(args),
         LabCommand::Scenarios(args) => scenarios::scenarios(args),
         LabCommand::Decrypt(args) => decrypt::run(args),
+        LabCommand::Samples(args) => samples::run(args),
         LabCommand::Drives(args) => scenarios::drives(args),
         LabCommand::Sessions(args) => sessions::run(args),
         LabCommand::Speed(args) => speed::run(args),

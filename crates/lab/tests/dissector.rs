@@ -1,0 +1,89 @@
+//! The dissectors of tools/wireshark in tshark: every form of record, and noise.
+
+use lab::capture::samples::{self, Sample, tshark};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Where the plugins are.
+fn plugins() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark")
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a place for files");
+    folder
+}
+
+/// Whether there is a tshark; said where everybody sees it if there is none.
+fn is_here() -> bool {
+    let version = tshark::version();
+    if let Err(error) = &version {
+        // Past the test harness, which keeps what is printed.
+        let _ = writeln!(std::io::stderr(), "not tested: the dissectors, without tshark ({error})");
+    }
+    version.is_ok()
+}
+
+fn all() -> Vec<Sample> {
+    samples::all().expect("the engine takes its own suites")
+}
+
+#[test]
+fn every_form_shows_what_the_engine_wrote() {
+    if !is_here() {
+        return;
+    }
+    let mut records = 0;
+    for sample in all() {
+        let found = tshark::dissect(&sample, &folder("samples"), &plugins()).expect("tshark");
+        assert_eq!((found.wrong, found.lua_errors), (0, 0), "{}: {found:#?}", sample.name);
+        assert_eq!(found.records, found.expected);
+        records += found.records;
+    }
+    assert!(records > 300, "{records}");
+}
+
+#[test]
+fn no_bytes_make_a_dissector_fail() {
+    if !is_here() {
+        return;
+    }
+    let all = all();
+    for (seed, sample) in all.iter().enumerate().step_by(4) {
+        let noise = tshark::noise(&all, sample, seed as u64, 1000);
+        let found = tshark::dissect(&noise, &folder("noise"), &plugins()).expect("tshark");
+        assert!(found.records > 500, "{}: {found:?}", sample.name);
+        assert_eq!(found.lua_errors, 0, "{}", sample.name);
+    }
+}
+
+/// A wrong preference, a wrong byte and a broken plugin are found: the tests above can fail.
+#[test]
+fn what_is_wrong_is_found() {
+    if !is_here() {
+        return;
+    }
+    let folder = folder("wrong");
+    let sample = all().remove(0);
+    let mut other = sample.clone();
+    other.preferences.push("lsgroup.axiom_suite:0xc0a4".into());
+    let found = tshark::dissect(&other, &folder, &plugins()).expect("tshark");
+    assert_eq!(found.wrong, found.records, "tags of another length");
+
+    let mut other = sample.clone();
+    // A SenderID, beside which the nonce is another one too.
+    other.datagrams[0].payload[5] ^= 1;
+    let found = tshark::dissect(&other, &folder, &plugins()).expect("tshark");
+    assert_eq!(found.wrong, 1, "{found:?}");
+    assert!(found.failures[0].contains("lsgroup.nonce_mismatch"), "{found:?}");
+
+    let plugin = format!("{}.lua", sample.dissector);
+    let text = fs::read_to_string(plugins().join(&plugin)).expect("a plugin");
+    let broken = text.replace("local function body(", "local function body_of(");
+    assert_ne!(text, broken);
+    fs::write(folder.join(&plugin), broken).expect("a place for files");
+    let found = tshark::dissect(&sample, &folder, &folder).expect("tshark");
+    assert!(found.lua_errors > 0, "{found:?}");
+}

@@ -1,0 +1,97 @@
+//! `lightseal lab samples`: captures for dissectors.
+
+use crate::failure::{Context, Failure};
+use ::lab::capture::samples::{self, Sample, tshark};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SamplesArgs {
+    /// Write the captures into this directory, which is made where it is missing.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Have tshark dissect them with the plugins in this directory (tools/wireshark), and say what
+    /// differs from what the engine wrote.
+    #[arg(long, value_name = "DIR")]
+    dissect: Option<PathBuf>,
+    /// Have it dissect so many altered and made-up datagrams under the preferences of each as well.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dissect", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    noise: u32,
+    /// Print as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Writes a capture of each profile, suite and kind of scheme.
+pub(crate) fn run(args: &SamplesArgs) -> Result<(), Failure> {
+    std::fs::create_dir_all(&args.out).context(args.out.display())?;
+    let version = match &args.dissect {
+        Some(_) => Some(tshark::version().context("tshark")?),
+        None => None,
+    };
+    let all = samples::all().context("the samples")?;
+    let mut rows = Vec::new();
+    for (seed, sample) in all.iter().enumerate() {
+        let path = args.out.join(format!("{}.pcap", sample.name));
+        let file = File::create(&path).context(path.display())?;
+        sample.write(BufWriter::new(file)).context(path.display())?;
+        let mut row = json!({
+            "name": sample.name,
+            "capture": path,
+            "dissector": sample.dissector,
+            "preferences": sample.preferences,
+            "datagrams": sample.datagrams.len(),
+            "records": sample.datagrams.iter().map(|sent| sent.records.len()).sum::<usize>(),
+        });
+        if let Some(plugins) = &args.dissect {
+            row["tshark"] = dissected(sample, &args.out, plugins)?;
+            if args.noise > 0 {
+                let noise = tshark::noise(&all, sample, seed as u64, args.noise as usize);
+                row["noise"] = dissected(&noise, &args.out, plugins)?;
+            }
+        }
+        if !args.json {
+            print(&row, sample);
+        }
+        rows.push(row);
+    }
+    if args.json {
+        println!("{}", json!({ "tshark": version, "samples": rows }));
+    }
+    Ok(())
+}
+
+fn dissected(sample: &Sample, folder: &Path, plugins: &Path) -> Result<Value, Failure> {
+    let found = tshark::dissect(sample, folder, plugins).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::new(format_args!("there is no {error}")),
+        _ => Failure::new(error),
+    })?;
+    Ok(json!({
+        "records": found.records,
+        "wrong": found.wrong,
+        "failures": found.failures,
+        "lua_errors": found.lua_errors,
+    }))
+}
+
+fn print(row: &Value, sample: &Sample) {
+    let preferences: String =
+        sample.preferences.iter().map(|preference| format!(" -o {preference}")).collect();
+    let capture = row["capture"].as_str().unwrap_or_default();
+    println!(
+        "tshark -X lua_script:tools/wireshark/{}.lua{preferences} -r {capture}",
+        sample.dissector
+    );
+    if let Some(wrong) = row["tshark"]["wrong"].as_u64() {
+        println!("  {wrong} of {} records differ from what was written", row["records"]);
+    }
+    if let Some(errors) = row["noise"]["lua_errors"].as_u64() {
+        println!(
+            "  {errors} errors of the dissector on {} records of noise",
+            row["noise"]["records"]
+        );
+    }
+}
