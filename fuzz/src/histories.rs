@@ -1,12 +1,9 @@
 //! Groups whose members join, leave, are evicted, crash and miss half of what is said, in random
 //! order: what must never happen is looked for by somebody who knows all keys.
 
-#[path = "../../crates/group/tests/field/mod.rs"]
-mod field;
-
+use crate::field::{CONTROLLER, Device, Disk, Field, GROUP, Got, policy, timing};
 use crate::parallel::shared;
 use dtls::crypto::rustcrypto;
-use field::{CONTROLLER, Disk, Field, GROUP, Got, policy, timing};
 use group::compact::{EpochBits, EpochSecret, RecordKeys, Sealed, Suite};
 use group::member::{Event, Listener, Membership, Roles};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -340,7 +337,7 @@ impl History {
                         secret.response_secret(sender, listener),
                     ),
                     Some(boot) => {
-                        let identity = |is: &dyn Fn(&field::Device) -> bool| {
+                        let identity = |is: &dyn Fn(&Device) -> bool| {
                             let device = self.field.devices.iter().find(|device| is(device));
                             device.map(|device| device.identity.clone())
                         };

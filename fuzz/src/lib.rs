@@ -10,6 +10,7 @@
 //! - [`injection`]: what junk costs those who share tags;
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
+//! - [`noise`]: any bytes to members of groups and their controller;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
@@ -18,6 +19,8 @@ pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;
 pub mod drops;
+#[path = "../../crates/group/tests/field/mod.rs"]
+mod field;
 pub mod fleet;
 pub mod forgery;
 pub mod histories;
@@ -25,6 +28,7 @@ pub mod injection;
 pub mod junk;
 pub mod masks;
 pub mod mutate;
+pub mod noise;
 mod onpath;
 mod parallel;
 pub mod secrets;

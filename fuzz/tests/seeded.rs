@@ -59,3 +59,13 @@ fn a_fault_is_found_and_found_again() {
 fn rekey() {
     run("rekey", 100_000);
 }
+
+#[test]
+fn group_control() {
+    run("group_control", 100_000);
+}
+
+#[test]
+fn group_records() {
+    run("group_records", 50_000);
+}

@@ -7,7 +7,7 @@ use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, histories, injection, junk, updates};
+use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, updates};
 use serde_json::{Value, json};
 
 /// Attacks on the engines, repeatable from their seed
@@ -66,6 +66,12 @@ enum Campaign {
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
+    /// Any bytes to any port of groups: to live members and a controller
+    Noise {
+        /// How many datagrams
+        #[arg(long, default_value_t = 1_000_000)]
+        count: usize,
+    },
     /// What junk at a tenth of the packet rate costs records that share tags
     Injection {
         /// Records of each association
@@ -120,6 +126,7 @@ fn main() {
         Campaign::Junk { count } => junk(seed, count),
         Campaign::Updates { count } => updates(seed, count),
         Campaign::Histories { count } => histories(seed, count),
+        Campaign::Noise { count } => group_noise(seed, count),
         Campaign::Injection { count } => injection(seed, count),
         Campaign::Masks { epochs } => masks(seed, epochs),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
@@ -217,6 +224,21 @@ fn histories(seed: u64, count: u64) -> Value {
         "naps": report.naps,
         "gone": report.gone,
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
+    })
+}
+
+fn group_noise(seed: u64, count: usize) -> Value {
+    let report = noise::run(seed, count);
+    json!({
+        "datagrams": report.datagrams,
+        "short": report.short,
+        "unicast": report.unicast,
+        "to_controller": report.to_controller,
+        "panics": report.panics,
+        "deliveries": report.deliveries,
+        "touched": report.touched,
+        "deaf": report.deaf,
+        "failures": report.failures,
     })
 }
 

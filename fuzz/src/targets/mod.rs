@@ -5,6 +5,8 @@
 
 mod codec;
 mod codec12;
+mod compact;
+pub(crate) mod control;
 mod ends;
 mod opener;
 mod rekey;
@@ -32,7 +34,7 @@ impl fmt::Debug for Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
     Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
     Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
@@ -40,6 +42,8 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "server", run: ends::server, seeds: ends::server_seeds },
     Target { name: "plaintext", run: ends::plaintext, seeds: ends::plaintext_seeds },
     Target { name: "opener", run: opener::opener, seeds: opener::seeds },
+    Target { name: "group_records", run: compact::records, seeds: compact::seeds },
+    Target { name: "group_control", run: control::messages, seeds: control::seeds },
     Target { name: "rekey", run: rekey::messages, seeds: rekey::seeds },
 ];
 

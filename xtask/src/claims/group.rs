@@ -48,6 +48,14 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 60,
         measure: histories,
     },
+    Claim {
+        name: "group-noise",
+        about: "panics, deliveries, and datagrams that change what is remembered: a million random, altered, \
+            cut, foreign and repeated ones to members and controllers of groups, every suite and policy",
+        bar: Bar::AtMost(0.0),
+        seconds: 120,
+        measure: noise,
+    },
 ];
 
 fn figure(name: &str) -> Result<Value, Unmeasured> {
@@ -114,4 +122,29 @@ fn histories() -> Result<Measured, Unmeasured> {
         detail += &format!("seed {}: {}\n", violation["seed"], violation["what"]);
     }
     Ok(Measured { figure: violations.len() as f64, detail })
+}
+
+fn noise() -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["noise", "--count", "1000000"])?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let mut detail = format!(
+        "{} datagrams, {} to members' own addresses, {} to controllers, {} shorter than a tag: {} panics, \
+         {} deliveries, {} changed something; {} groups deaf afterwards\n",
+        count("datagrams")?,
+        count("unicast")?,
+        count("to_controller")?,
+        count("short")?,
+        count("panics")?,
+        count("deliveries")?,
+        count("touched")?,
+        count("deaf")?,
+    );
+    if count("datagrams")? < 1e6 {
+        return Err(Unmeasured::Broken("too little was sent".into()));
+    }
+    for failure in result["failures"].as_array().into_iter().flatten() {
+        detail += &format!("{}\n", failure.as_str().unwrap_or("?"));
+    }
+    let figure = count("panics")? + count("deliveries")? + count("touched")? + count("deaf")?;
+    Ok(Measured { figure, detail })
 }

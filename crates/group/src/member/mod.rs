@@ -19,6 +19,7 @@ mod keys;
 mod pairs;
 mod peers;
 mod receive;
+mod remembered;
 mod respond;
 mod responses;
 mod suspend;

@@ -1,0 +1,359 @@
+//! Any bytes to any port of a group: members and a controller that are under way get random, altered,
+//! cut, foreign and repeated datagrams.
+//!
+//! Everything genuine was heard before by all whom it is for. So of what comes now nothing may be
+//! delivered, and nothing of what a member remembers may change.
+
+use crate::field;
+use crate::field::{CONTROLLER, Disk, Field, GROUP};
+use crate::mutate;
+use crate::parallel::shared;
+use crate::targets::control::{encoded, requests};
+use dtls::crypto::{CipherSuiteId, rustcrypto};
+use group::Policy;
+use group::control::{GroupName, Numbered, Request, WantedRoles};
+use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
+use group::policy::{Authenticity, Freshness, Profile, Responses};
+use group::rekey::{ControllerSecret, KeyServer};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use vocabulary::{Decode, Instant, Random};
+
+/// Datagrams that one group gets.
+const PER_ROUND: usize = 2000;
+/// Of these, to its controller.
+const TO_CONTROLLER: usize = 400;
+/// First bytes of records, of both profiles and of none.
+const FIRST: [u8; 16] =
+    [20, 23, 0xe8, 0xe9, 0xea, 0x38, 0x39, 0x3a, 0x3b, 0x3c, 0x3f, 0xf8, 0xf9, 0xfa, 0xfb, 0xff];
+
+/// What the noise did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Datagrams that came.
+    pub datagrams: usize,
+    /// Of those: shorter than the shortest tag.
+    pub short: usize,
+    /// Of those: to members' own addresses.
+    pub unicast: usize,
+    /// Of those: to the controller.
+    pub to_controller: usize,
+    /// Groups in which something panicked.
+    pub panics: usize,
+    /// Payloads that were delivered.
+    pub deliveries: usize,
+    /// Datagrams after which something was remembered otherwise than before, or was to be said.
+    pub touched: usize,
+    /// Groups whose members did not hear each other afterwards.
+    pub deaf: usize,
+    /// The first failures, to be looked at.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    fn failure(&mut self, what: impl FnOnce() -> String) {
+        if self.failures.len() < 10 {
+            self.failures.push(what());
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.datagrams += other.datagrams;
+        self.short += other.short;
+        self.unicast += other.unicast;
+        self.to_controller += other.to_controller;
+        self.panics += other.panics;
+        self.deliveries += other.deliveries;
+        self.touched += other.touched;
+        self.deaf += other.deaf;
+        self.failures.extend(other.failures);
+        self.failures.truncate(20);
+    }
+}
+
+/// Every suite of both profiles, and what policies may ask for beside.
+fn policies() -> Vec<Policy> {
+    let with = |profile, suite| Policy { suite, ..field::policy(profile) };
+    let axiom = [
+        CipherSuiteId::PSK_WITH_AES_128_CCM_8,
+        CipherSuiteId::PSK_WITH_AES_128_CCM,
+        CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+        CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
+        CipherSuiteId::PSK_WITH_NULL_SHA256,
+    ];
+    let compact = [
+        CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256,
+        CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
+        CipherSuiteId::AES_128_CCM_8_SHA256,
+        CipherSuiteId::AES_128_CCM_SHA256,
+        CipherSuiteId::AES_128_GCM_SHA256,
+        CipherSuiteId::CHACHA20_POLY1305_SHA256,
+    ];
+    let mut policies: Vec<_> = axiom.map(|suite| with(Profile::Axiom12, suite)).into();
+    policies.extend(compact.map(|suite| with(Profile::Compact, suite)));
+    let short = with(Profile::Compact, CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256);
+    let source = Policy { authenticity: Authenticity::Source, ..short.clone() };
+    let pairwise = Policy { responses: Responses::Pairwise, ..short.clone() };
+    let both = Policy { authenticity: Authenticity::Source, ..pairwise.clone() };
+    let asking = Policy { freshness: Freshness::Challenge, ..both.clone() };
+    policies.extend([source, pairwise, both, asking]);
+    policies.push(Policy { freshness: Freshness::DropFirst, ..field::policy(Profile::Axiom12) });
+    policies
+}
+
+/// Two senders that listen as well and a listener, who know each other, and what they said.
+fn lively(policy: &Policy, seed: u64) -> (Field, Vec<Vec<u8>>) {
+    let mut field = Field::with(policy.clone(), seed);
+    field.add(Some(1), true);
+    field.add(Some(2), true);
+    field.add(None, true);
+    field.wait(20);
+    field.acquaint();
+    let mut said = Vec::new();
+    // Where late listeners ask the sender what is new, they do so now.
+    for _ in 0..2 {
+        said.extend((0..2).map(|asking| field.ask(asking, b"first")));
+        field.wait(2);
+        said.extend(field.carry().into_iter().map(|transmit| transmit.datagram));
+    }
+    for turn in 0..4 {
+        said.extend(talk(&mut field, turn));
+    }
+    said.extend(field.announced.iter().map(|(_, datagram)| datagram.clone()));
+    (field, said)
+}
+
+/// Each sender asks and all answer; what was said.
+fn talk(field: &mut Field, turn: u8) -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    for asking in 0..2 {
+        said.push(field.ask(asking, &[turn, 0xa5, 1]));
+        for answering in (0..3).filter(|index| *index != asking) {
+            said.push(field.answer(answering, asking, &[turn; 30]));
+        }
+        said.extend(field.carry().into_iter().map(|transmit| transmit.datagram));
+    }
+    said
+}
+
+fn noise(rng: &mut Random, own: &[Vec<u8>], foreign: &[Vec<u8>]) -> Vec<u8> {
+    let pick =
+        |rng: &mut Random, from: &[Vec<u8>]| from[rng.below(from.len() as u64) as usize].clone();
+    match rng.below(10) {
+        0 => {
+            let mut bytes = vec![0; rng.below(120) as usize];
+            rng.fill(&mut bytes);
+            if let Some(first) = bytes.first_mut() {
+                *first = FIRST[rng.below(FIRST.len() as u64) as usize];
+            }
+            if bytes.len() > 13 && rng.below(2) == 0 {
+                bytes[1..3].copy_from_slice(&[0xfe, 0xfd]);
+                let len = bytes.len() as u16 - 13;
+                bytes[11..13].copy_from_slice(&len.to_be_bytes());
+            }
+            bytes
+        }
+        1 => mutate::noise(rng),
+        // As it was sent, and as another group of the same name sent it.
+        2 => pick(rng, own),
+        3 => pick(rng, foreign),
+        4 => {
+            let mut bytes = pick(rng, own);
+            bytes.truncate(rng.below(28) as usize);
+            bytes
+        }
+        // Other IDs, epochs and numbers: what stands in front.
+        5 | 6 => {
+            let mut bytes = pick(rng, own);
+            let end = bytes.len().min(20) as u64;
+            if let Some(byte) = bytes.get_mut(rng.below(end.max(1)) as usize) {
+                *byte = rng.below(256) as u8;
+            }
+            bytes
+        }
+        _ => mutate::altered(rng, own),
+    }
+}
+
+/// One group, and what it is sent.
+fn round(policy: &Policy, seed: u64, report: &mut Report) {
+    let mut rng = Random::insecure(seed ^ 0x0015_e5ed);
+    let (mut field, own) = lively(policy, seed);
+    let (_, foreign) = lively(policy, seed ^ 1);
+    field.devices.iter_mut().for_each(|device| {
+        device.take_events();
+        device.got.clear();
+    });
+    let stranger: SocketAddr = "[2001:db8::bad]:1".parse().expect("an address");
+    for _ in 0..PER_ROUND - TO_CONTROLLER {
+        let bytes = noise(&mut rng, &own, &foreign);
+        let from = match rng.below(4) {
+            0 => stranger,
+            1 => CONTROLLER.parse().expect("an address"),
+            _ => field.devices[rng.below(3) as usize].address,
+        };
+        let to = rng.below(3) as usize;
+        let (now, device) = (field.now, &mut field.devices[to]);
+        let before = device.member.remembered();
+        report.datagrams += 1;
+        report.short += usize::from(bytes.len() < 8);
+        if rng.below(2) == 0 {
+            device.hear(now, from, &bytes);
+        } else {
+            report.unicast += 1;
+            device.hear_alone(now, from, &bytes);
+        }
+        let delivered = device.got.drain(..).count();
+        let after = device.member.remembered();
+        report.deliveries += delivered;
+        report.touched += usize::from(before != after);
+        if delivered > 0 || before != after {
+            let told: Vec<_> = device.events();
+            report.failure(|| {
+                format!("{policy:?} seed {seed}: {bytes:02x?}: {before} is {after}, {told:?}")
+            });
+        }
+    }
+    // What the noise made members suspect is soon asked for, and answered.
+    field.wait(20);
+    field.acquaint();
+    for index in 0..3 {
+        field.devices[index].take_events();
+        field.grant(index);
+    }
+    field.devices.iter_mut().for_each(|device| device.got.clear());
+    talk(&mut field, 9);
+    // Two requests, of which each sender hears one, and four responses.
+    let heard: Vec<usize> = field.devices.iter().map(|device| device.got.len()).collect();
+    if heard != [3, 3, 2] {
+        report.deaf += 1;
+        report.failure(|| format!("{policy:?} seed {seed}: afterwards {heard:?} were heard"));
+    }
+}
+
+/// A store that forgets.
+struct Nowhere;
+
+impl Store for Nowhere {
+    fn commit(&mut self, _: &Changes<'_>) -> Result<(), StoreFailed> {
+        Ok(())
+    }
+}
+
+const BOTH: WantedRoles = WantedRoles { sender: true, listener: true };
+const NONE: WantedRoles = WantedRoles { sender: false, listener: false };
+
+/// A controller with members.
+fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
+    let keys = KeyServer::new(GROUP, ControllerSecret::from_seed(&rng.array()), rng);
+    let name = GroupName::new("lights").expect("a name");
+    let group = Group { name, policy: policy.clone(), keys, roster: Roster::default() };
+    let mut now = Instant::from_micros(5_000_000);
+    let (store, ledger) = (Box::new(Nowhere), Box::new(Disk::default()));
+    let (provider, settings) = (&rustcrypto::PROVIDER, Settings::default());
+    let mut controller = Controller::new(group, settings, provider, store, ledger, now, rng.fork())
+        .expect("a policy that can be");
+    for (index, join) in requests().into_iter().filter(is_join).enumerate() {
+        controller.handle(now, &format!("device {index}"), BOTH, &encoded(&join));
+    }
+    now += Duration::from_secs(5);
+    controller.handle_timeout(now);
+    assert!(controller.roster().iter().count() > 0, "somebody joined");
+    while controller.poll().is_some() {}
+    (controller, now)
+}
+
+fn is_join(request: &Numbered<Request>) -> bool {
+    matches!(request.said, Request::Join { .. })
+}
+
+/// What can be seen of a controller.
+fn seen(controller: &Controller) -> String {
+    let members: Vec<_> = controller.roster().iter().collect();
+    format!("{} {members:?} {:?}", controller.epoch(), controller.wake_at())
+}
+
+/// What members and who is none may say to a controller.
+fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
+    let mut rng = Random::insecure(seed ^ 0xc0);
+    let (mut controller, now) = controller(policy, &mut rng);
+    let corpus: Vec<_> = requests().iter().map(encoded).collect();
+    for _ in 0..TO_CONTROLLER {
+        let bytes = match rng.below(4) {
+            0 => mutate::noise(&mut rng),
+            _ => mutate::altered(&mut rng, &corpus),
+        };
+        let is_message = Numbered::<Request>::decode(&bytes).is_ok();
+        // A member is believed what it says, but not what is no message.
+        let is_stranger = is_message || rng.below(2) == 0;
+        let (device, may) = if is_stranger { ("a stranger", NONE) } else { ("device 0", BOTH) };
+        let before = seen(&controller);
+        controller.handle(now, device, may, &bytes);
+        report.datagrams += 1;
+        report.to_controller += 1;
+        let outputs: Vec<_> = std::iter::from_fn(|| controller.poll()).collect();
+        let only_answered = outputs.iter().all(
+            |output| matches!(output, Output::Answer { device: to, .. } if to == device && is_message),
+        );
+        let after = seen(&controller);
+        if before != after || !only_answered {
+            report.touched += 1;
+            report.failure(|| format!("{bytes:02x?}: {before} is {after}, {outputs:?}"));
+        }
+    }
+}
+
+/// At least `datagrams` of noise, in groups of every policy in turn.
+pub fn run(seed: u64, datagrams: usize) -> Report {
+    let policies = policies();
+    let rounds: Vec<usize> = (0..datagrams.div_ceil(PER_ROUND)).collect();
+    let reports = shared(&rounds, |round_index| {
+        let policy = &policies[round_index % policies.len()];
+        // Pairs of seeds: the lower bit is the other group's.
+        let seed = seed.wrapping_mul(1 << 32).wrapping_add(*round_index as u64 * 2);
+        let mut report = Report::default();
+        let attempt = AssertUnwindSafe(|| {
+            round(policy, seed, &mut report);
+            control_round(policy, seed, &mut report);
+        });
+        if catch_unwind(attempt).is_err() {
+            report.panics += 1;
+            report.failure(|| format!("{policy:?} seed {seed}: panic"));
+        }
+        report
+    });
+    reports.into_iter().fold(Report::default(), |mut sum, report| {
+        sum.add(report);
+        sum
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is genuine and new is delivered and remembered, or noise would not be noticed either.
+    #[test]
+    fn what_is_new_is_noticed() {
+        for policy in policies() {
+            let (mut field, _) = lively(&policy, 5);
+            field.devices.iter_mut().for_each(|device| device.got.clear());
+            let before: Vec<_> =
+                field.devices.iter().map(|device| device.member.remembered()).collect();
+            talk(&mut field, 7);
+            for (device, before) in field.devices.iter().zip(&before) {
+                assert!(device.got.len() >= 2, "{policy:?}");
+                assert_ne!(device.member.remembered(), *before, "{policy:?}");
+            }
+            let before = field.devices[2].member.remembered();
+            field.change(&[], 0, |_| true);
+            assert_ne!(field.devices[2].member.remembered(), before, "{policy:?}");
+        }
+        let mut rng = Random::insecure(5);
+        let (mut controller, now) = controller(&policies()[0], &mut rng);
+        let before = seen(&controller);
+        controller.evict(now, "device 0");
+        assert_ne!(seen(&controller), before);
+    }
+}

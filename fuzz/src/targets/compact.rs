@@ -1,0 +1,117 @@
+//! Records of groups in both profiles: what was not sealed does not open.
+
+use dtls::codepoints::ContentType;
+use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
+use group::axiom::{self, Ciphertext};
+use group::compact::{
+    Boot, EpochSecret, Form, Outgoing, PrivateKey, RecordKeys, Sealed, SigningKey, Suite,
+};
+use group::{GroupId, ListenerId, SenderId};
+use std::sync::OnceLock;
+
+const SENDER: SenderId = SenderId(5);
+const BOOT: Boot = Boot { nonce: *b"restart1", request: 77 };
+
+/// Keys, and every record that was sealed under them.
+struct Scene {
+    requests: RecordKeys,
+    responses: RecordKeys,
+    pairwise: RecordKeys,
+    axiom: axiom::Opener,
+    signer: SigningKey,
+    genuine: Vec<Vec<u8>>,
+}
+
+fn scene() -> &'static Scene {
+    static SCENE: OnceLock<Scene> = OnceLock::new();
+    SCENE.get_or_init(|| {
+        let suite = CipherSuiteId::AES_128_CTR_LIGHTMAC_8_SHA256;
+        let suite = Suite::find(&rustcrypto::PROVIDER, suite).expect("it is known");
+        let listener = ListenerId::new(0x01_0203).expect("small");
+        let group = GroupId(*b"fuzzed lights 02");
+        let epoch = EpochSecret::new(group, 7, &[0x5a; 16]);
+        let (ours, theirs) = (PrivateKey::new(&[1; 32]), PrivateKey::new(&[2; 32]));
+        let pair = epoch.pair_for_sender((SENDER, &ours), (listener, &theirs.public()));
+        let pair = pair.expect("good keys");
+        let new = |stream, secret| RecordKeys::new(suite, stream, &secret);
+        let requests = new(epoch.requests(SENDER), epoch.request_secret(SENDER));
+        let responses = epoch.response_secret(SENDER, listener);
+        let responses = new(epoch.responses(SENDER, listener), responses);
+        let pairwise = pair.response_secret(&BOOT.nonce);
+        let pairwise = new(epoch.pairwise_responses(SENDER, listener), pairwise);
+        let signer = SigningKey::new(&[9; 32]);
+        let mut buf = [0; 300];
+        let mut genuine = Vec::new();
+        let mut number = 0;
+        for keys in [&requests, &responses, &pairwise] {
+            for form in [Form::Last, Form::Followed, Form::Full, Form::Boot(BOOT)] {
+                for signed in [None, Some(&signer)] {
+                    number += 1;
+                    let data = Outgoing::data(number, b"fuzzed payload");
+                    let out = Outgoing { form, signer: signed, ..data };
+                    if let Ok(len) = keys.seal(&out, &mut buf) {
+                        genuine.push(buf[..len].to_vec());
+                    }
+                }
+            }
+        }
+        let parameters = axiom::SecurityParameters {
+            entity: axiom::ConnectionEnd::Server,
+            suite: axiom::Suite::new(&rustcrypto::PROVIDER, CipherSuiteId::PSK_WITH_AES_128_CCM_8)
+                .expect("it is known"),
+            master_secret: MasterSecret12::from_bytes([7; 48]),
+            client_random: [1; 32],
+            server_random: [2; 32],
+        };
+        let keys = parameters.group_keys();
+        let sealer = keys.request_sealer(7, SENDER);
+        for number in 0..4 {
+            let kind = ContentType::APPLICATION_DATA;
+            let len = sealer.seal(&mut buf, number, kind, |w| w.bytes(b"fuzzed payload"));
+            genuine.push(buf[..len.expect("there is room")].to_vec());
+        }
+        let axiom = keys.request_opener(7);
+        Scene { requests, responses, pairwise, axiom, signer, genuine }
+    })
+}
+
+/// Whether a record that opened was sealed, and is the datagram's beginning.
+fn is_genuine(scene: &Scene, input: &[u8], len: usize) -> bool {
+    scene.genuine.iter().any(|genuine| *genuine == input[..len])
+}
+
+pub(super) fn records(input: &[u8]) {
+    let scene = scene();
+    let verifier = scene.signer.public();
+    for verifier in [None, Some(&verifier)] {
+        let mut copy = input.to_vec();
+        if let Ok((record, rest)) = Sealed::request(&mut copy) {
+            let len = input.len() - rest.len();
+            let record = record.reveal(&scene.requests, 3);
+            let opened = record.open(&scene.requests, verifier).is_ok();
+            assert!(!opened || is_genuine(scene, input, len));
+        }
+        for keys in [&scene.responses, &scene.pairwise] {
+            let mut copy = input.to_vec();
+            if let Ok((record, rest)) = Sealed::response(&mut copy) {
+                let len = input.len() - rest.len();
+                let opened = record.reveal(keys, 12).open(keys, verifier).is_ok();
+                assert!(!opened || is_genuine(scene, input, len));
+            }
+        }
+    }
+    let mut copy = input.to_vec();
+    let mut rest = &mut copy[..];
+    let mut at = 0;
+    while let Ok((record, behind)) = Ciphertext::split_first(rest) {
+        let end = input.len() - behind.len();
+        if scene.axiom.open(record).is_ok() {
+            assert!(scene.genuine.iter().any(|genuine| *genuine == input[at..end]));
+        }
+        (at, rest) = (end, behind);
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    scene().genuine.clone()
+}
