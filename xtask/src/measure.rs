@@ -1,7 +1,7 @@
 //! `cargo xtask measure`: measurements of this machine, stored with date, commit and machine.
 
 use crate::Failure;
-use crate::process::{capture, cargo, command, workspace};
+use crate::process::{capture, cargo, command, run as run_command, target_dir, workspace};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -9,13 +9,101 @@ use std::fs;
 struct Set {
     name: &'static str,
     about: &'static str,
-    /// Of `lightseal`; it prints JSON.
+    program: Program,
+    /// It prints JSON.
     command: &'static [&'static str],
 }
 
-const SETS: &[Set] = &[Set {
+/// What measures.
+#[derive(Clone, Copy, PartialEq)]
+enum Program {
+    Lightseal,
+    /// The example `groups` of the lab, whose heap is counted.
+    Groups,
+    /// `size`, of the example `footprint` built for each role.
+    Footprints,
+}
+
+impl Program {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Lightseal => "lightseal",
+            Self::Groups => "groups",
+            Self::Footprints => "size",
+        }
+    }
+
+    /// What it says.
+    fn result(self, command: &[&str]) -> Result<Value, Failure> {
+        let of: &[&str] = match self {
+            Self::Lightseal => &["--package", "lightseal", "--bin", "lightseal"],
+            Self::Groups => &["--package", "lab", "--example", "groups"],
+            Self::Footprints => return footprints(),
+        };
+        let line = [&["run", "--quiet", "--release"], of, &["--"], command].concat();
+        let text = capture(cargo(&line)).map_err(Failure::Failed)?;
+        serde_json::from_str(&text)
+            .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))
+    }
+}
+
+/// What `FOOTPRINT` says, the configuration and the node.
+const FOOTPRINTS: [(&str, &str, &str); 7] = [
+    ("a", "CoAP", "either"),
+    ("b", "DTLS Uni-Uni", "sender"),
+    ("c", "DTLS Uni-Uni", "listener"),
+    ("d", "DTLS Mul-Uni", "sender"),
+    ("e", "DTLS Mul-Uni", "listener"),
+    ("f", "DTLS Mul-Mul", "sender"),
+    ("g", "DTLS Mul-Mul", "listener"),
+];
+
+/// Bytes of code and data of a program for each role.
+fn footprints() -> Result<Value, Failure> {
+    let mut rows = Vec::new();
+    for (choice, configuration, node) in FOOTPRINTS {
+        let package = ["--package", "dtls-group", "--example", "footprint"];
+        let mut build = cargo(&[&["build", "--quiet", "--release"], &package[..]].concat());
+        build.env("FOOTPRINT", choice);
+        run_command(build).map_err(Failure::Failed)?;
+        let program = target_dir().join("release/examples/footprint");
+        let said = said("size", &[&program.to_string_lossy()])?;
+        let sizes = berkeley(&said)
+            .ok_or_else(|| Failure::Failed(format!("size says something else: {said}")))?;
+        rows.push(json!({
+            "configuration": configuration,
+            "node": node,
+            "text_bytes": sizes[0],
+            "data_bytes": sizes[1],
+        }));
+    }
+    Ok(json!({ "rows": rows }))
+}
+
+/// Text and data in what `size` prints: a head and a line.
+fn berkeley(said: &str) -> Option<[u64; 2]> {
+    let mut fields = said.lines().nth(1)?.split_whitespace();
+    Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
+}
+
+const GROUP_FOOTPRINT: Set = Set {
+    name: "group-footprint",
+    about: "code of senders and listeners by configuration, on this host: the Axiom paper's Figure 7",
+    program: Program::Footprints,
+    command: &["footprint"],
+};
+
+const GROUP_MEMORY: Set = Set {
+    name: "group-memory",
+    about: "heap of senders and listeners by configuration and group: the Axiom paper's Figures 8, 9",
+    program: Program::Groups,
+    command: &["memory"],
+};
+
+const LIGHTMAC_SPEED: Set = Set {
     name: "lightmac-speed",
     about: "LightMAC and its rivals over AES and PRESENT on every kernel: the LightMAC paper's Tables 3, 4",
+    program: Program::Lightseal,
     command: &[
         "mac",
         "bench",
@@ -29,7 +117,9 @@ const SETS: &[Set] = &[Set {
         "128,256,512,1024,2048,4096,8192",
         "--json",
     ],
-}];
+};
+
+const SETS: &[Set] = &[LIGHTMAC_SPEED, GROUP_MEMORY, GROUP_FOOTPRINT];
 
 /// What follows from the cycles a byte, the length and the clock.
 const DERIVED: [&str; 2] = ["ns", "cycles"];
@@ -48,11 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return Ok(());
     };
-    let program =
-        ["run", "--quiet", "--release", "--package", "lightseal", "--bin", "lightseal", "--"];
-    let text = capture(cargo(&[&program, set.command].concat())).map_err(Failure::Failed)?;
-    let mut result: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))?;
+    let mut result = set.program.result(set.command)?;
     for row in result["rows"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut)
     {
         row.retain(|name, _| !DERIVED.contains(&name.as_str()));
@@ -62,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         "name": set.name,
         "about": set.about,
         "command": format!("cargo xtask measure {}", set.name),
-        "measured_with": format!("lightseal {}", set.command.join(" ")),
+        "measured_with": format!("{} {}", set.program.name(), set.command.join(" ")),
         "date": date,
         "commit": format!("commit {}", said("git", &["describe", "--always", "--dirty", "--tags"])?),
         "machine": {
@@ -111,10 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_read_from_the_second_line() {
+        let said = "   text\t   data\t    bss\n 417\t  23\t 7\tfootprint";
+        assert_eq!(berkeley(said), Some([417, 23]));
+        assert_eq!(berkeley("size: no such file"), None);
+    }
+
+    #[test]
     fn names_are_unique() {
         for (i, set) in SETS.iter().enumerate() {
             assert!(SETS[..i].iter().all(|other| other.name != set.name));
-            assert_eq!(set.command.last(), Some(&"--json"));
+            let json = set.command.last() == Some(&"--json");
+            assert_eq!(json, set.program == Program::Lightseal);
         }
     }
 }

@@ -11,6 +11,12 @@ pub(crate) fn workspace() -> PathBuf {
         .to_path_buf()
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    target.map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
 /// `program arguments...`, to be run at the top of the workspace.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);

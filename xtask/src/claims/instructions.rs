@@ -4,7 +4,7 @@
 //! the difference costs is divided by it. Counts do not depend on the machine's load.
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
-use crate::process::{cargo, command, succeeds, workspace};
+use crate::process::{cargo, command, succeeds, target_dir};
 use std::path::PathBuf;
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -114,6 +114,5 @@ fn count(scheme: &str, records: u64, aes: Aes) -> Result<u64, Unmeasured> {
 /// Where the program is built whose AES is in software: other flags would have everything built
 /// again, back and forth.
 fn portable_dir() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    target.map_or_else(|| workspace().join("target"), PathBuf::from).join("portable-aes")
+    target_dir().join("portable-aes")
 }

@@ -8,6 +8,7 @@
 //! Figures are found by their [`Source`](crate::figure::Source), so one that joins the registry stands
 //! in its place, and what no figure has as its source is missing.
 
+mod groups;
 pub mod html;
 pub mod page;
 pub mod papers;

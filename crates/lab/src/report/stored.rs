@@ -60,7 +60,13 @@ pub struct StoredTable {
 }
 
 /// Every one.
-pub const TABLES: &[StoredTable] = &[super::tables::CIPHERS, super::tables::MACS];
+pub const TABLES: &[StoredTable] = &[
+    super::tables::CIPHERS,
+    super::tables::MACS,
+    super::groups::ROM,
+    super::groups::RAM,
+    super::groups::BY_SIZE,
+];
 
 /// Reads every `.json` of a directory, sorted by name.
 ///
