@@ -67,7 +67,7 @@ impl Crowd {
     }
 
     /// One request, which all listeners answer at random times. `heap` says how many bytes are
-    /// allocated, `clock` what time it is.
+    /// allocated, `clock` how long the processor has worked.
     ///
     /// # Errors
     /// When somebody seals nothing.
