@@ -59,7 +59,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "group-rekey-step",
         about: "members out of step after an eviction at 20 % loss, groups of 10 to 10 000, both profiles",
         bar: Bar::AtMost(0.0),
-        seconds: 20,
+        seconds: 40,
         measure: step,
     },
 ];
