@@ -213,6 +213,43 @@ fn noise_makes_nobody_answer_nor_ask_often() {
 }
 
 #[test]
+fn noise_of_any_kind_is_dropped() {
+    for policy in policies() {
+        let mut field = room(policy);
+        field.restart(2);
+        field.acquaint();
+        let asked = field.ask(0, b"on");
+        let answered = field.answer(1, 0, b"is on");
+        field.wait(2);
+        let mut genuine = vec![asked, answered];
+        genuine.extend(field.carry().into_iter().map(|sent| sent.datagram));
+        let before = [0, 1, 2].map(|index| got(&field, index));
+        let mut rng = vocabulary::Random::insecure(3);
+        let from = "[fd00::bad]:1".parse().unwrap();
+        for _ in 0..10_000 {
+            let mut noise = vec![0; rng.below(120) as usize];
+            rng.fill(&mut noise);
+            let copied = &genuine[rng.below(genuine.len() as u64) as usize];
+            // As genuine as it can look, and no more.
+            let shown = (rng.below(40) as usize).min(noise.len()).min(copied.len() - 1);
+            noise[..shown].copy_from_slice(&copied[..shown]);
+            for device in &mut field.devices {
+                device.hear(field.now, from, &noise);
+                device.hear_alone(field.now, from, &noise);
+            }
+        }
+        assert_eq!([0, 1, 2].map(|index| got(&field, index)), before);
+        field.wait(300);
+        field.ask(0, b"wake");
+        field.wait(2);
+        field.carry();
+        let before = [1, 2].map(|index| got(&field, index));
+        field.ask(0, b"on");
+        assert_eq!([1, 2].map(|index| got(&field, index)), before.map(|got| got + 1));
+    }
+}
+
+#[test]
 fn answers_come_at_a_bounded_rate() {
     let mut field = room(policies()[1].clone());
     field.ask(0, b"on");

@@ -2,12 +2,15 @@
 //! sign moves nobody.
 
 use super::codec::written;
-use group::GroupId;
+use group::control::{Answer, Numbered, Request};
+use group::directory::{Introduced, Lookup, Page};
+use group::member::Suspended;
 use group::rekey::message::Unverified;
 use group::rekey::{
     Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, NodeKey, Outcome, PullRequest,
     Timing,
 };
+use group::{GroupId, Identity};
 use std::sync::OnceLock;
 use std::time::Duration;
 use vocabulary::{Decode, Instant, Random};
@@ -43,6 +46,16 @@ fn scene() -> &'static Scene {
 }
 
 pub(super) fn messages(input: &[u8]) {
+    if let Ok(request) = Numbered::<Request>::decode(input) {
+        assert_eq!(written(&request), input);
+    }
+    let _ = Numbered::<Answer>::decode(input);
+    if let Ok(page) = Page::decode(input) {
+        assert_eq!(written(&page), input);
+    }
+    if let Ok(suspended) = Suspended::decode(input) {
+        assert_eq!(suspended.to_bytes(), input);
+    }
     if let Ok(request) = PullRequest::decode(input) {
         assert_eq!(written(&request), input);
     }
@@ -78,6 +91,15 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let scene = scene();
     let (member, _) = KeyPath::join(scene.controller.controller(), scene.member.clone());
     let mut seeds = vec![written(&member.pull_request()), scene.member.to_bytes().to_vec()];
+    let keys = Identity::from_bytes(&[5; 64]).public();
+    let leaf = Leaf::new(17).expect("small");
+    let lookup = Lookup::listener(leaf.into());
+    let members = vec![Introduced { sender: None, leaf, keys }];
+    seeds.push(written(&Page { lookup, epoch: 2, members }));
+    let group = GroupId(*b"fuzzed lights 01");
+    seeds.push(written(&Numbered { number: 3, said: Request::Lookup(group, lookup) }));
+    // A suspended member that has met nobody.
+    seeds.push([&[1][..], &[0; 71]].concat());
     seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());
     seeds
 }

@@ -266,8 +266,8 @@ impl<'a> Numbered<'a> {
     }
 
     /// Authenticates and decrypts. In a group with source authentication every record under keys
-    /// of the group is opened with its writer's `verifier`, elsewhere none but those that
-    /// [say](Sealed::is_signed) they are signed.
+    /// of the group, but for the controller's, is opened with its writer's `verifier`, elsewhere
+    /// none but those that [say](Sealed::is_signed) they are signed.
     ///
     /// # Errors
     /// The record is to be dropped. Nothing of it is of use.

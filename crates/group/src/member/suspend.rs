@@ -159,8 +159,11 @@ fn write_window(w: &mut Writer<'_>, window: Option<&ReplayWindow>) -> Result<(),
 }
 
 fn read_window(r: &mut Reader<'_>) -> Result<Option<ReplayWindow>, DecodeError> {
-    let (next, seen) = (r.u64()?, u128::from_be_bytes(r.array()?));
-    Ok(Some(ReplayWindow::restore(next, seen)).filter(|_| next != NONE))
+    match (r.u64()?, u128::from_be_bytes(r.array()?)) {
+        (NONE, 0) => Ok(None),
+        (NONE, _) => Err(DecodeError::Invalid("window of a suspended member")),
+        (next, seen) => Ok(Some(ReplayWindow::restore(next, seen))),
+    }
 }
 
 fn count(entries: usize) -> Result<u32, BufferFull> {
@@ -231,6 +234,10 @@ impl Decode<'_> for Suspended {
         let leaf = Leaf::new(r.u24()?).ok_or(DecodeError::Invalid("leaf"))?;
         let bounds = [r.u64()?, r.u64()?];
         let own = (SenderId(sender), r.u64()?, r.u64()?);
+        let sends = flags & SENDS != 0;
+        if !sends && own != (SenderId(0), 0, 0) {
+            return Err(DecodeError::Invalid("numbers of a suspended member"));
+        }
         let known = DecodeError::Invalid("window of a suspended member");
         let mut senders = BTreeMap::new();
         for _ in 0..r.u16()? {
@@ -259,7 +266,7 @@ impl Decode<'_> for Suspended {
             leaf,
             from_the_start: flags & FROM_THE_START != 0,
             bounds,
-            own: (flags & SENDS != 0).then_some(own),
+            own: sends.then_some(own),
             senders,
             listeners,
             boots,
