@@ -2,7 +2,9 @@
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::{number, run_json};
+use crate::process::{capture, cargo, run};
 use serde_json::Value;
+use std::path::PathBuf;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -39,6 +41,13 @@ pub(super) const CLAIMS: &[Claim] = &[
         bar: Bar::AtMost(1100.0),
         seconds: 5,
         measure: || rekey(100_000.0),
+    },
+    Claim {
+        name: "group-rekey-openmls",
+        about: "the first of these over OpenMLS's commit for the same change, in a group that was just made",
+        bar: Bar::AtMost(0.1),
+        seconds: 60,
+        measure: beside_openmls,
     },
     Claim {
         name: "group-histories",
@@ -98,6 +107,37 @@ fn rekey(members: f64) -> Result<Measured, Unmeasured> {
         }
     }
     Ok(Measured { figure: worst, detail })
+}
+
+/// OpenMLS is a workspace of its own: it needs a newer Rust than ours.
+const OPENMLS: &str = "interop/peers/openmls/Cargo.toml";
+
+fn beside_openmls() -> Result<Measured, Unmeasured> {
+    let fetch = cargo(&["fetch", "--quiet", "--locked", "--manifest-path", OPENMLS]);
+    run(fetch).map_err(|error| Unmeasured::NotHere(format!("needs OpenMLS's crates ({error})")))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let target = target.join("openmls").display().to_string();
+    let fixed = ["run", "--quiet", "--release", "--locked", "--manifest-path", OPENMLS];
+    let text = capture(cargo(&[&fixed[..], &["--target-dir", &target, "100"]].concat()));
+    let theirs: Value =
+        serde_json::from_str(&text.map_err(Unmeasured::Broken)?).map_err(|error| {
+            Unmeasured::Broken(format!("OpenMLS's program printed no JSON: {error}"))
+        })?;
+    let bytes = |what: &str| number(&theirs, what);
+    let [least, most] = [bytes("/cold_bytes/0")?, bytes("/cold_bytes/1")?];
+    let ours = rekey(100.0)?;
+    let detail = format!(
+        "OpenMLS, {}, any of 100 members evicted by the founder: {least} to {most} B in a group that was just \
+         made, {} to {} B once every member has committed\nours: {} B for the dearest leaf, signed, with its \
+         record: {:.2} of the latter's longest\n{}",
+        theirs["suite"].as_str().unwrap_or("?"),
+        bytes("/warm_bytes/0")?,
+        bytes("/warm_bytes/1")?,
+        ours.figure,
+        ours.figure / bytes("/warm_bytes/1")?,
+        ours.detail,
+    );
+    Ok(Measured { figure: ours.figure / least, detail })
 }
 
 fn histories() -> Result<Measured, Unmeasured> {
