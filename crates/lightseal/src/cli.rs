@@ -4,6 +4,7 @@
 //! under the same names; see [`crate::config`].
 
 use crate::aggregate::Aggregate;
+use crate::demo::group::GroupDemoArgs;
 use crate::group::GroupCommand;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
@@ -42,7 +43,8 @@ pub(crate) enum Command {
     Proxy(ProxyCommand),
     /// Relay datagrams through a bad network: loss, bursts, delay, reordering, NAT.
     Impair(Box<ImpairArgs>),
-    /// See what shared tags save: real messages, two proxies and a lossy relay.
+    /// See what shared tags save: real messages, two proxies and a lossy relay. `demo group` shows
+    /// a multicast group instead.
     Demo(DemoArgs),
     /// Secure multicast: groups with a controller, senders and listeners.
     #[command(subcommand)]
@@ -262,8 +264,18 @@ pub(crate) enum RecordNumberLength {
     Long,
 }
 
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum DemoCommand {
+    /// See a group with its controller: one asks, several answer, one of them is put out. As root
+    /// with unmodified CoAP programs in network namespaces, else inside of this process.
+    Group(GroupDemoArgs),
+}
+
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DemoArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<DemoCommand>,
     /// Messages in each session.
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u32).range(100..=4_000_000))]

@@ -258,6 +258,8 @@ pub struct Options {
     pub address: IpAddr,
     /// How many hops its multicast takes.
     pub hops: u8,
+    /// Whether it goes on with the keys it has when it is put out: to show what they are worth.
+    pub stubborn: bool,
 }
 
 /// A device in its place in a group.
@@ -269,6 +271,7 @@ pub struct Station {
     store: MemberStore,
     clock: Clock,
     address: IpAddr,
+    stubborn: bool,
     /// What was sent to the group.
     group: UdpSocket,
     /// What was sent to this member, and where it sends from.
@@ -306,7 +309,7 @@ impl Station {
         is_fresh: bool,
     ) -> Result<Self, StationError> {
         let Device { identity, store, link, clock, mut rng, .. } = device;
-        let Options { group: name, interface, address, hops, .. } = options;
+        let Options { group: name, interface, address, hops, stubborn, .. } = options;
         let Admitted { policy, roles, controller, senders, grant } = admitted;
         let stored =
             Stored { policy: policy.clone(), roles, controller: controller.clone(), senders };
@@ -343,6 +346,7 @@ impl Station {
             store,
             clock,
             address,
+            stubborn,
             group,
             own,
             requests,
@@ -555,6 +559,9 @@ impl Station {
             Answer::Noted => {
                 self.asked.remove(&Kind::Renew);
                 self.asked.remove(&Kind::Conflict);
+            }
+            Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) if self.stubborn => {
+                self.asked.clear();
             }
             Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) => {
                 self.store.remove_membership(&self.name)?;

@@ -3,16 +3,18 @@
 //! - [`readings`]: the messages;
 //! - [`session`]: application, proxies, relay and service of one session;
 //! - [`view`]: what one sees while it runs;
-//! - [`report`]: what remains at the end.
+//! - [`report`]: what remains at the end;
+//! - [`group`]: another one, of a multicast group.
 //!
 //! All sessions carry the same messages side by side, at one pace.
 
+pub(crate) mod group;
 mod readings;
 mod report;
 mod session;
 mod view;
 
-use crate::cli::DemoArgs;
+use crate::cli::{DemoArgs, DemoCommand};
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
 use dtls::Scheme;
@@ -52,6 +54,9 @@ struct Plan {
 ///
 /// If sockets cannot be had, or a message arrived other than it was sent.
 pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
+    if let Some(DemoCommand::Group(args)) = &args.command {
+        return group::run(args).await;
+    }
     let mut readings = Readings::new();
     let plan = Plan {
         messages: args.messages.min(readings::MOST),

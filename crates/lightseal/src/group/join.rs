@@ -1,11 +1,15 @@
 //! `lightseal group join`.
 
-use super::member::{MemberArgs, Role, stopped};
+use super::member::{MemberArgs, Role};
 use crate::address::resolve;
 use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
+use crate::statistics;
 use clap::Args;
 use group_host::member::relay::{self, Relay};
 use group_host::member::{Port, Station};
+use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 #[command(group = clap::ArgGroup::new("applications").required(true).multiple(true))]
@@ -30,6 +34,47 @@ pub(crate) struct JoinArgs {
     /// Port that requests are for, as the group knows it.
     #[arg(long, value_name = "PORT", default_value_t = 5683, conflicts_with = "tun")]
     pub(crate) port: u16,
+    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+    /// Go on with the old keys when put out of the group: to show what they are worth.
+    #[arg(long, hide = true)]
+    pub(crate) stubborn: bool,
+}
+
+/// What became of a member's records.
+#[derive(Serialize)]
+struct Statistics {
+    epoch: u64,
+    sealed: u64,
+    delivered: u64,
+    replayed: u64,
+    unauthentic: u64,
+    forged: u64,
+    malformed: u64,
+    not_fresh: u64,
+    unknown_senders: u64,
+    unknown_keys: u64,
+    strangers: u64,
+    refused_rekeys: u64,
+}
+
+fn counted(station: &mut Station) -> Statistics {
+    let (stats, epoch) = (*station.stats(), station.epoch());
+    Statistics {
+        epoch,
+        sealed: stats.sealed,
+        delivered: stats.delivered,
+        replayed: stats.replayed,
+        unauthentic: stats.unauthentic,
+        forged: stats.forged,
+        malformed: stats.malformed,
+        not_fresh: stats.not_fresh,
+        unknown_senders: stats.unknown_senders,
+        unknown_keys: stats.unknown_keys,
+        strangers: stats.strangers,
+        refused_rekeys: stats.refused_rekeys,
+    }
 }
 
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
@@ -41,7 +86,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
 
 #[cfg(target_os = "linux")]
 async fn behind_device(args: &JoinArgs, name: &str) -> Result<(), Failure> {
-    let station = args.member.join(args.role).await?;
+    let station = args.member.join(args.role, args.stubborn).await?;
     let (inside, roles, listener) = (station.inside(), station.roles(), station.listener());
     let device = group_host::member::Tun::create(name, inside, roles, listener);
     let device = device.map_err(|error| match error.kind() {
@@ -57,7 +102,7 @@ async fn behind_device(args: &JoinArgs, name: &str) -> Result<(), Failure> {
         let address = device.listener_address();
         tracing::info!("{name}: requests to {} are answered by {address}", inside.group());
     }
-    carry(station, device).await
+    carry(args, station, device).await
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -82,23 +127,32 @@ async fn behind_ports(args: &JoinArgs) -> Result<(), Failure> {
         _ => Role::Listener,
     };
     let relay = Relay::open(options).context("a UDP port for applications")?;
-    let station = args.member.join(role).await?;
+    let station = args.member.join(role, args.stubborn).await?;
     if let Some(local) = relay.local_addr().context("its socket")? {
         tracing::info!("applications send to {local}");
     }
     if let Some(service) = options.service {
         tracing::info!("requests are answered by {service}");
     }
-    carry(station, relay).await
+    carry(args, station, relay).await
 }
 
-async fn carry(mut station: Station, mut port: impl Port) -> Result<(), Failure> {
-    let ended = tokio::select! {
-        ended = station.run(&mut port) => ended.map_err(Failure::new),
-        () = stopped() => Ok(()),
+async fn carry(args: &JoinArgs, mut station: Station, mut port: impl Port) -> Result<(), Failure> {
+    let file = args.stats_file.as_deref();
+    statistics::check(file)?;
+    let mut signals = Signals::listen()?;
+    let ended = loop {
+        let signal = tokio::select! {
+            ended = station.run(&mut port) => break ended.map_err(Failure::new),
+            signal = signals.next() => signal,
+        };
+        match signal {
+            Signal::Stop => break Ok(()),
+            Signal::Statistics => statistics::write(file, &counted(&mut station))?,
+            Signal::Reload => {}
+        }
     };
-    let stats = *station.stats();
-    tracing::info!("{} records sent, {} messages delivered", stats.sealed, stats.delivered);
+    statistics::write(file, &counted(&mut station))?;
     ended?;
     station.close().map_err(Failure::new)
 }

@@ -67,7 +67,7 @@ impl Port for Ear<'_> {
 }
 
 pub(super) async fn run(args: &ListenArgs) -> Result<(), Failure> {
-    let mut station = args.member.join(Role::Listener).await?;
+    let mut station = args.member.join(Role::Listener, false).await?;
     tracing::info!("listening to {}", station.policy().address);
     let mut ear = Ear { args, heard: 0, answers: VecDeque::new() };
     tokio::select! {

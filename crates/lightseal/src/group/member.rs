@@ -103,7 +103,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 
 impl MemberArgs {
     /// Takes the device's place in the group.
-    pub(super) async fn join(&self, role: Role) -> Result<Station, Failure> {
+    pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
         let device = self.device.open()?;
@@ -113,7 +113,7 @@ impl MemberArgs {
         };
         let group = group_name(&self.group)?;
         let roles = role.wanted();
-        let options = Options { group, roles, interface, address, hops: self.hops };
+        let options = Options { group, roles, interface, address, hops: self.hops, stubborn };
         let joining = device.join(options);
         tokio::select! {
             station = joining => station.context(format_args!("group {}", self.group)),

@@ -1,0 +1,205 @@
+//! All of a group in one process, over multicast on loopback.
+
+use super::{Outcome, Scratch, Teller};
+use crate::failure::{Context, Failure};
+use group::control::{GroupName, WantedRoles};
+use group_host::member::relay::{self, Relay};
+use group_host::member::{Device, Options};
+use group_host::os_random;
+use group_host::service::{self, AdminRequest, CreateText, Enrol, Service, ask};
+use group_host::token::Token;
+use net::multicast::Interface;
+use net::socket;
+use serde_json::Value;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
+
+const GROUP: &str = "lights";
+/// The applications' port, as the group knows it.
+const PORT: u16 = 5683;
+/// Longer than any answer takes on loopback.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After the last answer nothing more comes.
+const QUIET: Duration = Duration::from_millis(500);
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+fn bind(port: u16) -> Result<UdpSocket, Failure> {
+    socket::bind(loopback(port)).context("a socket on loopback")
+}
+
+/// The controller's directory, for its administrator.
+struct Office(PathBuf);
+
+impl Office {
+    async fn ask(&self, request: AdminRequest) -> Result<Value, Failure> {
+        ask(&self.0, &request).await.context("controller")
+    }
+
+    async fn enrol(&self, device: &str, controller: SocketAddr) -> Result<Token, Failure> {
+        let enrol = Enrol {
+            device: device.to_owned(),
+            sender: true,
+            listener: true,
+            groups: Vec::new(),
+            controller: controller.to_string(),
+        };
+        let done = self.ask(AdminRequest::Enrol(enrol)).await?;
+        Token::parse(done["token"].as_str().unwrap_or_default()).context("token")
+    }
+
+    async fn epoch(&self) -> Result<u64, Failure> {
+        let done = self.ask(AdminRequest::Show { group: GROUP.to_owned() }).await?;
+        Ok(done["epoch"].as_u64().unwrap_or_default())
+    }
+}
+
+fn described(address: SocketAddr) -> CreateText {
+    CreateText {
+        name: GROUP.to_owned(),
+        address,
+        profile: "compact".to_owned(),
+        suite: None,
+        authenticity: "group".to_owned(),
+        responses: "group".to_owned(),
+        freshness: "new-epoch".to_owned(),
+        batch_ms: 50,
+        activation_ms: 200,
+        retention_s: 5,
+        renewal_s: 0,
+        most_members: 100,
+    }
+}
+
+/// A service that says who it is, and counts who asks.
+async fn serve(socket: UdpSocket, name: String, asked: Arc<AtomicUsize>) {
+    let mut buf = [0; 2048];
+    while let Ok((_, from)) = socket.recv_from(&mut buf).await {
+        asked.fetch_add(1, Ordering::Relaxed);
+        let _ = socket.send_to(name.as_bytes(), from).await;
+    }
+}
+
+/// A device that is in the group until all ends, whatever its controller says.
+async fn join(
+    state: &Path,
+    token: Token,
+    listen: bool,
+    service: Option<SocketAddr>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Option<SocketAddr>, Failure> {
+    let device = Device::open(state, Some(token), os_random().context("no randomness")?);
+    let device = device.context(state.display())?;
+    let options = Options {
+        group: GroupName::new(GROUP).ok_or_else(|| Failure::new(GROUP))?,
+        roles: WantedRoles { sender: listen, listener: service.is_some() },
+        interface: Interface::named("lo").context("lo")?,
+        address: IpAddr::from(Ipv4Addr::LOCALHOST),
+        hops: 1,
+        stubborn: true,
+    };
+    let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
+    let mut relay = Relay::open(ports).context("a UDP port")?;
+    let local = relay.local_addr().context("a UDP port")?;
+    let mut station = device.join(options).await.context("join")?;
+    tasks.spawn(async move { drop(station.run(&mut relay).await) });
+    Ok(local)
+}
+
+/// Asks all, and gives every answer.
+async fn request(port: SocketAddr) -> Result<Vec<String>, Failure> {
+    let socket = socket::connect(port).context("an application")?;
+    socket.send(b"GET /temperature").await.context("an application")?;
+    let mut answers = Vec::new();
+    let mut buf = [0; 2048];
+    let mut wait = QUIET * 2;
+    while let Ok(received) = tokio::time::timeout(wait, socket.recv(&mut buf)).await {
+        let len = received.context("an application")?;
+        answers.push(String::from_utf8_lossy(&buf[..len]).into_owned());
+        wait = QUIET;
+    }
+    answers.sort();
+    Ok(answers)
+}
+
+pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failure> {
+    let scratch = Scratch::make()?;
+    let mut tasks = JoinSet::new();
+    let at = |name: &str| scratch.path().join(name);
+    let office = Office(at("controller"));
+    let interface = Interface::named("lo").context("lo")?;
+    let options = service::Options { listen: loopback(0), interface, hops: 1 };
+    let rng = os_random().context("no randomness")?;
+    let controller = Service::start(&office.0, options, rng).context("controller")?;
+    let address = controller.local_addr().context("controller")?;
+    tasks.spawn(async move { drop(controller.run().await) });
+
+    // A port that nobody has for now.
+    let port = bind(0)?.local_addr().context("a port")?.port();
+    let group = SocketAddr::from((Ipv4Addr::new(239, 255, 71, 1), port));
+    office.ask(AdminRequest::Create(described(group))).await?;
+    teller.say(format_args!("a controller at {address}, group {GROUP} at {group}"));
+
+    let began = Instant::now();
+    let asked: Vec<Arc<AtomicUsize>> = (0..servers).map(|_| Arc::default()).collect();
+    let mut evicted_port = None;
+    for (nth, asked) in asked.iter().enumerate() {
+        let name = format!("server {}", nth + 1);
+        let service = bind(0)?;
+        let local = service.local_addr().context("a service")?;
+        tasks.spawn(serve(service, name.clone(), Arc::clone(asked)));
+        let token = office.enrol(&name, address).await?;
+        let is_last = nth + 1 == servers;
+        let port = join(&at(&name), token, is_last, Some(local), &mut tasks).await?;
+        evicted_port = evicted_port.or(port);
+    }
+    let token = office.enrol("client", address).await?;
+    let client = join(&at("client"), token, true, None, &mut tasks).await?;
+    let joined_ms = began.elapsed().as_millis() as u64;
+    let (Some(client), Some(evicted_port)) = (client, evicted_port) else {
+        return Err(Failure::new("no port for applications"));
+    };
+    teller.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
+
+    let answers = request(client).await?;
+    teller.say(format_args!("one request, answers: {}", answers.join(", ")));
+
+    let last = format!("server {servers}");
+    let before = office.epoch().await?;
+    let began = Instant::now();
+    let evict = AdminRequest::Evict { group: GROUP.to_owned(), device: last.clone() };
+    office.ask(evict).await?;
+    while office.epoch().await? == before {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::new("the controller does not begin another epoch"));
+        }
+    }
+    let evicted_ms = began.elapsed().as_millis() as u64;
+    teller.say(format_args!("{last} is put out; a new epoch after {evicted_ms} ms"));
+    // Members hear of it by multicast.
+    tokio::time::sleep(QUIET).await;
+    let read = || asked.last().map_or(0, |asked| asked.load(Ordering::Relaxed));
+    let read_before = read();
+    let after = request(client).await?;
+    teller.say(format_args!("one request, answers: {}", after.join(", ")));
+    let evicted_answers = request(evicted_port).await?.len();
+    let evicted_read = read() - read_before;
+    tasks.shutdown().await;
+    Ok(Outcome {
+        form: "in-process",
+        servers,
+        joined_ms,
+        answers: answers.len(),
+        evicted_ms,
+        answers_after: after.len(),
+        evicted_read,
+        evicted_answers,
+    })
+}

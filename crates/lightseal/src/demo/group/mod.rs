@@ -1,0 +1,165 @@
+//! `lightseal demo group`: a group with a controller, one that asks and several that answer; one of
+//! these is put out while all run, and keeps its keys.
+//!
+//! - [`namespaces`]: network namespaces on a bridge, unmodified CoAP programs behind TUN devices;
+//! - [`inside`]: the same in this process over loopback, for who is not root.
+
+mod inside;
+#[cfg(target_os = "linux")]
+mod namespaces;
+
+use crate::failure::{Context, Failure};
+use clap::Args;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GroupDemoArgs {
+    /// How many devices answer.
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u8).range(3..=10))]
+    pub(crate) servers: u8,
+    /// Records of the group: compact or axiom-1.2 (only with namespaces).
+    #[arg(long, value_name = "NAME", default_value = "compact")]
+    pub(crate) profile: String,
+    /// Stay in this process, root or not.
+    #[arg(long)]
+    pub(crate) in_process: bool,
+    /// Print the results as JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a demonstration came to.
+#[derive(Clone, Debug, Serialize)]
+struct Outcome {
+    /// `namespaces` or `in-process`.
+    form: &'static str,
+    /// Devices that may answer.
+    servers: usize,
+    /// From the first that came to the last that was in, in milliseconds.
+    joined_ms: u64,
+    /// Answers to one request to all.
+    answers: usize,
+    /// From the eviction to the epoch that the evicted one has no keys of, in milliseconds.
+    evicted_ms: u64,
+    /// Answers to one request after one was put out.
+    answers_after: usize,
+    /// Messages that who was put out read after that, with the keys it had.
+    evicted_read: usize,
+    /// Answers that it got.
+    evicted_answers: usize,
+}
+
+impl Outcome {
+    /// What must be, and is not.
+    fn fault(&self) -> Option<String> {
+        let Self { servers, answers, answers_after, evicted_read, evicted_answers, .. } = self;
+        if answers != servers {
+            return Some(format!("{answers} of {servers} answered"));
+        }
+        if *answers_after != servers - 1 {
+            return Some(format!("{answers_after} of {} answered in the end", servers - 1));
+        }
+        if evicted_read + evicted_answers > 0 {
+            return Some(format!(
+                "who was put out read {evicted_read} messages and got {evicted_answers} answers"
+            ));
+        }
+        None
+    }
+}
+
+/// Says what happens, unless only JSON is wanted.
+#[derive(Clone, Copy)]
+struct Teller {
+    quiet: bool,
+}
+
+impl Teller {
+    fn say(self, line: impl std::fmt::Display) {
+        if !self.quiet {
+            // Nobody to tell if standard output is gone.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+}
+
+/// A directory that is gone with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("lightseal-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&path).context(path.display())?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs it, and fails if it does not show what it is to show.
+///
+/// # Errors
+/// What could not be had, or what was other than it must be.
+pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
+    let teller = Teller { quiet: args.json };
+    let outcome = match missing(args) {
+        None => in_namespaces(args, teller).await?,
+        Some(reason) => {
+            teller.say(format_args!("{reason}: everything runs in this process, on loopback"));
+            inside::run(args.servers.into(), teller).await?
+        }
+    };
+    let Outcome { servers, answers_after, evicted_read, evicted_answers, .. } = &outcome;
+    teller.say(format_args!(
+        "{answers_after} of {servers} answer now. Who was put out, and kept its keys, read \
+         {evicted_read} messages and got {evicted_answers} answers."
+    ));
+    if args.json {
+        let json = serde_json::to_string(&outcome).context("results")?;
+        writeln!(std::io::stdout(), "{json}").context("standard output")?;
+    }
+    outcome.fault().map_or(Ok(()), |fault| Err(Failure::new(fault)))
+}
+
+/// Why there can be no namespaces.
+#[cfg(target_os = "linux")]
+fn missing(args: &GroupDemoArgs) -> Option<String> {
+    if args.in_process {
+        return Some("asked to stay inside".into());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("network namespaces take root".into());
+    }
+    let lacks = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        !std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    };
+    let needed = ["ip", namespaces::SERVER, namespaces::CLIENT];
+    needed.into_iter().find(|name| lacks(name)).map(|name| format!("there is no {name} here"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn missing(_: &GroupDemoArgs) -> Option<String> {
+    Some("network namespaces take Linux".into())
+}
+
+#[cfg(target_os = "linux")]
+async fn in_namespaces(args: &GroupDemoArgs, teller: Teller) -> Result<Outcome, Failure> {
+    namespaces::run(args.servers.into(), &args.profile, teller).await
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn in_namespaces(args: &GroupDemoArgs, teller: Teller) -> Result<Outcome, Failure> {
+    inside::run(args.servers.into(), teller).await
+}

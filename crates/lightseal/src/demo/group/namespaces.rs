@@ -1,0 +1,261 @@
+//! A group in network namespaces on a bridge, with CoAP programs that know nothing of it.
+
+use super::{Outcome, Scratch, Teller};
+use crate::failure::{Context, Failure};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// libcoap's programs.
+pub(super) const SERVER: &str = "coap-server-notls";
+pub(super) const CLIENT: &str = "coap-client-notls";
+
+const GROUP: &str = "lights";
+const ADDRESS: &str = "ff15::abcd";
+const DEVICE: &str = "group0";
+/// CoAP servers answer a group within five seconds (RFC 7252, section 8.2).
+const LEISURE_SECONDS: &str = "6";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The namespaces, and what runs in them. All are gone with this.
+struct Site {
+    names: Vec<String>,
+    running: Vec<Child>,
+}
+
+fn ip(args: &[&str]) -> Result<(), Failure> {
+    let done = Command::new("ip").args(args).stdin(Stdio::null()).output();
+    let done = done.context("ip")?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(Failure::new(format_args!("ip {}: {}", args.join(" "), said.trim())))
+}
+
+impl Site {
+    /// A bridge, and so many namespaces on it; the first is the bridge's own.
+    fn build(count: usize) -> Result<Self, Failure> {
+        let id = std::process::id();
+        let mut site = Self { names: Vec::new(), running: Vec::new() };
+        let bridge = format!("lightseal-{id}-bridge");
+        ip(&["netns", "add", &bridge])?;
+        site.names.push(bridge.clone());
+        let link = ["-n", &bridge, "link"];
+        ip(&[&link[..], &["add", "br0", "type", "bridge", "mcast_snooping", "0"]].concat())?;
+        ip(&[&link[..], &["set", "br0", "up"]].concat())?;
+        for nth in 1..=count {
+            let (name, port) = (format!("lightseal-{id}-{nth}"), format!("port{nth}"));
+            ip(&["netns", "add", &name])?;
+            site.names.push(name.clone());
+            let add = ["-n", &name, "link", "add", "eth0", "type", "veth", "peer", "name", &port];
+            ip(&[&add[..], &["netns", &bridge]].concat())?;
+            ip(&["-n", &bridge, "link", "set", &port, "master", "br0", "up"])?;
+            ip(&["-n", &name, "link", "set", "lo", "up"])?;
+            ip(&["-n", &name, "link", "set", "eth0", "up"])?;
+            let address = format!("{}/64", address(nth));
+            ip(&["-n", &name, "addr", "add", &address, "dev", "eth0", "nodad"])?;
+        }
+        Ok(site)
+    }
+
+    /// A program in a namespace.
+    fn command(&self, nth: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[nth]]).arg(program);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// This program in a namespace.
+    fn lightseal(&self, nth: usize) -> Result<Command, Failure> {
+        Ok(self.command(nth, std::env::current_exe().context("this program")?))
+    }
+
+    fn start(&mut self, mut command: Command) -> Result<(), Failure> {
+        self.running.push(command.spawn().context("cannot start a program")?);
+        Ok(())
+    }
+
+    /// Asks the group from a namespace, as anybody would, and counts the answers.
+    fn request(&self, nth: usize) -> Result<usize, Failure> {
+        let mut client = self.command(nth, CLIENT);
+        client.args(["-N", "-w", "-B", LEISURE_SECONDS, "-m", "get"]);
+        client.arg(format!("coap://[{ADDRESS}]/time"));
+        let output = client.stdout(Stdio::piped()).output().context(CLIENT)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter(|line| !line.trim().is_empty()).count())
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for child in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in &self.names {
+            let _ = ip(&["netns", "del", name]);
+        }
+    }
+}
+
+fn address(nth: usize) -> String {
+    format!("fd6c:7365:616c::{nth}")
+}
+
+/// `lightseal group admin`, which prints JSON.
+fn admin(state: &Path, args: &[&str]) -> Result<Value, Failure> {
+    let program = std::env::current_exe().context("this program")?;
+    let mut command = Command::new(program);
+    command.args(["group", "admin", "--json", "--state"]).arg(state).args(args);
+    let output = command.stdin(Stdio::null()).output().context("admin")?;
+    if !output.status.success() {
+        return Err(Failure::new(String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).context("admin")
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> Result<bool, Failure>) -> Result<(), Failure> {
+    let began = Instant::now();
+    while !is_so()? {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::new(format_args!("{what}: not within 30 s")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// How many messages a device has handed to its applications, by its statistics.
+fn delivered(path: &Path) -> usize {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let stats: Value = serde_json::from_str(&text).unwrap_or_default();
+    stats["delivered"].as_u64().unwrap_or_default() as usize
+}
+
+pub(super) async fn run(servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
+    let profile = profile.to_owned();
+    // Programs are waited for: in a thread that may, which ends with its children when it fails.
+    let work = tokio::task::spawn_blocking(move || act(servers, &profile, teller));
+    work.await.context("demonstration")?
+}
+
+fn act(servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
+    let scratch = Scratch::make()?;
+    let office = scratch.path().join("controller");
+    let (controller, client, evicted) = (1, 2, servers + 2);
+    let mut site = Site::build(servers + 2)?;
+    teller.say(format_args!("{} namespaces on a bridge", servers + 2));
+
+    let (group, reached) = (format!("[{ADDRESS}]:5684"), format!("[{}]:5780", address(controller)));
+    let create = ["create", GROUP, "--address", &group, "--profile", profile];
+    admin(&office, &[&create[..], &["--batch", "50ms", "--activation", "300ms"]].concat())?;
+    let mut command = site.lightseal(controller)?;
+    command.args(["group", "controller", "--listen", &reached, "--interface", "eth0", "--state"]);
+    site.start({
+        command.arg(&office);
+        command
+    })?;
+    let runs = || Ok(office.join("admin.sock").exists());
+    wait_until("the controller", runs)?;
+    teller.say(format_args!("a controller at {reached}, group {GROUP} at {group}, {profile}"));
+
+    let began = Instant::now();
+    let stats = scratch.path().join("evicted.json");
+    for nth in client..=evicted {
+        let name = if nth == client { "client".to_owned() } else { format!("server {}", nth - 2) };
+        let enrol = ["enrol", &name, "--sender", "--listener", "--controller", &reached];
+        let token = admin(&office, &enrol)?;
+        let file = scratch.path().join(format!("{nth}.token"));
+        write_private(&file, token["token"].as_str().unwrap_or_default())?;
+        let role = match nth {
+            _ if nth == client => "sender",
+            _ if nth == evicted => "both",
+            _ => "listener",
+        };
+        let mut command = site.lightseal(nth)?;
+        command.args([
+            "group",
+            "join",
+            GROUP,
+            "--interface",
+            "eth0",
+            "--tun",
+            DEVICE,
+            "--as",
+            role,
+        ]);
+        command.arg("--state").arg(scratch.path().join(nth.to_string()));
+        command.arg("--token").arg(&file);
+        if nth == evicted {
+            command.arg("--stubborn").arg("--stats-file").arg(&stats);
+        }
+        site.start(command)?;
+    }
+    let members = |office: &Path| Ok(admin(office, &["show", GROUP])?["members"].as_u64());
+    wait_until("members", || Ok(members(&office)? == Some(servers as u64 + 1)))?;
+    for nth in client..=evicted {
+        let path = site.names[nth].clone();
+        let is_up = || Ok(ip(&["-n", &path, "link", "show", DEVICE]).is_ok());
+        wait_until("a TUN device", is_up)?;
+    }
+    let joined_ms = began.elapsed().as_millis() as u64;
+    teller.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
+    for nth in client + 1..=evicted {
+        let mut server = site.command(nth, SERVER);
+        server.args(["-g", ADDRESS, "-G", DEVICE]);
+        site.start(server)?;
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    teller.say(format_args!("{CLIENT} -N -m get coap://[{ADDRESS}]/time, unmodified:"));
+    let answers = site.request(client)?;
+    teller.say(format_args!("{answers} answers of {servers} times {SERVER}"));
+
+    let last = format!("server {servers}");
+    let (before, began) = (delivered_now(&site, evicted, &stats)?, Instant::now());
+    admin(&office, &["evict", GROUP, &last])?;
+    let evicted_ms = began.elapsed().as_millis() as u64;
+    teller.say(format_args!("{last} is put out, within {evicted_ms} ms"));
+    std::thread::sleep(Duration::from_secs(1));
+    let answers_after = site.request(client)?;
+    teller.say(format_args!("the same request: {answers_after} answers"));
+    // Its own server would answer it, past the group.
+    if let Some(own) = site.running.last_mut() {
+        let _ = own.kill();
+        let _ = own.wait();
+    }
+    let evicted_answers = site.request(evicted)?;
+    let evicted_read = delivered_now(&site, evicted, &stats)? - before;
+    Ok(Outcome {
+        form: "namespaces",
+        servers,
+        joined_ms,
+        answers,
+        evicted_ms,
+        answers_after,
+        evicted_read,
+        evicted_answers,
+    })
+}
+
+/// Has a member write its statistics, and reads what it delivered.
+fn delivered_now(site: &Site, nth: usize, stats: &Path) -> Result<usize, Failure> {
+    let _ = std::fs::remove_file(stats);
+    // `ip netns exec` becomes the program that it runs.
+    let nth_member = nth - 1;
+    let child = &site.running[nth_member];
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).context("a member")?;
+    wait_until("statistics", || Ok(stats.exists()))?;
+    Ok(delivered(stats))
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).context(path.display())
+}
