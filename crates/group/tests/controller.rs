@@ -9,6 +9,7 @@ use group::control::{Admitted, Answer, GroupName, Numbered, Reason, Request, Wan
 use group::controller::{
     Changes, Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed,
 };
+use group::directory::Lookup;
 use group::member::{Event, Membership};
 use group::policy::Profile;
 use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey};
@@ -466,4 +467,37 @@ fn all_that_is_said_is_repeated_in_its_time() {
     let times: Vec<_> = said.values().collect();
     assert!(times.iter().all(|at| at.len() == 4 && at == &times[0]), "{times:?}");
     assert_eq!(site.controller.roster().len(), 21);
+}
+
+#[test]
+fn members_are_told_each_others_keys() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("switch", WantedRoles { sender: true, listener: false });
+    site.join("a", LISTENER);
+    site.join("b", BOTH);
+    let listener = site.controller.roster().get("a").unwrap().leaf.into();
+    let page = |site: &mut Site, device: &str, lookup| {
+        site.say(device, BOTH, Request::Lookup(GROUP, lookup));
+        match site.last(device) {
+            Some(Answer::Page(page)) => {
+                assert_eq!((page.lookup, page.epoch), (lookup, site.controller.epoch()));
+                page.members.iter().map(|member| member.keys).collect()
+            }
+            Some(Answer::Refused(Reason::NotAMember)) => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let keys = |devices: &[&str]| -> Vec<_> {
+        devices.iter().map(|device| identity(device).public()).collect()
+    };
+    let (senders, listeners) = (Lookup::sender(SenderId(1)), Lookup::listener(listener));
+    assert_eq!(page(&mut site, "a", senders), keys(&["switch", "b"]));
+    assert_eq!(page(&mut site, "switch", listeners), keys(&["a", "b"]));
+    assert_eq!(page(&mut site, "a", Lookup::sender(SenderId(40))), []);
+    assert_eq!(page(&mut site, "stranger", senders), []);
+    site.restart();
+    assert!(site.controller.evict(site.now, "b"));
+    site.settle();
+    assert_eq!(page(&mut site, "a", senders), keys(&["switch"]));
+    assert_eq!(page(&mut site, "b", senders), [], "it is told nothing more");
 }
