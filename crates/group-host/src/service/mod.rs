@@ -158,14 +158,14 @@ impl Desk {
         Ok(())
     }
 
+    /// Lets go who has been silent for long, and who may not come any more.
     fn sweep(&mut self, now: Instant) {
-        let idle = self.peers.iter().filter(|(_, peer)| now - peer.active_at >= IDLE);
-        self.unwelcome.extend(idle.map(|(handle, _)| *handle));
-        let mut peers = self.peers.iter();
         let devices = self.registry.devices().read();
-        self.unwelcome.extend(
-            peers.by_ref().filter(|(_, peer)| !devices.contains_key(&peer.device)).map(|(h, _)| *h),
-        );
+        let ends = |peer: &Peer| {
+            now - peer.active_at >= IDLE || !devices.contains_key(&peer.device)
+        };
+        let ending = self.peers.iter().filter(|(_, peer)| ends(peer)).map(|(handle, _)| *handle);
+        self.unwelcome.extend(ending);
     }
 }
 
@@ -280,8 +280,12 @@ impl Service {
         loop {
             let (stream, _) = self.admin.accept().await?;
             let answer = |request| {
-                let answer =
-                    self.driver.call(|_, desk, now| serve(&mut desk.registry, now, request));
+                let answer = self.driver.call(|_, desk, now| {
+                    let answer = serve(&mut desk.registry, now, request);
+                    // Before the name of who was revoked can be another's.
+                    desk.sweep(now);
+                    answer
+                });
                 self.changed.notify_one();
                 answer
             };
