@@ -161,9 +161,8 @@ impl Desk {
     /// Lets go who has been silent for long, and who may not come any more.
     fn sweep(&mut self, now: Instant) {
         let devices = self.registry.devices().read();
-        let ends = |peer: &Peer| {
-            now - peer.active_at >= IDLE || !devices.contains_key(&peer.device)
-        };
+        let ends =
+            |peer: &Peer| now - peer.active_at >= IDLE || !devices.contains_key(&peer.device);
         let ending = self.peers.iter().filter(|(_, peer)| ends(peer)).map(|(handle, _)| *handle);
         self.unwelcome.extend(ending);
     }
