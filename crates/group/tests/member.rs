@@ -316,6 +316,24 @@ fn a_change_cipher_spec_of_the_controller_ends_an_epoch_at_once() {
     });
 }
 
+/// Its records have epoch bits that a later epoch would have.
+#[test]
+fn a_sender_that_stays_behind_makes_others_ask_nothing_for_a_while() {
+    let mut field = Field::new(Profile::Compact, 5);
+    let (behind, ahead) = (field.add(Some(1), true), field.add(Some(2), true));
+    field.change(&[], 0, |index| index != behind);
+    // The old epoch is not received any more.
+    field.wait(15);
+    field.ask(behind, b"still here");
+    field.wait(14);
+    assert!(!field.devices[ahead].pulls());
+    // By now it would have been told, so it is that another rekey was missed.
+    field.wait(5);
+    field.ask(behind, b"still here");
+    field.wait(11);
+    assert!(field.devices[ahead].pulls());
+}
+
 #[test]
 fn who_missed_a_rekey_asks_once_and_goes_on() {
     each(|profile| {

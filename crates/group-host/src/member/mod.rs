@@ -29,7 +29,7 @@ use group::identity::Identity;
 use group::member::{
     Delivery, Event, Listener, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
 };
-use group::policy::Profile;
+use group::policy::{Authenticity, Profile, Responses};
 use group::rekey::{KeyPath, Timing};
 use group::{GroupId, SenderId};
 use net::multicast::{self, Interface};
@@ -56,6 +56,9 @@ const RETRY_MOST: Duration = Duration::from_secs(60);
 /// Names of what a device's store says of itself.
 const TOKEN: &str = "token";
 const IDENTITY: &str = "identity";
+/// How long a new member waits in groups where others must look its keys up first: they do so within
+/// two seconds of hearing of it.
+const INTRODUCTION: Duration = Duration::from_millis(2_500);
 /// How long a member that was away waits for what happened meanwhile before it sends.
 const SETTLING: Duration = Duration::from_secs(5);
 
@@ -280,6 +283,8 @@ pub struct Station {
     answers: mpsc::Receiver<Answer>,
     /// What the controller was asked and has not answered.
     asked: BTreeSet<Kind>,
+    /// Until then it sends nothing: others are still learning who it is.
+    introduced_at: Instant,
     /// Until then it does not send before its controller has answered.
     settled_by: Instant,
 }
@@ -352,8 +357,12 @@ impl Station {
             requests,
             answers,
             asked,
+            introduced_at: now,
             settled_by: now + SETTLING,
         };
+        if is_fresh && station.has_keys_of_its_own() {
+            station.introduced_at = now + INTRODUCTION;
+        }
         if !is_fresh {
             // Much may have happened while it was away.
             station.ask(Kind::Pull);
@@ -400,9 +409,16 @@ impl Station {
         self.member.epoch(self.clock.now())
     }
 
-    /// Whether it knows what happened while it was away, or has waited for long enough.
+    /// Whether others take what it writes only if they know its keys.
+    fn has_keys_of_its_own(&self) -> bool {
+        let group::Policy { authenticity, responses, .. } = &self.admitted.policy;
+        (*authenticity, *responses) != (Authenticity::Group, Responses::Group)
+    }
+
+    /// Whether it knows what it should before it sends, or has waited for long enough.
     fn is_settled(&self, now: Instant) -> bool {
-        !self.asked.contains(&Kind::Pull) || now >= self.settled_by
+        let waits = self.asked.contains(&Kind::Pull) || self.member.waits_for_keys();
+        now >= self.introduced_at && (!waits || now >= self.settled_by)
     }
 
     /// Ends in good order: a later run goes on in the same epoch.
@@ -430,7 +446,9 @@ impl Station {
             let may_send = self.is_settled(now);
             let mut wake = self.member.wake_at(now);
             if !may_send {
-                wake = wake.min(self.settled_by);
+                let settled =
+                    if now < self.introduced_at { self.introduced_at } else { self.settled_by };
+                wake = wake.min(settled);
             }
             let wait = wake.saturating_since(now);
             tokio::select! {
@@ -504,7 +522,6 @@ impl Station {
             match event {
                 Event::Rekeyed(epoch) => {
                     tracing::debug!("epoch {epoch}");
-                    self.settled_by = self.clock.now();
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
                 Event::Pull(_) | Event::Excluded => self.ask(Kind::Pull),

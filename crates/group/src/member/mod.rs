@@ -54,6 +54,9 @@ const IDLE: Duration = Duration::from_secs(600);
 /// A member that may have missed a rekey asks after a random time within so long, so that not all
 /// ask at once, and not again for as long.
 const PULL_INTERVAL: Duration = Duration::from_secs(10);
+/// Who missed a rekey goes on in the epoch before it until a record of the new one tells it, and the
+/// controller has told it more: so long what looks like a later epoch may be that one.
+const STRAGGLING: Duration = Duration::from_secs(30);
 /// Events that wait for the host; the newest are lost when it takes none.
 const MOST_EVENTS: usize = 64;
 /// Where listeners have at most so many pages, all are asked for before they are needed.
@@ -67,6 +70,8 @@ pub struct Member {
     address: IpAddr,
     senders: BTreeSet<SenderId>,
     is_list_new: bool,
+    /// Until then records may still come of the epoch before the newest.
+    stragglers_until: Instant,
     keys: KeyPath,
     identity: Identity,
     peers: Peers,
@@ -154,6 +159,7 @@ impl Member {
             address,
             senders,
             is_list_new: false,
+            stragglers_until: Instant::ZERO,
             epochs: EpochSchedule::new(keys.epoch(), first),
             peers: Peers::new(policy.responses == Responses::Pairwise, keys.epoch()),
             keys,
@@ -179,6 +185,7 @@ impl Member {
             member.tell_lost();
         }
         member.foresee(now);
+        member.peers.hurry(now);
         Ok(member)
     }
 
@@ -225,6 +232,12 @@ impl Member {
             self.suspect_rekey(now);
         }
         self.foresee(now);
+    }
+
+    /// Whether it waits for keys of other members: what they write, or should read, is lost until
+    /// then.
+    pub fn waits_for_keys(&self) -> bool {
+        self.is_list_new || self.peers.are_wanted()
     }
 
     /// Has the keys asked for that will be needed.
@@ -359,6 +372,7 @@ impl Member {
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
             self.peers.move_to(*epoch, kept);
+            self.stragglers_until = now + timing.activation() + STRAGGLING;
             self.foresee(now);
             self.tell(Event::Rekeyed(*epoch));
             if is_lost {

@@ -97,6 +97,16 @@ impl Peers {
         }
     }
 
+    /// Has what is wanted asked for without waiting: by who starts, alone.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.next_at = self.next_at.map(|_| now);
+    }
+
+    /// Whether pages are wanted that have not been told.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.asked.is_some() || !self.wanted.is_empty()
+    }
+
     /// The page to ask for now.
     pub(super) fn due(&mut self, now: Instant) -> Option<Lookup> {
         if let Some((page, until)) = self.asked

@@ -195,7 +195,10 @@ impl Member {
         let held = held.max();
         if held.is_none() {
             self.stats.strangers += 1;
-            if record.may_be_after(self.epochs.newest()) {
+            let newest = self.epochs.newest();
+            let may_straggle = now < self.stragglers_until
+                && newest.checked_sub(1).is_some_and(|before| record.is_of(before));
+            if record.may_be_after(newest) && !may_straggle {
                 self.suspect_rekey(now);
             }
         }

@@ -7,7 +7,9 @@ use clap::Args;
 use group_host::member::{Datagram, Destination, Origin, Port};
 use serde_json::json;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use vocabulary::{Encode, Writer};
 
 /// Where answers go: a port of nobody, as a socket would get one.
@@ -24,7 +26,7 @@ pub(crate) struct SendArgs {
     /// Port of the application that it is for.
     #[arg(long, value_name = "PORT", default_value_t = 5683)]
     pub(crate) port: u16,
-    /// Wait so long for answers.
+    /// Wait so long for answers, once it is sent.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub(crate) wait: Quantity<Duration>,
     /// End after so many answers, and fail if there are fewer.
@@ -41,6 +43,7 @@ struct Once<'a> {
     json: bool,
     answers: u64,
     count: Option<u64>,
+    sent: Arc<Notify>,
 }
 
 impl Port for Once<'_> {
@@ -52,6 +55,7 @@ impl Port for Once<'_> {
         let mut w = Writer::new(buf);
         let datagram = Datagram { source: SOURCE, destination: self.destination, data };
         datagram.write(&mut w).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.sent.notify_one();
         Ok((Destination::Group, w.len()))
     }
 
@@ -104,6 +108,12 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         json: args.json,
         answers: 0,
         count: args.count,
+        sent: Arc::default(),
+    };
+    let sent = Arc::clone(&once.sent);
+    let waited = async {
+        sent.notified().await;
+        tokio::time::sleep(args.wait.0).await;
     };
     let mut enough = false;
     tokio::select! {
@@ -112,7 +122,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
                 if error.kind() == io::ErrorKind::Interrupted => enough = true,
             ended => ended.map_err(Failure::new)?,
         },
-        () = tokio::time::sleep(args.wait.0) => {}
+        () = waited => {}
         () = stopped() => {}
     }
     station.close().map_err(Failure::new)?;

@@ -5,7 +5,7 @@ use ::lab::capture::samples::{self, Sample, tshark};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
@@ -54,12 +54,13 @@ pub(crate) fn run(args: &SamplesArgs) -> Result<(), Failure> {
             }
         }
         if !args.json {
-            print(&row, sample);
+            print(&row, sample).context("standard output")?;
         }
         rows.push(row);
     }
     if args.json {
-        println!("{}", json!({ "tshark": version, "samples": rows }));
+        let all = json!({ "tshark": version, "samples": rows });
+        writeln!(std::io::stdout(), "{all}").context("standard output")?;
     }
     Ok(())
 }
@@ -77,21 +78,22 @@ fn dissected(sample: &Sample, folder: &Path, plugins: &Path) -> Result<Value, Fa
     }))
 }
 
-fn print(row: &Value, sample: &Sample) {
+fn print(row: &Value, sample: &Sample) -> std::io::Result<()> {
+    let out = &mut std::io::stdout().lock();
     let preferences: String =
         sample.preferences.iter().map(|preference| format!(" -o {preference}")).collect();
     let capture = row["capture"].as_str().unwrap_or_default();
-    println!(
+    writeln!(
+        out,
         "tshark -X lua_script:tools/wireshark/{}.lua{preferences} -r {capture}",
         sample.dissector
-    );
+    )?;
     if let Some(wrong) = row["tshark"]["wrong"].as_u64() {
-        println!("  {wrong} of {} records differ from what was written", row["records"]);
+        writeln!(out, "  {wrong} of {} records differ from what was written", row["records"])?;
     }
     if let Some(errors) = row["noise"]["lua_errors"].as_u64() {
-        println!(
-            "  {errors} errors of the dissector on {} records of noise",
-            row["noise"]["records"]
-        );
+        let records = &row["noise"]["records"];
+        writeln!(out, "  {errors} errors of the dissector on {records} records of noise")?;
     }
+    Ok(())
 }
