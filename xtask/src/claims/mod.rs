@@ -13,6 +13,7 @@ mod command;
 mod dissector;
 mod duty;
 mod group;
+mod group_kills;
 mod group_lab;
 mod hostile;
 mod instructions;
@@ -39,6 +40,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         dissector::CLAIMS,
         duty::CLAIMS,
         group::CLAIMS,
+        group_kills::CLAIMS,
         group_lab::CLAIMS,
         hostile::CLAIMS,
         instructions::CLAIMS,

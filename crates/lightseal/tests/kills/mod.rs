@@ -73,7 +73,9 @@ pub(crate) fn trial(kills: u32, groups: u8, seed: u64) -> Report {
     let trial = Trial { network, group_port: port, controller_port: 5780 };
     let capture = Capture::start(trial);
     let mut report = Report::default();
-    let of_each = |group: u8| kills / u32::from(groups) + u32::from(kills % u32::from(groups) > u32::from(group));
+    let of_each = |group: u8| {
+        kills / u32::from(groups) + u32::from(kills % u32::from(groups) > u32::from(group))
+    };
     let folder = TempDir::new();
     std::thread::scope(|scope| {
         let run = |group: u8| {

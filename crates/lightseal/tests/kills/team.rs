@@ -146,8 +146,7 @@ impl Team {
         let state = place.path("controller");
         let words = ["group", "controller", "--state", &state, "--listen", &at];
         let words = [&words[..], &["--interface", "lo"]].concat();
-        let controller =
-            Process::new(&place.folder, "controller", owned(&words));
+        let controller = Process::new(&place.folder, "controller", owned(&words));
         let mut services = Vec::new();
         let mut listens = Vec::new();
         let members = NAMES.map(|name| {
