@@ -59,6 +59,9 @@ const IDENTITY: &str = "identity";
 /// How long a new member waits in groups where others must look its keys up first: they do so within
 /// two seconds of hearing of it.
 const INTRODUCTION: Duration = Duration::from_millis(2_500);
+/// Before a controller that has noted that a new epoch is wanted, and begins none, is asked again.
+/// It begins one every few seconds at most.
+const RENEWAL: Duration = Duration::from_secs(10);
 /// How long a member that was away waits for what happened meanwhile before it sends.
 const SETTLING: Duration = Duration::from_secs(5);
 
@@ -287,6 +290,8 @@ pub struct Station {
     introduced_at: Instant,
     /// Until then it does not send before its controller has answered.
     settled_by: Instant,
+    /// When the controller is asked for another epoch, as long as none has begun.
+    renew_at: Option<Instant>,
 }
 
 /// What a membership is stored with, beside its keys.
@@ -359,6 +364,7 @@ impl Station {
             asked,
             introduced_at: now,
             settled_by: now + SETTLING,
+            renew_at: None,
         };
         if is_fresh && station.has_keys_of_its_own() {
             station.introduced_at = now + INTRODUCTION;
@@ -450,6 +456,7 @@ impl Station {
                     if now < self.introduced_at { self.introduced_at } else { self.settled_by };
                 wake = wake.min(settled);
             }
+            wake = self.renew_at.map_or(wake, |at| wake.min(at));
             let wait = wake.saturating_since(now);
             tokio::select! {
                 ready = self.group.readable() => {
@@ -522,6 +529,8 @@ impl Station {
             match event {
                 Event::Rekeyed(epoch) => {
                     tracing::debug!("epoch {epoch}");
+                    self.settled_by = self.clock.now();
+                    self.renew_at = None;
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
                 Event::Pull(_) | Event::Excluded => self.ask(Kind::Pull),
@@ -534,11 +543,24 @@ impl Station {
                     self.admitted.senders.clone_from(self.member.senders());
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
-                Event::NewEpochNeeded => self.ask(Kind::Renew),
+                Event::NewEpochNeeded => self.renew_at = Some(self.clock.now()),
                 Event::Lookup(lookup) => self.ask(Kind::Lookup(lookup)),
             }
         }
+        self.renew_when_due();
         Ok(())
+    }
+
+    /// The engine says once an epoch that it wants another. The controller may forget that when it
+    /// is stopped, or hear it of an epoch that has ended.
+    fn renew_when_due(&mut self) {
+        let now = self.clock.now();
+        if self.renew_at.is_some_and(|at| at <= now) {
+            // One that is under way may be for an earlier epoch.
+            let again = if self.asked.contains(&Kind::Renew) { RETRY } else { RENEWAL };
+            self.renew_at = Some(now + again);
+            self.ask(Kind::Renew);
+        }
     }
 
     fn ask(&mut self, kind: Kind) {

@@ -204,13 +204,14 @@ impl Service {
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
         let registry = Registry::open(store, clock.now(), rng.fork());
-        let registry = registry.map_err(StartError::Registry)?;
+        let mut registry = registry.map_err(StartError::Registry)?;
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint =
             Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
         let listen = options.listen;
         let socket = socket::bind(listen).map_err(|error| StartError::Listen(listen, error))?;
         let admin = admin::listen(directory).map_err(StartError::Admin)?;
+        registry.begin_anew(clock.now()).map_err(StartError::Registry)?;
         let changed = Arc::new(Notify::new());
         let desk = Desk {
             registry,

@@ -102,6 +102,21 @@ impl Registry {
         Ok(registry)
     }
 
+    /// Begins another epoch in every group that has members. What the controller said before it
+    /// stopped may not have been heard, and what it was asked is forgotten: who is behind hears by
+    /// this that there is something to ask for.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn begin_anew(&mut self, now: Instant) -> Result<(), Refusal> {
+        for controller in self.groups.values_mut().filter(|group| !group.roster().is_empty()) {
+            if !controller.rekey(now, false) {
+                return Err(Refusal::Failed(controller.name().to_string()));
+            }
+        }
+        Ok(())
+    }
+
     fn host(&mut self, group: Group, settings: Settings, now: Instant) -> Result<(), Refusal> {
         let (name, id) = (group.name.clone(), group.policy.group);
         let (store, numbers) = (self.store.of(id), Box::new(self.store.numbers()));
