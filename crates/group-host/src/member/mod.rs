@@ -529,7 +529,6 @@ impl Station {
             match event {
                 Event::Rekeyed(epoch) => {
                     tracing::debug!("epoch {epoch}");
-                    self.settled_by = self.clock.now();
                     self.renew_at = None;
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }

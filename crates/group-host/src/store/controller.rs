@@ -283,7 +283,7 @@ impl ControllerStore {
                 let damaged = |_| StoreError::Damaged("an epoch");
                 let (epoch, chain, depth) = read_epoch(&stored).map_err(damaged)?;
                 let mut w = Writer::new(&mut stored);
-                write_epoch(&mut w, epoch + AHEAD, &chain, depth)
+                write_epoch(&mut w, epoch.saturating_add(AHEAD), &chain, depth)
                     .map_err(|_| StoreError::Damaged("an epoch"))?;
                 epochs.insert(id, &stored[..])?;
             }
