@@ -113,9 +113,12 @@ impl Drop for Scratch {
 /// What could not be had, or what was other than it must be.
 pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     let teller = Teller { quiet: args.json };
-    let outcome = match missing(args) {
-        None => in_namespaces(args, teller).await?,
-        Some(reason) => {
+    let outcome = match site(args) {
+        #[cfg(target_os = "linux")]
+        Ok(site) => namespaces::run(site, args.servers.into(), &args.profile, teller).await?,
+        #[cfg(not(target_os = "linux"))]
+        Ok(never) => match never {},
+        Err(reason) => {
             teller.say(format_args!("{reason}: everything runs in this process, on loopback"));
             inside::run(args.servers.into(), teller).await?
         }
@@ -132,34 +135,31 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     outcome.fault().map_or(Ok(()), |fault| Err(Failure::new(fault)))
 }
 
-/// Why there can be no namespaces.
+/// Namespaces, or why there can be none.
 #[cfg(target_os = "linux")]
-fn missing(args: &GroupDemoArgs) -> Option<String> {
+fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
     if args.in_process {
-        return Some("asked to stay inside".into());
+        return Err(Failure::new("asked to stay inside"));
     }
     if !rustix::process::geteuid().is_root() {
-        return Some("network namespaces take root".into());
+        return Err(Failure::new("network namespaces take root"));
     }
-    let lacks = |name: &str| {
+    let has = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        !std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
     };
-    let needed = ["ip", namespaces::SERVER, namespaces::CLIENT];
-    needed.into_iter().find(|name| lacks(name)).map(|name| format!("there is no {name} here"))
+    for name in ["ip", namespaces::SERVER, namespaces::CLIENT] {
+        if !has(name) {
+            return Err(Failure::new(format_args!("there is no {name} here")));
+        }
+    }
+    // Root of a container may have neither.
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    device.context("no TUN devices")?;
+    namespaces::Site::build(usize::from(args.servers) + 2).context("no network namespaces")
 }
 
 #[cfg(not(target_os = "linux"))]
-fn missing(_: &GroupDemoArgs) -> Option<String> {
-    Some("network namespaces take Linux".into())
-}
-
-#[cfg(target_os = "linux")]
-async fn in_namespaces(args: &GroupDemoArgs, teller: Teller) -> Result<Outcome, Failure> {
-    namespaces::run(args.servers.into(), &args.profile, teller).await
-}
-
-#[cfg(not(target_os = "linux"))]
-async fn in_namespaces(args: &GroupDemoArgs, teller: Teller) -> Result<Outcome, Failure> {
-    inside::run(args.servers.into(), teller).await
+fn site(_: &GroupDemoArgs) -> Result<std::convert::Infallible, Failure> {
+    Err(Failure::new("network namespaces take Linux"))
 }

@@ -19,7 +19,7 @@ const LEISURE_SECONDS: &str = "6";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The namespaces, and what runs in them. All are gone with this.
-struct Site {
+pub(super) struct Site {
     names: Vec<String>,
     running: Vec<Child>,
 }
@@ -36,7 +36,7 @@ fn ip(args: &[&str]) -> Result<(), Failure> {
 
 impl Site {
     /// A bridge, and so many namespaces on it; the first is the bridge's own.
-    fn build(count: usize) -> Result<Self, Failure> {
+    pub(super) fn build(count: usize) -> Result<Self, Failure> {
         let id = std::process::id();
         let mut site = Self { names: Vec::new(), running: Vec::new() };
         let bridge = format!("lightseal-{id}-bridge");
@@ -135,18 +135,22 @@ fn delivered(path: &Path) -> usize {
     stats["delivered"].as_u64().unwrap_or_default() as usize
 }
 
-pub(super) async fn run(servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
+pub(super) async fn run(
+    site: Site,
+    servers: usize,
+    profile: &str,
+    teller: Teller,
+) -> Result<Outcome, Failure> {
     let profile = profile.to_owned();
     // Programs are waited for: in a thread that may, which ends with its children when it fails.
-    let work = tokio::task::spawn_blocking(move || act(servers, &profile, teller));
+    let work = tokio::task::spawn_blocking(move || act(site, servers, &profile, teller));
     work.await.context("demonstration")?
 }
 
-fn act(servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
+fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
     let scratch = Scratch::make()?;
     let office = scratch.path().join("controller");
     let (controller, client, evicted) = (1, 2, servers + 2);
-    let mut site = Site::build(servers + 2)?;
     teller.say(format_args!("{} namespaces on a bridge", servers + 2));
 
     let (group, reached) = (format!("[{ADDRESS}]:5684"), format!("[{}]:5780", address(controller)));
