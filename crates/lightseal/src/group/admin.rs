@@ -91,7 +91,7 @@ pub(crate) enum AdminCommand {
 pub(crate) struct CreateArgs {
     /// Name of the group.
     pub(crate) group: String,
-    /// Multicast address and port of its requests, such as [ff15::abcd]:5684 or 239.1.2.3:5684.
+    /// Multicast address and port of its requests, such as `[ff15::abcd]:5684` or `239.1.2.3:5684`.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) address: SocketAddr,
     /// Records: `compact`, or `axiom-1.2` as in the paper of that name.
