@@ -224,8 +224,13 @@ impl History {
         let now = self.field.now;
         let device = &mut self.field.devices[index];
         let newest = device.member.keys().epoch();
+        let sending = device.member.epoch(now);
         let mut buf = [0; 200];
         let Ok((to, len)) = device.member.respond(now, sender, &content, &mut buf) else { return };
+        if newest - sending > 3 {
+            // Its two bits do not tell which epoch it is of: it is lost.
+            return;
+        }
         let (from, datagram) = (device.address, buf[..len].to_vec());
         let me = match self.field.policy.profile {
             Profile::Axiom12 => Listener::Address(from.ip()),
