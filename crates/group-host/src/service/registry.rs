@@ -205,19 +205,10 @@ impl Registry {
             client_random: self.rng.array(),
             server_random: self.rng.array(),
         };
-        if let Some(fault) = policy.fault() {
-            return Err(Refusal::Group(MemberError::Policy(fault)));
-        }
+        // Before anything is written.
+        Controller::check(&policy, self.provider).map_err(Refusal::Group)?;
         let seed = Zeroizing::new(self.rng.array());
         let secret = ControllerSecret::from_seed(&seed);
-        // Tried before anything is written.
-        let keys = group::rekey::KeyServer::new(group, secret.clone(), &mut self.rng);
-        let trial =
-            Group { name: name.clone(), policy: policy.clone(), keys, roster: Roster::default() };
-        let (store, numbers) = (self.store.of(group), Box::new(Nowhere));
-        let rng = self.rng.fork();
-        Controller::new(trial, create.settings, self.provider, store, numbers, now, rng)
-            .map_err(Refusal::Group)?;
         let keys = self.store.create(&name, &policy, &secret, &create.settings, &mut self.rng)?;
         let group = Group { name: name.clone(), policy, keys, roster: Roster::default() };
         self.host(group, create.settings, now)?;
@@ -439,21 +430,4 @@ fn refused(number: u32, reason: Reason) -> Zeroizing<Vec<u8>> {
     let len = if written.is_ok() { w.len() } else { 0 };
     answer.truncate(len);
     answer
-}
-
-/// For a controller that is only tried: it writes no numbers.
-struct Nowhere;
-
-impl group::numbers::Ledger for Nowhere {
-    fn newest(&self, _: &GroupId) -> Result<Option<u64>, group::numbers::LedgerFailed> {
-        Ok(None)
-    }
-
-    fn reserved(&self, _: &GroupId, _: u64) -> Result<Option<u64>, group::numbers::LedgerFailed> {
-        Ok(Some(0))
-    }
-
-    fn reserve(&mut self, _: &GroupId, _: u64, _: u64) -> Result<(), group::numbers::LedgerFailed> {
-        Ok(())
-    }
 }

@@ -183,6 +183,21 @@ pub struct Group {
 }
 
 impl Controller {
+    /// Whether there can be a group with this policy.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn check(policy: &Policy, provider: &Provider) -> Result<(), MemberError> {
+        Self::voice(policy, provider).map(drop)
+    }
+
+    fn voice(policy: &Policy, provider: &Provider) -> Result<Voice, MemberError> {
+        match policy.fault() {
+            Some(fault) => Err(MemberError::Policy(fault)),
+            None => Voice::new(policy, provider).ok_or(MemberError::Suite),
+        }
+    }
+
     /// A controller of a group that is new, or comes from its store.
     ///
     /// # Errors
@@ -197,10 +212,7 @@ impl Controller {
         rng: Random,
     ) -> Result<Self, MemberError> {
         let Group { name, policy, keys, roster } = group;
-        if let Some(fault) = policy.fault() {
-            return Err(MemberError::Policy(fault));
-        }
-        let mut voice = Voice::new(&policy, provider).ok_or(MemberError::Suite)?;
+        let mut voice = Self::voice(&policy, provider)?;
         voice.enter(keys.epoch(), keys.epoch_key().as_ref(), &mut *ledger);
         Ok(Self {
             name,

@@ -130,6 +130,9 @@ async fn behind_ports(args: &JoinArgs) -> Result<(), Failure> {
     let station = args.member.join(role, args.stubborn).await?;
     if let Some(local) = relay.local_addr().context("its socket")? {
         tracing::info!("applications send to {local}");
+        if !local.ip().is_loopback() {
+            tracing::warn!("whoever reaches {local} sends to the group");
+        }
     }
     if let Some(service) = options.service {
         tracing::info!("requests are answered by {service}");

@@ -172,6 +172,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
     teller.say(format_args!("one request, answers: {}", answers.join(", ")));
 
     let last = format!("server {servers}");
+    let answers_to_evicted = request(evicted_port).await?.len();
     let before = office.epoch().await?;
     let began = Instant::now();
     let evict = AdminRequest::Evict { group: GROUP.to_owned(), device: last.clone() };
@@ -197,6 +198,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
         servers,
         joined_ms,
         answers: answers.len(),
+        answers_to_evicted,
         evicted_ms,
         answers_after: after.len(),
         evicted_read,

@@ -42,6 +42,8 @@ struct Outcome {
     joined_ms: u64,
     /// Answers to one request to all.
     answers: usize,
+    /// Answers to one request of who is put out, before that.
+    answers_to_evicted: usize,
     /// From the eviction to the epoch that the evicted one has no keys of, in milliseconds.
     evicted_ms: u64,
     /// Answers to one request after one was put out.
@@ -58,6 +60,10 @@ impl Outcome {
         let Self { servers, answers, answers_after, evicted_read, evicted_answers, .. } = self;
         if answers != servers {
             return Some(format!("{answers} of {servers} answered"));
+        }
+        // Its own server may answer it past the group.
+        if self.answers_to_evicted < servers - 1 {
+            return Some(format!("who is to be put out got {} answers", self.answers_to_evicted));
         }
         if *answers_after != servers - 1 {
             return Some(format!("{answers_after} of {} answered in the end", servers - 1));
@@ -91,8 +97,15 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("lightseal-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&path).context(path.display())?;
+        let mut name = [0; 8];
+        getrandom::fill(&mut name).context("no randomness")?;
+        let name = format!("lightseal-demo-{:016x}", u64::from_le_bytes(name));
+        let path = std::env::temp_dir().join(name);
+        // Never one that somebody else has made ready: keys lie in it.
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&path).context(path.display())?;
         Ok(Self(path))
     }
 

@@ -218,6 +218,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
     teller.say(format_args!("{answers} answers of {servers} times {SERVER}"));
 
     let last = format!("server {servers}");
+    let answers_to_evicted = site.request(evicted)?;
     let (before, began) = (delivered_now(&site, evicted, &stats)?, Instant::now());
     admin(&office, &["evict", GROUP, &last])?;
     let evicted_ms = began.elapsed().as_millis() as u64;
@@ -237,6 +238,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
         servers,
         joined_ms,
         answers,
+        answers_to_evicted,
         evicted_ms,
         answers_after,
         evicted_read,
