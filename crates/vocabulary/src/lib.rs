@@ -4,6 +4,7 @@
 //! - [`rng`]: randomness that is injected whole as one seed;
 //! - [`wire`]: a bounds-checked codec over slices;
 //! - [`replay`]: the sliding replay window;
+//! - [`packet`]: a packet with room around it;
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
 //! No protocol lives here. Nothing in this crate allocates, reads a clock or
@@ -36,12 +37,14 @@
 extern crate std;
 
 pub mod engine;
+pub mod packet;
 pub mod replay;
 pub mod rng;
 pub mod time;
 pub mod wire;
 
 pub use engine::{Engine, Output};
+pub use packet::PacketBuf;
 pub use replay::ReplayWindow;
 pub use rng::Random;
 pub use time::Instant;
