@@ -1,0 +1,39 @@
+//! MACsec (IEEE 802.1AE-2018): secured Ethernet frames, read and written where they stand.
+//!
+//! No I/O, no clock, no randomness: frames come in, frames go out. It needs `alloc`, not `std`.
+//!
+//! - [`tag`]: the SecTAG;
+//! - [`frame`]: where a frame's SecTAG, secure data and ICV are, for who has no keys;
+//! - [`crypto`]: AES-GCM, and where it comes from.
+//!
+//! Key agreement (MKA, IEEE 802.1X) is not here: keys come from outside.
+//!
+//! ```
+//! use macsec::{Frame, Kind, Sci, classify};
+//!
+//! let mut frame = Vec::from(*b"\x01\x02\x03\x04\x05\x06\x0a\x0b\x0c\x0d\x0e\x0f");
+//! frame.extend(*b"\x88\xe5\x2e\x02\x00\x00\x00\x07\x0a\x0b\x0c\x0d\x0e\x0f\x00\x01");
+//! frame.extend([0x5a; 2 + 16]);
+//!
+//! assert_eq!(classify(&frame), Kind::Macsec);
+//! let frame = Frame::parse(&frame)?;
+//! let sci = Sci { address: [0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f], port: 1 };
+//! assert_eq!(frame.header.tag.sci(), Some(sci));
+//! assert_eq!((frame.header.tag.pn, frame.secure_data()), (7, &[0x5a; 2][..]));
+//! # Ok::<(), vocabulary::DecodeError>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod codepoints;
+pub mod crypto;
+pub mod frame;
+pub mod tag;
+
+pub use crypto::{Gcm, GcmProvider, Unauthentic};
+pub use frame::{Frame, Header, Kind, VlanTag, classify};
+pub use tag::{AssociationNumber, Protection, Sci, SciField, SecTag, ShortLength};
