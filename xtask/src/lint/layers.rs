@@ -41,6 +41,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("dtls-ring", Layer::Provider),
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
+    ("packet-io", Layer::Driver),
     ("capi", Layer::Host),
     ("group-host", Layer::Host),
     ("lab", Layer::Host),

@@ -1,0 +1,268 @@
+//! Frames of an interface through a packet socket: works on every interface, with no program in
+//! the kernel. Frames are copied once each way.
+
+use crate::ethertype;
+use crate::interface::{Interface, OpenError};
+use crate::kernel::messages::{Batch, Outgoing, Received, int};
+use crate::kernel::socket;
+use crate::pool::{Frame, HEADROOM, Pool};
+use crate::port::{BATCH, LanPort, Source, Statistics};
+use std::cell::Cell;
+use std::io;
+use std::iter::once;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// How a packet socket is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Hear frames for others too.
+    pub promiscuous: bool,
+    /// Only frames of these EtherTypes (at most 64), looked for behind up to two VLAN tags at
+    /// least; empty: all.
+    pub ethertypes: Vec<u16>,
+    /// Hand frames to the driver past the interface's queueing discipline.
+    pub bypass_queue: bool,
+    /// Bytes that may wait to be fetched, and to be sent.
+    pub buffer_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            promiscuous: true,
+            ethertypes: Vec::new(),
+            bypass_queue: true,
+            buffer_bytes: 8 << 20,
+        }
+    }
+}
+
+/// A packet socket on one interface.
+///
+/// What the host itself sends there is not received. Frames that leave another interface of
+/// this machine directly (veth, bridges) may be longer than the MTU and lack checksums unless
+/// that interface's offloads are off ([`Interface::set_offload`]); those are counted.
+pub struct PacketPort {
+    socket: OwnedFd,
+    batch: Batch,
+    spare: Vec<Frame>,
+    statistics: Cell<Statistics>,
+}
+
+impl PacketPort {
+    /// Opens a socket on the interface.
+    ///
+    /// # Errors
+    /// `CAP_NET_RAW` is missing, or the interface is gone.
+    pub fn open(interface: &Interface, settings: &Settings) -> Result<Self, OpenError> {
+        let what = || format!("a packet socket on {}", interface.name);
+        Self::set_up(interface, settings)
+            .map_err(|error| OpenError::new(what(), "CAP_NET_RAW", error))
+    }
+
+    fn set_up(interface: &Interface, settings: &Settings) -> io::Result<Self> {
+        // Protocol 0 hears nothing: what comes before it is bound would be of all interfaces.
+        let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+        let fd = socket.as_fd();
+        if !settings.ethertypes.is_empty() {
+            socket::attach_filter(fd, &mut ethertype::filter(&settings.ethertypes)?)?;
+        }
+        socket::set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+        socket::set(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let bypass = i32::from(settings.bypass_queue);
+        socket::set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, bypass)?;
+        set_buffers(fd, settings.buffer_bytes)?;
+        socket::bind_link(fd, interface.index, libc::ETH_P_ALL as u16)?;
+        if settings.promiscuous {
+            let membership = libc::packet_mreq {
+                mr_ifindex: interface.index as libc::c_int,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            socket::set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)?;
+        }
+        let batch = Batch::new(BATCH, BATCH);
+        Ok(Self { socket, batch, spare: Vec::new(), statistics: Cell::default() })
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Statistics)) {
+        let mut statistics = self.statistics.get();
+        change(&mut statistics);
+        self.statistics.set(statistics);
+    }
+}
+
+/// Room for what waits in a socket, as much as this process may have.
+pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    let level = libc::SOL_SOCKET;
+    for (forced, name) in
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+    {
+        if socket::set(fd, level, forced, bytes).is_err() {
+            socket::set(fd, level, name, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+impl Source for PacketPort {
+    fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
+        visit(self.socket.as_fd());
+    }
+}
+
+impl LanPort for PacketPort {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
+        while self.spare.len() < BATCH
+            && let Some(frame) = pool.allocate()
+        {
+            self.spare.push(frame);
+        }
+        // Without frames they wait in the socket, and what it has no room for is an overrun.
+        let answer = self.batch.receive(self.socket.as_fd(), pool, &self.spare, HEADROOM);
+        let count = match answer {
+            Ok(count) => count,
+            Err(error) if is_down(&error) => 0,
+            Err(error) => {
+                pool.release_all(self.spare.drain(..));
+                return Err(error);
+            }
+        };
+        let before = into.len();
+        for (i, mut frame) in self.spare.drain(..).enumerate() {
+            if i >= count {
+                pool.release(frame);
+                continue;
+            }
+            let received = self.batch.received(i);
+            if received.truncated {
+                self.statistics.get_mut().too_long += 1;
+                pool.release(frame);
+                continue;
+            }
+            pool.set(&mut frame, HEADROOM..HEADROOM + received.len);
+            let beside = Beside::of(&received);
+            if let Some(tag) = beside.tag {
+                pool.with(&mut frame, |packet| put_tag_back(packet, tag));
+            }
+            self.statistics.get_mut().unfinished += u64::from(beside.unfinished);
+            into.push(frame);
+        }
+        let received = into.len() - before;
+        self.statistics.get_mut().received += received as u64;
+        Ok(received)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) -> io::Result<usize> {
+        let fd = self.socket.as_fd();
+        let mut sent = 0;
+        let mut refused = 0;
+        let mut lost = None;
+        while sent + refused < frames.len() {
+            let messages = frames[sent + refused..].iter().map(|frame| Outgoing {
+                frames: once(frame),
+                to: None,
+                class: 0,
+                segment: None,
+            });
+            match self.batch.transmit(fd, pool, messages) {
+                Ok(0) => break,
+                Ok(count) => sent += count,
+                // The queue is full.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => break,
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)) => {
+                    lost = Some(error);
+                    break;
+                }
+                // A frame longer than the MTU, or shorter than a header, or an interface that is
+                // down: that frame will not go.
+                Err(_) => refused += 1,
+            }
+        }
+        pool.release_all(frames.drain(..sent + refused));
+        self.count(|statistics| {
+            statistics.transmitted += sent as u64;
+            statistics.refused += refused as u64;
+        });
+        lost.map_or(Ok(sent + refused), Err)
+    }
+
+    fn statistics(&self) -> Statistics {
+        // The kernel forgets its counters when it has told them.
+        let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let (level, name) = (libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        if let Ok(told) = socket::get(self.socket.as_fd(), level, name, none) {
+            self.count(|statistics| statistics.overruns += u64::from(told.tp_drops));
+        }
+        self.statistics.get()
+    }
+}
+
+/// An interface that is down may come up again.
+fn is_down(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENETDOWN)
+}
+
+/// What the kernel holds beside a frame (`struct tpacket_auxdata`).
+struct Beside {
+    /// Protocol and control information of a VLAN tag that was taken out.
+    tag: Option<[u8; 4]>,
+    /// The sender left checksums to hardware.
+    unfinished: bool,
+}
+
+impl Beside {
+    fn of(received: &Received<'_>) -> Self {
+        let mut found = Self { tag: None, unfinished: false };
+        for (level, kind, data) in received.control() {
+            if (level, kind) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) || data.len() < 20 {
+                continue;
+            }
+            let status = int(data).unwrap_or_default() as u32;
+            found.unfinished = status & libc::TP_STATUS_CSUMNOTREADY != 0;
+            if status & libc::TP_STATUS_VLAN_VALID != 0 {
+                let information = u16::from_ne_bytes([data[16], data[17]]).to_be_bytes();
+                let protocol = match status & libc::TP_STATUS_VLAN_TPID_VALID {
+                    0 => ethertype::VLAN.to_be_bytes(),
+                    _ => u16::from_ne_bytes([data[18], data[19]]).to_be_bytes(),
+                };
+                found.tag = Some([protocol[0], protocol[1], information[0], information[1]]);
+            }
+        }
+        found
+    }
+}
+
+/// Puts a VLAN tag behind the addresses, where it was.
+fn put_tag_back(packet: &mut vocabulary::PacketBuf<'_>, tag: [u8; 4]) {
+    const ADDRESSES: usize = 12;
+    if packet.len() >= ADDRESSES && packet.prepend(&tag).is_some() {
+        packet.bytes_mut()[..ADDRESSES + 4].rotate_left(4);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::PoolSettings;
+
+    #[test]
+    fn a_tag_goes_behind_the_addresses() {
+        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut frame = pool.allocate_with(b"ddddddssssssttpayload").unwrap();
+        pool.with(&mut frame, |packet| put_tag_back(packet, *b"VLAN"));
+        assert_eq!(pool.bytes(&frame), b"ddddddssssssVLANttpayload");
+        pool.release(frame);
+    }
+
+    #[test]
+    fn half_a_header_keeps_no_tag() {
+        let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 1 }).unwrap();
+        let mut frame = pool.allocate_with(b"ddddddsssss").unwrap();
+        pool.with(&mut frame, |packet| put_tag_back(packet, *b"VLAN"));
+        assert_eq!(pool.bytes(&frame), b"ddddddsssss");
+        pool.release(frame);
+    }
+}

@@ -1,0 +1,106 @@
+//! EtherTypes that matter here, and a filter that knows them behind VLAN tags.
+
+use std::io;
+
+/// IEEE 802.1Q: a tag of a customer's VLAN.
+pub(crate) const VLAN: u16 = 0x8100;
+/// IEEE 802.1ad: a tag of a provider's VLAN.
+pub(crate) const PROVIDER_VLAN: u16 = 0x88A8;
+
+/// Where the EtherType of an untagged frame is.
+pub(crate) const AT: u32 = 12;
+/// Bytes of a VLAN tag.
+pub(crate) const TAG_BYTES: u32 = 4;
+/// As many EtherTypes as one filter takes.
+pub(crate) const MAX: usize = 64;
+
+/// Classic BPF that keeps frames of these EtherTypes. The kernel has taken the outer tag off when
+/// the filter sees a frame; it looks behind up to two more.
+pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
+    if ethertypes.is_empty() || ethertypes.len() > MAX {
+        let message = "a filter takes 1 to 64 EtherTypes";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let load = |at| instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, at);
+    let equals = |value: u16, yes, no| {
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, u32::from(value))
+    };
+    let mut program = vec![load(AT)];
+    // Each load is the tag's type, until it is none: then the list begins.
+    for deeper in 1..=2_u8 {
+        let to_list = (2 - deeper) * 3 + 1;
+        program.push(equals(VLAN, 1, 0));
+        program.push(equals(PROVIDER_VLAN, 0, to_list));
+        program.push(load(AT + u32::from(deeper) * TAG_BYTES));
+    }
+    for (i, &ethertype) in ethertypes.iter().enumerate() {
+        // Behind the list come "drop" and "keep".
+        let to_keep = (ethertypes.len() - i) as u8;
+        program.push(equals(ethertype, to_keep, 0));
+    }
+    let answer = |bytes| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
+    program.extend([answer(0), answer(u32::MAX)]);
+    Ok(program)
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel does with the few instructions used here.
+    fn keeps(program: &[libc::sock_filter], frame: &[u8]) -> bool {
+        let (mut at, mut accumulator) = (0, 0);
+        loop {
+            let step = program[at];
+            at += 1;
+            match u32::from(step.code) & 7 {
+                libc::BPF_LD => {
+                    let from = step.k as usize;
+                    let Some(bytes) = frame.get(from..from + 2) else { return false };
+                    accumulator = u32::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+                }
+                libc::BPF_JMP => {
+                    at += usize::from(if accumulator == step.k { step.jt } else { step.jf });
+                }
+                _ => return step.k != 0,
+            }
+        }
+    }
+
+    fn frame(types: &[u16]) -> Vec<u8> {
+        let mut frame = vec![0xEE; 12];
+        for (i, ethertype) in types.iter().enumerate() {
+            frame.extend(ethertype.to_be_bytes());
+            if i + 1 < types.len() {
+                frame.extend([0, 7]);
+            }
+        }
+        frame
+    }
+
+    #[test]
+    fn listed_types_pass_behind_up_to_two_tags_in_sight() {
+        for list in [&[0x88E5][..], &[0x888E, 0x88E5], &[0x88E5, 0x888E, 0x88B5]] {
+            let program = filter(list).unwrap();
+            for tags in [&[][..], &[VLAN], &[PROVIDER_VLAN, VLAN], &[VLAN, PROVIDER_VLAN]] {
+                for (ethertype, kept) in [(0x88E5, true), (0x0800, false), (0xEEEE, false)] {
+                    let types = [tags, &[ethertype]].concat();
+                    assert_eq!(keeps(&program, &frame(&types)), kept, "{types:x?} {list:x?}");
+                }
+            }
+            assert!(!keeps(&program, &frame(&[VLAN, VLAN, VLAN, 0x88E5])));
+            assert!(!keeps(&program, &frame(&[])), "too short");
+        }
+    }
+
+    #[test]
+    fn the_list_has_edges() {
+        assert!(filter(&[]).is_err() && filter(&[0x88E5; MAX + 1]).is_err());
+        let program = filter(&[0x88E5; MAX]).unwrap();
+        assert!(keeps(&program, &frame(&[0x88E5])) && !keeps(&program, &frame(&[0x0800])));
+    }
+}

@@ -1,0 +1,158 @@
+//! What `ioctl(2)` tells and changes of an interface.
+
+use super::{checked, socket};
+use libc::{c_int, c_short};
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// An interface by name, and a socket to ask the kernel about it.
+pub(crate) struct Device {
+    socket: OwnedFd,
+    request: libc::ifreq,
+}
+
+/// `struct ethtool_value` of linux/ethtool.h.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+impl Device {
+    /// # Errors
+    /// A name that no interface can have.
+    pub(crate) fn new(name: &str) -> io::Result<Self> {
+        let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+        Ok(Self { socket, request: request(name)? })
+    }
+
+    /// # Safety
+    /// The kernel's part of `number` must be at home in an `ifreq`, and a pointer in it valid.
+    unsafe fn ask(&mut self, number: libc::Ioctl) -> io::Result<()> {
+        let request: *mut libc::ifreq = &mut self.request;
+        // SAFETY: the request lives until it returns; the rest is the caller's promise.
+        checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), number, request) }).map(drop)
+    }
+
+    pub(crate) fn index(&mut self) -> io::Result<u32> {
+        // SAFETY: this request has no pointer, and its answer is an int.
+        unsafe {
+            self.ask(libc::SIOCGIFINDEX as libc::Ioctl)?;
+            Ok(self.request.ifr_ifru.ifru_ifindex as u32)
+        }
+    }
+
+    pub(crate) fn flags(&mut self) -> io::Result<c_int> {
+        // SAFETY: this request has no pointer, and its answer is a short.
+        unsafe {
+            self.ask(libc::SIOCGIFFLAGS as libc::Ioctl)?;
+            Ok(c_int::from(self.request.ifr_ifru.ifru_flags))
+        }
+    }
+
+    pub(crate) fn mtu(&mut self) -> io::Result<u32> {
+        // SAFETY: this request has no pointer, and its answer is an int.
+        unsafe {
+            self.ask(libc::SIOCGIFMTU as libc::Ioctl)?;
+            Ok(self.request.ifr_ifru.ifru_mtu as u32)
+        }
+    }
+
+    /// Hardware type (ARPHRD_…) and address.
+    pub(crate) fn hardware(&mut self) -> io::Result<(u16, [u8; 6])> {
+        // SAFETY: this request has no pointer, and its answer is an address.
+        let address = unsafe {
+            self.ask(libc::SIOCGIFHWADDR as libc::Ioctl)?;
+            self.request.ifr_ifru.ifru_hwaddr
+        };
+        let mut mac = [0; 6];
+        for (byte, from) in mac.iter_mut().zip(address.sa_data) {
+            *byte = from as u8;
+        }
+        Ok((address.sa_family, mac))
+    }
+
+    /// Asks or tells the driver one value; the value it leaves there.
+    pub(crate) fn ethtool(&mut self, command: u32, data: u32) -> io::Result<u32> {
+        let mut value = EthtoolValue { command, data };
+        let pointer: *mut EthtoolValue = &mut value;
+        self.request.ifr_ifru.ifru_data = pointer.cast();
+        // SAFETY: only commands with a `struct ethtool_value` are asked here (interface.rs), and
+        // it lives until the kernel returns.
+        let answer = unsafe { self.ask(libc::SIOCETHTOOL as libc::Ioctl) };
+        self.request.ifr_ifru.ifru_data = std::ptr::null_mut();
+        answer.map(|()| value.data)
+    }
+
+    /// Makes or finds the TAP device of that name and puts the open `/dev/net/tun` on it; the
+    /// name it got.
+    pub(crate) fn attach_tap(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
+        self.request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as c_short;
+        let request: *mut libc::ifreq = &mut self.request;
+        // SAFETY: this request has no pointer, and lives until the kernel returns.
+        checked(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, request) }).map(drop)
+    }
+
+    /// Changes flags of the interface: those in `mask` become those in `flags`.
+    pub(crate) fn set_flags(&mut self, flags: c_int, mask: c_int) -> io::Result<()> {
+        let now = self.flags()?;
+        self.request.ifr_ifru.ifru_flags = (now & !mask | flags & mask) as c_short;
+        // SAFETY: this request has no pointer.
+        unsafe { self.ask(libc::SIOCSIFFLAGS as libc::Ioctl) }
+    }
+
+    /// Sets the MTU in bytes.
+    pub(crate) fn set_mtu(&mut self, mtu: u32) -> io::Result<()> {
+        self.request.ifr_ifru.ifru_mtu = mtu as c_int;
+        // SAFETY: this request has no pointer.
+        unsafe { self.ask(libc::SIOCSIFMTU as libc::Ioctl) }
+    }
+}
+
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: zeros are an empty name, and any bytes are a value of each member of the union.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// Reads one packet; `None` if there is none now.
+pub(crate) fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the kernel writes at most as many bytes as were lent.
+    let answer =
+        unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast::<c_void>(), into.len()) };
+    outcome(answer)
+}
+
+/// Writes one packet; `None` if it cannot be taken now.
+pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the kernel reads as many bytes as were lent.
+    let answer =
+        unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast::<c_void>(), bytes.len()) };
+    outcome(answer)
+}
+
+fn outcome(answer: isize) -> io::Result<Option<usize>> {
+    match usize::try_from(answer) {
+        Ok(len) => Ok(Some(len)),
+        Err(_) => {
+            let error = io::Error::last_os_error();
+            if super::messages::is_idle(&error) { Ok(None) } else { Err(error) }
+        }
+    }
+}
+
+/// Opens `/dev/net/tun`, never blocking.
+pub(crate) fn open_tun() -> io::Result<OwnedFd> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let file =
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    file.as_fd().try_clone_to_owned()
+}

@@ -1,0 +1,318 @@
+//! Ports in memory, for tests: what one end sends the other receives, in order, and nothing else
+//! happens.
+//!
+//! ```
+//! use packet_io::{LanPort, Pool, PoolSettings, memory};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let mut pool = Pool::new(PoolSettings { frames: 16, ..PoolSettings::default() })?;
+//! let (mut near, mut far) = memory::lan(64);
+//! let mut frames = vec![pool.allocate_with(b"frame").expect("a new pool has frames")];
+//! near.transmit(&mut pool, &mut frames)?;
+//! far.receive(&mut pool, &mut frames)?;
+//! assert_eq!(pool.bytes(&frames[0]), b"frame");
+//! pool.release_all(frames);
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::pool::{Frame, Pool};
+use crate::port::{
+    BATCH, Datagram, LanPort, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes on their way, of a queue that holds `capacity` packets.
+#[derive(Debug)]
+struct Queue<T> {
+    packets: VecDeque<T>,
+    capacity: usize,
+}
+
+type Shared<T> = Arc<Mutex<Queue<T>>>;
+
+fn queue<T>(capacity: usize) -> Shared<T> {
+    Arc::new(Mutex::new(Queue { packets: VecDeque::new(), capacity }))
+}
+
+/// A test that panicked elsewhere leaves the queue as it was.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One end of a wire between two Ethernet ports.
+#[derive(Debug)]
+pub struct Lan {
+    inward: Shared<Vec<u8>>,
+    outward: Shared<Vec<u8>>,
+    statistics: Statistics,
+}
+
+/// A wire that holds `capacity` frames each way: its two ends, which may be on different threads
+/// and have different pools.
+pub fn lan(capacity: usize) -> (Lan, Lan) {
+    let (one, other) = (queue(capacity), queue(capacity));
+    let statistics = Statistics::default();
+    let far = Lan { inward: other.clone(), outward: one.clone(), statistics };
+    (Lan { inward: one, outward: other, statistics }, far)
+}
+
+impl Source for Lan {
+    #[cfg(unix)]
+    fn descriptors(&self, _visit: &mut dyn FnMut(BorrowedFd<'_>)) {}
+
+    fn is_ready(&self) -> bool {
+        !lock(&self.inward).packets.is_empty()
+    }
+}
+
+impl LanPort for Lan {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
+        let mut inward = lock(&self.inward);
+        let mut count = 0;
+        while count < BATCH
+            && let Some(bytes) = inward.packets.pop_front()
+        {
+            if let Some(frame) = fill(pool, &bytes, &mut self.statistics) {
+                into.push(frame);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) -> io::Result<usize> {
+        let mut outward = lock(&self.outward);
+        let room = outward.capacity.saturating_sub(outward.packets.len());
+        let count = room.min(frames.len());
+        for frame in frames.drain(..count) {
+            outward.packets.push_back(pool.bytes(&frame).to_vec());
+            pool.release(frame);
+        }
+        self.statistics.transmitted += count as u64;
+        Ok(count)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}
+
+/// A frame with these bytes, or why there is none is counted.
+fn fill(pool: &mut Pool, bytes: &[u8], statistics: &mut Statistics) -> Option<Frame> {
+    if bytes.len() > pool.max_packet() {
+        statistics.too_long += 1;
+        return None;
+    }
+    let frame = pool.allocate_with(bytes);
+    *(if frame.is_some() { &mut statistics.received } else { &mut statistics.starved }) += 1;
+    frame
+}
+
+/// A datagram on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The octet with DSCP and ECN.
+    pub class: u8,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+/// Addresses that datagrams go between. Copies of this value are the same network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    hosts: Arc<Mutex<BTreeMap<SocketAddr, Shared<Sent>>>>,
+    max_payload: usize,
+    capacity: usize,
+}
+
+impl Network {
+    /// A network that takes payloads of up to `max_payload` bytes and keeps `capacity` datagrams
+    /// for every address.
+    pub fn new(max_payload: usize, capacity: usize) -> Self {
+        Self { hosts: Arc::default(), max_payload, capacity }
+    }
+
+    /// The port of a host that has this address now; an earlier one hears nothing any more.
+    pub fn attach(&self, address: SocketAddr) -> Host {
+        let inward = queue(self.capacity);
+        lock(&self.hosts).insert(address, inward.clone());
+        Host {
+            address,
+            inward,
+            network: self.clone(),
+            statistics: Statistics::default(),
+            refusals: Refusals::default(),
+        }
+    }
+
+    /// Puts a datagram on the network as if its sender had; `false` if nobody has the address
+    /// or there is no room.
+    pub fn inject(&self, to: SocketAddr, datagram: Sent) -> bool {
+        let Some(host) = lock(&self.hosts).get(&to).cloned() else { return false };
+        let mut inward = lock(&host);
+        let room = inward.packets.len() < inward.capacity;
+        if room {
+            inward.packets.push_back(datagram);
+        }
+        room
+    }
+
+    /// Takes away what is on its way to an address, for tests that lose, alter or reorder it.
+    pub fn intercept(&self, to: SocketAddr) -> Vec<Sent> {
+        let host = lock(&self.hosts).get(&to).cloned();
+        host.map_or_else(Vec::new, |host| lock(&host).packets.drain(..).collect())
+    }
+}
+
+/// A host on a [`Network`].
+#[derive(Debug)]
+pub struct Host {
+    address: SocketAddr,
+    inward: Shared<Sent>,
+    network: Network,
+    statistics: Statistics,
+    refusals: Refusals,
+}
+
+impl Host {
+    /// Where the others find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Source for Host {
+    #[cfg(unix)]
+    fn descriptors(&self, _visit: &mut dyn FnMut(BorrowedFd<'_>)) {}
+
+    fn is_ready(&self) -> bool {
+        !lock(&self.inward).packets.is_empty()
+    }
+}
+
+impl Underlay for Host {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Datagram>) -> io::Result<usize> {
+        let mut inward = lock(&self.inward);
+        let mut count = 0;
+        while count < BATCH
+            && let Some(Sent { from, class, payload }) = inward.packets.pop_front()
+        {
+            if let Some(frame) = fill(pool, &payload, &mut self.statistics) {
+                into.push(Datagram { frame, remote: from, class });
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize> {
+        let count = datagrams.len();
+        for Datagram { frame, remote, class } in datagrams.drain(..) {
+            let bytes = frame.len();
+            if bytes > self.network.max_payload {
+                let cause = RefusalCause::TooLong;
+                self.refusals.push(Refusal { remote, bytes, cause });
+                self.statistics.refused += 1;
+            } else {
+                let payload = pool.bytes(&frame).to_vec();
+                // Whom nobody hears does not learn of it, as on any network.
+                self.network.inject(remote, Sent { from: self.address, class, payload });
+                self.statistics.transmitted += 1;
+            }
+            pool.release(frame);
+        }
+        Ok(count)
+    }
+
+    fn refusals(&mut self, into: &mut Vec<Refusal>) {
+        self.refusals.drain(into);
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::PoolSettings;
+
+    fn pool(frames: usize) -> Pool {
+        Pool::new(PoolSettings { frame_bytes: 2048, frames }).unwrap()
+    }
+
+    #[test]
+    fn a_full_wire_leaves_frames_to_the_caller() {
+        let mut pool = pool(4);
+        let (mut near, mut far) = lan(2);
+        let mut frames: Vec<_> =
+            (0..3).map(|byte: u8| pool.allocate_with(&[byte]).unwrap()).collect();
+        assert_eq!(near.transmit(&mut pool, &mut frames).unwrap(), 2);
+        assert_eq!(pool.bytes(&frames[0]), [2]);
+        assert!(far.is_ready() && !near.is_ready());
+        assert_eq!(far.receive(&mut pool, &mut frames).unwrap(), 2);
+        assert_eq!(frames.iter().map(|f| pool.bytes(f)[0]).collect::<Vec<_>>(), [2, 0, 1]);
+        pool.release_all(frames);
+        assert_eq!((pool.lent(), far.statistics().received), (0, 2));
+    }
+
+    #[test]
+    fn a_pool_without_frames_drops_and_counts() {
+        let (mut sender, mut receiver) = (pool(3), pool(1));
+        let (mut near, mut far) = lan(8);
+        let mut frames: Vec<_> = (0..3).map(|_| sender.allocate_with(b"x").unwrap()).collect();
+        near.transmit(&mut sender, &mut frames).unwrap();
+        assert_eq!(far.receive(&mut receiver, &mut frames).unwrap(), 1);
+        assert_eq!(far.statistics().starved, 2);
+        receiver.release_all(frames);
+    }
+
+    #[test]
+    fn datagrams_reach_their_address_with_class_and_sender() {
+        let mut pool = pool(8);
+        let network = Network::new(100, 8);
+        let (a, b) = ("192.0.2.1:1".parse().unwrap(), "[2001:db8::2]:2".parse().unwrap());
+        let (mut near, mut far) = (network.attach(a), network.attach(b));
+        let mut datagrams = Vec::new();
+        for len in [100, 101] {
+            let frame = pool.allocate_with(&vec![1; len]).unwrap();
+            datagrams.push(Datagram { frame, remote: b, class: 0xB8 });
+        }
+        assert_eq!(near.transmit(&mut pool, &mut datagrams).unwrap(), 2);
+        assert_eq!(far.receive(&mut pool, &mut datagrams).unwrap(), 1);
+        let datagram = datagrams.pop().unwrap();
+        assert_eq!((datagram.remote, datagram.class, datagram.frame.len()), (a, 0xB8, 100));
+        pool.release(datagram.frame);
+        let mut refusals = Vec::new();
+        near.refusals(&mut refusals);
+        assert_eq!(refusals, [Refusal { remote: b, bytes: 101, cause: RefusalCause::TooLong }]);
+        assert_eq!(pool.lent(), 0);
+    }
+
+    #[test]
+    fn what_is_on_its_way_can_be_taken_and_put_back() {
+        let mut pool = pool(8);
+        let network = Network::new(100, 8);
+        let (a, b) = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
+        let (mut near, mut far) = (network.attach(a), network.attach(b));
+        let frame = pool.allocate_with(b"once").unwrap();
+        let mut datagrams = vec![Datagram { frame, remote: b, class: 0 }];
+        near.transmit(&mut pool, &mut datagrams).unwrap();
+        let taken = network.intercept(b);
+        assert_eq!(taken.len(), 1);
+        assert_eq!(far.receive(&mut pool, &mut datagrams).unwrap(), 0);
+        assert!(network.inject(b, taken[0].clone()) && network.inject(b, taken[0].clone()));
+        assert!(!network.inject("192.0.2.9:9".parse().unwrap(), taken[0].clone()));
+        assert_eq!(far.receive(&mut pool, &mut datagrams).unwrap(), 2);
+        pool.release_all(datagrams.into_iter().map(|datagram| datagram.frame));
+    }
+}

@@ -1,0 +1,312 @@
+//! Frames of one size in one region of memory, and handles that own them.
+
+use crate::region::Region;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vocabulary::PacketBuf;
+
+/// Free bytes before a received frame, and before a new one: room for the longest headers
+/// that a tunnel or an IPv6 underlay puts on.
+pub const HEADROOM: usize = 192;
+
+/// Bytes that ports leave free behind what they receive: room for tags.
+pub const TAILROOM: usize = 64;
+
+/// The sizes of a [`Pool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// Bytes of a frame with the room around it: a power of two, 2048 to 65536. Packets of up to
+    /// [`Pool::max_packet`] bytes fit.
+    pub frame_bytes: usize,
+    /// How many frames there are: 1 to 2^20.
+    pub frames: usize,
+}
+
+impl Default for PoolSettings {
+    /// 4096 frames of 4096 bytes, 16 MiB.
+    fn default() -> Self {
+        Self { frame_bytes: 4096, frames: 4096 }
+    }
+}
+
+/// Who has a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// The free list.
+    Pool,
+    /// A [`Frame`].
+    Handle,
+}
+
+/// Frames of one size, which one thread lends and takes back.
+///
+#[derive(Debug)]
+pub struct Pool {
+    id: u32,
+    frame_bytes: usize,
+    region: Region,
+    /// The last one released is lent first: it is still in the processor's cache.
+    free: Vec<u32>,
+    owners: Vec<Owner>,
+}
+
+/// A frame of a [`Pool`] and where the packet is in it.
+///
+/// Whoever has the handle has the frame; it goes back with [`Pool::release`]. A handle that is
+/// dropped is a frame lost to its pool ([`Pool::lent`] still counts it), nothing worse.
+#[must_use = "a frame that is not released is lost to its pool"]
+#[derive(Debug)]
+pub struct Frame {
+    pool: u32,
+    index: u32,
+    start: u32,
+    end: u32,
+}
+
+impl Frame {
+    /// The packet's length in bytes.
+    pub const fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether the packet has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Where the packet is in its frame.
+    pub const fn range(&self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+impl Pool {
+    /// Maps memory for the frames.
+    ///
+    /// # Errors
+    /// Sizes out of range, or no memory.
+    pub fn new(settings: PoolSettings) -> io::Result<Self> {
+        static POOLS: AtomicU32 = AtomicU32::new(0);
+        let PoolSettings { frame_bytes, frames } = settings;
+        if !frame_bytes.is_power_of_two() || !(2048..=65536).contains(&frame_bytes) {
+            let message = "a frame has 2048 to 65536 bytes, a power of two";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        if !(1..=1 << 20).contains(&frames) {
+            let message = "a pool has 1 to 1048576 frames";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(Self {
+            id: POOLS.fetch_add(1, Ordering::Relaxed),
+            frame_bytes,
+            region: Region::new(frame_bytes * frames)?,
+            free: (0..frames as u32).rev().collect(),
+            owners: vec![Owner::Pool; frames],
+        })
+    }
+
+    /// How many frames there are.
+    pub fn capacity(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// How many frames can be lent now.
+    pub fn available(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many frames handles own, those among them that were dropped. Walks through the list of
+    /// all frames: for tests and for metrics now and then.
+    pub fn lent(&self) -> usize {
+        self.owners.iter().filter(|owner| **owner == Owner::Handle).count()
+    }
+
+    /// Bytes of a frame with the room around it.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// The longest packet in bytes that ports receive and [`Pool::allocate_with`] takes: a frame
+    /// without [`HEADROOM`] and [`TAILROOM`].
+    pub fn max_packet(&self) -> usize {
+        self.frame_bytes - HEADROOM - TAILROOM
+    }
+
+    /// Lends an empty frame with [`HEADROOM`] before it; `None` if none is free.
+    pub fn allocate(&mut self) -> Option<Frame> {
+        let index = self.free.pop()?;
+        self.owners[index as usize] = Owner::Handle;
+        Some(Frame { pool: self.id, index, start: HEADROOM as u32, end: HEADROOM as u32 })
+    }
+
+    /// Lends a frame with these bytes in it; `None` if none is free or they are more than
+    /// [`max_packet`](Self::max_packet).
+    pub fn allocate_with(&mut self, bytes: &[u8]) -> Option<Frame> {
+        if bytes.len() > self.max_packet() {
+            return None;
+        }
+        let mut frame = self.allocate()?;
+        frame.end += bytes.len() as u32;
+        self.buffer_mut(&frame)[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
+        Some(frame)
+    }
+
+    /// Lends another frame with the same packet at the same place; `None` if none is free.
+    pub fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        let from = self.offset(frame);
+        let mut copied = self.allocate()?;
+        let to = self.offset(&copied);
+        (copied.start, copied.end) = (frame.start, frame.end);
+        let packet = frame.range();
+        self.region.copy_within(from + packet.start..from + packet.end, to + packet.start);
+        Some(copied)
+    }
+
+    /// Takes a frame back.
+    ///
+    /// # Panics
+    /// If the frame is another pool's.
+    pub fn release(&mut self, frame: Frame) {
+        self.check(&frame);
+        self.owners[frame.index as usize] = Owner::Pool;
+        self.free.push(frame.index);
+    }
+
+    /// Takes all of these frames back.
+    ///
+    /// # Panics
+    /// If one is another pool's.
+    pub fn release_all(&mut self, frames: impl IntoIterator<Item = Frame>) {
+        for frame in frames {
+            self.release(frame);
+        }
+    }
+
+    /// The packet's bytes.
+    ///
+    /// # Panics
+    /// If the frame is another pool's.
+    pub fn bytes(&self, frame: &Frame) -> &[u8] {
+        let offset = self.offset(frame);
+        self.region.slice(offset + frame.start as usize..offset + frame.end as usize)
+    }
+
+    /// The packet with the room around it. What it becomes is noted with [`set`](Self::set).
+    ///
+    /// # Panics
+    /// If the frame is another pool's.
+    pub fn packet(&mut self, frame: &mut Frame) -> PacketBuf<'_> {
+        let range = frame.range();
+        PacketBuf::new(self.buffer_mut(frame), range).expect("a packet is inside of its frame")
+    }
+
+    /// Notes where the packet is now.
+    ///
+    /// # Panics
+    /// If the range is not inside of a frame.
+    pub fn set(&self, frame: &mut Frame, packet: Range<usize>) {
+        assert!(packet.start <= packet.end && packet.end <= self.frame_bytes);
+        (frame.start, frame.end) = (packet.start as u32, packet.end as u32);
+    }
+
+    /// Lets `change` work on the packet and notes where it is afterwards.
+    pub fn with<R>(
+        &mut self,
+        frame: &mut Frame,
+        change: impl FnOnce(&mut PacketBuf<'_>) -> R,
+    ) -> R {
+        let mut packet = self.packet(frame);
+        let result = change(&mut packet);
+        let range = packet.range();
+        self.set(frame, range);
+        result
+    }
+
+    /// All bytes of the frame, the room around the packet too.
+    pub(crate) fn buffer_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        let offset = self.offset(frame);
+        self.region.slice_mut(offset..offset + self.frame_bytes)
+    }
+
+    fn check(&self, frame: &Frame) {
+        assert_eq!(frame.pool, self.id, "a frame stays with its pool");
+    }
+
+    fn offset(&self, frame: &Frame) -> usize {
+        self.check(frame);
+        frame.index as usize * self.frame_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(frames: usize) -> Pool {
+        Pool::new(PoolSettings { frame_bytes: 2048, frames }).unwrap()
+    }
+
+    #[test]
+    fn sizes_have_edges() {
+        let new = |frame_bytes, frames| Pool::new(PoolSettings { frame_bytes, frames }).is_ok();
+        assert!(new(2048, 1) && new(65536, 1));
+        assert!(!new(1024, 1) && !new(131_072, 1) && !new(3000, 1));
+        assert!(!new(2048, 0) && !new(2048, (1 << 20) + 1));
+    }
+
+    #[test]
+    fn a_pool_lends_what_it_has_and_takes_it_back() {
+        let mut pool = pool(2);
+        let (first, second) = (pool.allocate().unwrap(), pool.allocate().unwrap());
+        assert!(pool.allocate().is_none() && pool.copy(&first).is_none());
+        assert_eq!((pool.available(), pool.lent()), (0, 2));
+        pool.release_all([first, second]);
+        assert_eq!((pool.available(), pool.lent()), (2, 0));
+    }
+
+    #[test]
+    fn a_dropped_frame_is_still_counted() {
+        let mut pool = pool(2);
+        drop(pool.allocate().unwrap());
+        assert_eq!((pool.available(), pool.lent(), pool.capacity()), (1, 1, 2));
+    }
+
+    #[test]
+    fn packets_keep_their_place_and_neighbours_theirs() {
+        let mut pool = pool(3);
+        let mut first = pool.allocate_with(b"first").unwrap();
+        let second = pool.allocate_with(b"second").unwrap();
+        pool.with(&mut first, |packet| {
+            packet.prepend(b"<").unwrap();
+            packet.append(b">").unwrap();
+        });
+        let copied = pool.copy(&first).unwrap();
+        assert_eq!(pool.bytes(&first), b"<first>");
+        assert_eq!(pool.bytes(&copied), b"<first>");
+        assert_eq!(pool.bytes(&second), b"second");
+        assert_eq!((copied.range(), second.len()), (first.range(), 6));
+        assert_eq!(first.range().start, HEADROOM - 1);
+        pool.release_all([first, second, copied]);
+    }
+
+    #[test]
+    fn the_longest_packet_fits_and_one_byte_more_does_not() {
+        let mut pool = pool(1);
+        let longest = vec![7; pool.max_packet()];
+        assert!(pool.allocate_with(&vec![7; longest.len() + 1]).is_none());
+        assert_eq!(pool.available(), 1);
+        let mut frame = pool.allocate_with(&longest).unwrap();
+        let room = pool.packet(&mut frame);
+        assert_eq!((room.headroom(), room.tailroom()), (HEADROOM, TAILROOM));
+        pool.release(frame);
+    }
+
+    #[test]
+    #[should_panic(expected = "a frame stays with its pool")]
+    fn a_frame_of_another_pool_is_refused() {
+        let (mut pool, mut other) = (pool(1), pool(1));
+        let mut frame = pool.allocate().unwrap();
+        other.packet(&mut frame);
+    }
+}

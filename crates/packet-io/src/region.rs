@@ -1,0 +1,28 @@
+//! A pool's memory.
+
+#[cfg(target_os = "linux")]
+pub(crate) use crate::kernel::region::Region;
+
+/// Where no kernel shares it, memory as any other.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub(crate) struct Region(Vec<u8>);
+
+#[cfg(not(target_os = "linux"))]
+impl Region {
+    pub(crate) fn new(len: usize) -> std::io::Result<Self> {
+        Ok(Self(vec![0; len]))
+    }
+
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> &[u8] {
+        &self.0[range]
+    }
+
+    pub(crate) fn slice_mut(&mut self, range: std::ops::Range<usize>) -> &mut [u8] {
+        &mut self.0[range]
+    }
+
+    pub(crate) fn copy_within(&mut self, from: std::ops::Range<usize>, to: usize) {
+        self.0.copy_within(from, to);
+    }
+}
