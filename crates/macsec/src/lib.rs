@@ -4,6 +4,7 @@
 //!
 //! - [`tag`]: the SecTAG;
 //! - [`frame`]: where a frame's SecTAG, secure data and ICV are, for who has no keys;
+//! - [`secy`]: protection and validation, with [`suite`]s, [`window`]s and [`counters`];
 //! - [`crypto`]: AES-GCM, and where it comes from.
 //!
 //! Key agreement (MKA, IEEE 802.1X) is not here: keys come from outside.
@@ -30,10 +31,17 @@ extern crate alloc;
 extern crate std;
 
 pub mod codepoints;
+pub mod counters;
 pub mod crypto;
 pub mod frame;
+pub mod secy;
+pub mod suite;
 pub mod tag;
+pub mod window;
 
 pub use crypto::{Gcm, GcmProvider, Unauthentic};
 pub use frame::{Frame, Header, Kind, VlanTag, classify};
+pub use secy::{ConfigError, Delivery, Discard, Protected, Secy, Settings, Unsent};
+pub use suite::{CipherSuite, ConfidentialityOffset, Extended, KeyError, SaKey};
 pub use tag::{AssociationNumber, Protection, Sci, SciField, SecTag, ShortLength};
+pub use window::Replay;

@@ -1,0 +1,270 @@
+//! Which packet numbers are received (IEEE 802.1AE-2018, clauses 10.6.2, 10.6.4 and 10.6.5).
+
+use alloc::boxed::Box;
+
+/// The widest replay window: half of what one round of 32-bit numbers can tell apart, halved
+/// again for what arrives ahead (clause 10.7.8 has the same bound for the XPN suites).
+pub const MAX_REPLAY_WINDOW: u32 = 1 << 30;
+
+/// How many numbers are remembered one by one where duplicates are refused.
+pub const REMEMBERED: u64 = 4096;
+
+const WORDS: usize = (REMEMBERED / 64) as usize;
+
+/// What is to be done with copies and latecomers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// Frames below the lowest acceptable number are discarded (`replayProtect`).
+    pub protect: bool,
+    /// How far behind the next number the lowest acceptable one is, at most
+    /// [`MAX_REPLAY_WINDOW`] (`replayWindow`); 0 demands strict order.
+    pub window: u32,
+    /// Stricter than the standard, which accepts a number inside of the window any number of
+    /// times: each is accepted once. A window above [`REMEMBERED`] is then no wider than that.
+    /// Without `protect` it has no effect.
+    pub refuse_duplicates: bool,
+}
+
+impl Default for Replay {
+    /// Protected, in strict order.
+    fn default() -> Self {
+        Self { protect: true, window: 0, refuse_duplicates: false }
+    }
+}
+
+/// What a packet number is before its frame was validated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// At least the lowest acceptable one.
+    Acceptable,
+    /// Below that.
+    Late,
+    /// Acceptable, but received before and remembered.
+    Duplicate,
+}
+
+/// The packet numbers of one receiving association.
+#[derive(Debug)]
+pub(crate) struct PacketNumbers {
+    /// One more than the highest valid number (`nextPN`); saturates at the last one.
+    next: u64,
+    /// The lowest acceptable number (`lowestPN`), at least 1.
+    lowest: u64,
+    window: u64,
+    /// Bit `pn % REMEMBERED`, valid for numbers in `next - REMEMBERED .. next`.
+    seen: Option<Box<[u64; WORDS]>>,
+    extended: bool,
+}
+
+impl PacketNumbers {
+    /// For numbers from `lowest` on.
+    pub(crate) fn new(replay: Replay, lowest: u64, extended: bool) -> Self {
+        let remember = replay.protect && replay.refuse_duplicates;
+        let window = u64::from(replay.window);
+        let window = if remember { window.min(REMEMBERED) } else { window };
+        // Nothing below `lowest` is acceptable, so nothing there needs to be remembered.
+        let seen = remember.then(|| Box::new([0; WORDS]));
+        Self { next: lowest.max(1), lowest: lowest.max(1), window, seen, extended }
+    }
+
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) const fn lowest(&self) -> u64 {
+        self.lowest
+    }
+
+    /// Raises the lowest acceptable number, as MKA does with what a peer says it has sent;
+    /// it never falls.
+    pub(crate) fn raise_lowest(&mut self, lowest: u64) {
+        self.lowest = self.lowest.max(lowest);
+        if self.next < self.lowest {
+            self.forget_up_to(self.lowest);
+            self.next = self.lowest;
+        }
+    }
+
+    /// The whole number of a frame, from the lower half in its tag (clause 10.6.2).
+    pub(crate) const fn recover(&self, low: u32) -> u64 {
+        if !self.extended {
+            return low as u64;
+        }
+        let base = self.lowest;
+        let same_round = (base & !0xffff_ffff) | low as u64;
+        if base & 0x8000_0000 != 0 && low & 0x8000_0000 == 0 {
+            // Past the end of the last round the sum wraps to what is late for sure.
+            same_round.wrapping_add(1 << 32)
+        } else {
+            same_round
+        }
+    }
+
+    pub(crate) fn age(&self, pn: u64) -> Age {
+        if pn < self.lowest {
+            Age::Late
+        } else if pn < self.next && self.was_seen(pn) {
+            Age::Duplicate
+        } else {
+            Age::Acceptable
+        }
+    }
+
+    /// Takes note of a valid frame's number.
+    pub(crate) fn accept(&mut self, pn: u64) {
+        if pn >= self.next {
+            // The last number there is has no next one: what comes after it is never sent.
+            let next = pn.saturating_add(1);
+            self.forget_up_to(next);
+            self.next = next;
+            self.lowest = self.lowest.max(next.saturating_sub(self.window));
+        }
+        if let Some(seen) = &mut self.seen {
+            seen[word(pn)] |= bit(pn);
+        }
+    }
+
+    fn was_seen(&self, pn: u64) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen[word(pn)] & bit(pn) != 0)
+    }
+
+    /// Makes room for the numbers from `self.next` to `next`, which share bits with older ones.
+    fn forget_up_to(&mut self, next: u64) {
+        let Some(seen) = &mut self.seen else { return };
+        if next - self.next >= REMEMBERED {
+            seen.fill(0);
+            return;
+        }
+        let mut pn = self.next;
+        while pn < next {
+            if pn.is_multiple_of(64) && next - pn >= 64 {
+                seen[word(pn)] = 0;
+                pn += 64;
+            } else {
+                seen[word(pn)] &= !bit(pn);
+                pn += 1;
+            }
+        }
+    }
+}
+
+const fn word(pn: u64) -> usize {
+    (pn % REMEMBERED / 64) as usize
+}
+
+const fn bit(pn: u64) -> u64 {
+    1 << (pn % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    fn numbers(window: u32, refuse_duplicates: bool, lowest: u64, extended: bool) -> PacketNumbers {
+        PacketNumbers::new(Replay { protect: true, window, refuse_duplicates }, lowest, extended)
+    }
+
+    #[test]
+    fn strict_order_takes_only_the_next_ones() {
+        let mut numbers = numbers(0, false, 1, false);
+        assert_eq!((numbers.age(0), numbers.age(1)), (Age::Late, Age::Acceptable));
+        numbers.accept(7);
+        assert_eq!((numbers.age(7), numbers.age(8)), (Age::Late, Age::Acceptable));
+    }
+
+    #[test]
+    fn the_widest_window_ends_where_it_should() {
+        let mut numbers = numbers(MAX_REPLAY_WINDOW, false, 1, false);
+        numbers.accept(u64::from(MAX_REPLAY_WINDOW) + 99);
+        assert_eq!((numbers.age(99), numbers.age(100)), (Age::Late, Age::Acceptable));
+        numbers.accept(u32::MAX.into());
+        let lowest = (1 << 32) - u64::from(MAX_REPLAY_WINDOW);
+        assert_eq!((numbers.next(), numbers.lowest()), (1 << 32, lowest));
+    }
+
+    #[test]
+    fn a_copy_inside_of_the_window_is_told_only_where_asked() {
+        for (refuse, age) in [(false, Age::Acceptable), (true, Age::Duplicate)] {
+            let mut numbers = numbers(100, refuse, 1, false);
+            numbers.accept(50);
+            assert_eq!((numbers.age(50), numbers.age(49)), (age, Age::Acceptable));
+        }
+    }
+
+    #[test]
+    fn numbers_are_recovered_across_rounds() {
+        let mut numbers = numbers(100, false, 1, true);
+        for (low, pn) in [(1, 1), (0x7fff_ffff, 0x7fff_ffff), (0x8000_0000, 0x8000_0000)] {
+            assert_eq!(numbers.recover(low), pn);
+        }
+        numbers.accept(0xffff_fff0);
+        for (low, pn) in [(0xffff_fff1, 0xffff_fff1), (0, 1 << 32), (5, (1 << 32) + 5)] {
+            assert_eq!(numbers.recover(low), pn);
+        }
+        numbers.accept((1 << 32) + 5);
+        // The window still reaches back into the round before.
+        assert_eq!(numbers.recover(0xffff_fffe), 0xffff_fffe);
+        assert_eq!(numbers.recover(6), (1 << 32) + 6);
+        numbers.accept((1 << 32) + 500);
+        assert_eq!(numbers.recover(499), (1 << 32) + 499);
+    }
+
+    #[test]
+    fn the_last_number_of_all_does_not_wrap() {
+        let mut numbers = numbers(10, true, u64::MAX - 5, true);
+        numbers.accept(u64::MAX - 1);
+        numbers.accept(u64::MAX);
+        assert_eq!(numbers.next(), u64::MAX);
+        assert_eq!(numbers.age(numbers.recover(3)), Age::Late);
+    }
+
+    #[test]
+    fn what_a_peer_says_it_sent_only_raises_the_bound() {
+        let mut numbers = numbers(4096, true, 1, false);
+        numbers.accept(10);
+        numbers.raise_lowest(5000);
+        assert_eq!((numbers.lowest(), numbers.next()), (5000, 5000));
+        numbers.raise_lowest(3);
+        assert_eq!(numbers.lowest(), 5000);
+        assert_eq!(numbers.age(5000), Age::Acceptable);
+    }
+
+    proptest! {
+        /// Agrees with a set that remembers everything.
+        #[test]
+        fn agrees_with_a_slow_model(
+            steps in prop::collection::vec((0u64..9000, 0u64..600), 0..200),
+            window in prop::sample::select(std::vec![0u32, 1, 63, 64, 500, 4096, 100_000]),
+            start in prop::sample::select(std::vec![1u64, 4095, 0xffff_f000]),
+            refuse in any::<bool>(),
+        ) {
+            let mut numbers = numbers(window, refuse, start, true);
+            let mut accepted: BTreeSet<u64> = BTreeSet::new();
+            let width = if refuse { u64::from(window).min(REMEMBERED) } else { u64::from(window) };
+            for (back, ahead) in steps {
+                let pn = (numbers.next() + ahead).saturating_sub(back / 2).max(1);
+                let next = accepted.last().map_or(start, |top| top + 1);
+                let lowest = start.max(next.saturating_sub(width));
+                let expected = if pn < lowest {
+                    Age::Late
+                } else if refuse && accepted.contains(&pn) {
+                    Age::Duplicate
+                } else {
+                    Age::Acceptable
+                };
+                prop_assert_eq!(numbers.age(pn), expected, "{} of {:?}", pn, numbers);
+                if pn >= lowest {
+                    prop_assert_eq!(numbers.recover(pn as u32), pn);
+                }
+                if expected == Age::Acceptable {
+                    numbers.accept(pn);
+                    accepted.insert(pn);
+                }
+            }
+            let _all: Vec<u64> = accepted.into_iter().collect();
+        }
+    }
+}
