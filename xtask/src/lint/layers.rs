@@ -51,6 +51,10 @@ const CRATES: &[(&str, Layer)] = &[
     ("xtask", Layer::Tool),
 ];
 
+/// Crates below the hosts whose engine is shared by threads, and so needs locks: no device
+/// without an operating system has several queues.
+pub(super) const THREADED: &[&str] = &["gateway"];
+
 /// A crate and the other crates of this workspace that it depends on.
 type Dependencies = Vec<(String, Vec<Needed>)>;
 

@@ -63,13 +63,19 @@ fn stands_alone(line: &str, mark: &str) -> bool {
 
 /// What the crate `name` in `at`, one of those below the hosts, lacks: attributes of its
 /// `lib.rs`, or care where it makes exceptions from them.
-pub(super) fn faults_below_hosts(name: &str, at: &str) -> Result<Vec<String>, String> {
+///
+/// All but a few need no operating system (`no_std`).
+pub(super) fn faults_below_hosts(
+    name: &str,
+    at: &str,
+    no_std: bool,
+) -> Result<Vec<String>, String> {
     let folder = KERNELS.iter().find(|(known, _)| *known == name).map(|(_, folder)| *folder);
     let safety = if folder.is_some() { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
     let path = format!("{at}/src/lib.rs");
     let text = fs::read_to_string(workspace().join(&path)).map_err(|e| format!("{path}: {e}"))?;
-    let absent =
-        ["#![no_std]", safety].into_iter().filter(|line| !text.lines().any(|l| l == *line));
+    let wanted = [no_std.then_some("#![no_std]"), Some(safety)];
+    let absent = wanted.into_iter().flatten().filter(|line| !text.lines().any(|l| l == *line));
     let mut faults: Vec<_> =
         absent.map(|attribute| format!("{path}: {attribute} is missing")).collect();
     let sources = format!("{at}/src");

@@ -1,0 +1,352 @@
+//! Where stations are: learned from the frames they send, as a bridge does (IEEE 802.1Q,
+//! clause 8.7), under limits.
+//!
+//! A frame of an invented source must cost no more than its own way. So the table has a cap;
+//! the LAN and each peer have a quota of it and a rate at which they may add to it; and a
+//! station that nobody answers is soon forgotten. What is not learned is still carried, as
+//! to anyone unknown.
+
+use crate::bucket::Bucket;
+use crate::hashing::{Keyed, Table};
+use crate::lock;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::Mutex;
+use vocabulary::{Instant, Random};
+
+/// Shards of the table, so that threads seldom meet.
+const SHARDS: usize = 16;
+
+/// Which peer, by its place in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerIndex(pub u8);
+
+/// Where a station was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Port {
+    /// On this gateway's LAN.
+    Lan,
+    /// Behind a peer.
+    Peer(PeerIndex),
+}
+
+impl Port {
+    fn index(self) -> usize {
+        match self {
+            Self::Lan => 0,
+            Self::Peer(peer) => usize::from(peer.0) + 1,
+        }
+    }
+}
+
+/// A station: its address, in a VLAN or outside of any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Station(u64);
+
+impl Station {
+    /// The station with `address` in `vlan`.
+    pub fn new(vlan: Option<u16>, address: [u8; 6]) -> Self {
+        let [a, b, c, d, e, f] = address;
+        let vlan = vlan.map_or(0, |vlan| 0x1000 | u64::from(vlan & 0xfff));
+        Self(vlan << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// Whether the address names a group, the broadcast address included.
+    pub const fn is_group(self) -> bool {
+        self.0 >> 40 & 1 == 1
+    }
+
+    /// The address.
+    pub const fn address(self) -> [u8; 6] {
+        let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
+        [a, b, c, d, e, f]
+    }
+
+    /// The VLAN, if any.
+    pub const fn vlan(self) -> Option<u16> {
+        if self.0 >> 60 & 1 == 1 { Some((self.0 >> 48 & 0xfff) as u16) } else { None }
+    }
+}
+
+/// How much is learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Stations in all.
+    pub stations: usize,
+    /// Stations of the LAN, and of each peer.
+    pub stations_a_port: usize,
+    /// New stations a second of the LAN, and of each peer.
+    pub new_a_second: u32,
+    /// New stations at once.
+    pub burst: u32,
+    /// A station that was silent for so long is forgotten.
+    pub timeout: Duration,
+    /// The same for one that nobody wrote to yet.
+    pub probation: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            stations: 16_384,
+            stations_a_port: 8_192,
+            new_a_second: 200,
+            burst: 1_000,
+            timeout: Duration::from_secs(300),
+            probation: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A station that was heard within this time is not moved to where another claims its address:
+/// an answer that comes back through a loop, or a neighbour that pretends.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// What came of a source address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// It was known there.
+    Known,
+    /// It is known from now on.
+    New,
+    /// It was elsewhere before and is here now.
+    Moved,
+    /// It is elsewhere and was heard there just now.
+    Elsewhere,
+    /// It is not learned, since a limit is reached.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    port: Port,
+    heard: Instant,
+    /// Somebody wrote to it.
+    answered: bool,
+}
+
+/// The table of stations.
+pub struct Bridge {
+    limits: Limits,
+    shards: [Mutex<Table<Station, Entry>>; SHARDS],
+    /// Of the LAN, then of each peer.
+    ports: Vec<PortState>,
+    stations: AtomicUsize,
+}
+
+struct PortState {
+    stations: AtomicUsize,
+    fresh: Mutex<Bucket>,
+}
+
+impl Bridge {
+    /// An empty table for a LAN and `peers` peers.
+    pub fn new(limits: Limits, peers: usize, random: &mut Random, now: Instant) -> Self {
+        let keyed = Keyed::new(random.array());
+        let port = || PortState {
+            stations: AtomicUsize::new(0),
+            fresh: Mutex::new(Bucket::new(limits.new_a_second, limits.burst, now)),
+        };
+        Self {
+            limits,
+            shards: core::array::from_fn(|_| Mutex::new(Table::with_hasher(keyed))),
+            ports: core::iter::repeat_with(port).take(peers + 1).collect(),
+            stations: AtomicUsize::new(0),
+        }
+    }
+
+    /// Notes that a frame of `station` came in at `port`.
+    pub fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
+        if station.is_group() {
+            return Learned::Refused;
+        }
+        let mut shard = lock(self.shard(station));
+        if let Some(entry) = shard.get_mut(&station) {
+            if entry.port == port {
+                entry.heard = entry.heard.max(now);
+                return Learned::Known;
+            }
+            if now - entry.heard < SETTLED {
+                return Learned::Elsewhere;
+            }
+            if !self.admit(now, port) {
+                return Learned::Refused;
+            }
+            self.leave(entry.port);
+            *entry = Entry { port, heard: now, answered: false };
+            return Learned::Moved;
+        }
+        if !self.admit(now, port) {
+            return Learned::Refused;
+        }
+        shard.insert(station, Entry { port, heard: now, answered: false });
+        Learned::New
+    }
+
+    /// Where a frame for `station` goes; `None` if that is not known.
+    pub fn find(&self, now: Instant, station: Station) -> Option<Port> {
+        let mut shard = lock(self.shard(station));
+        let entry = shard.get_mut(&station).filter(|entry| !self.is_over(entry, now))?;
+        entry.answered = true;
+        Some(entry.port)
+    }
+
+    /// How many stations are known.
+    pub fn len(&self) -> usize {
+        self.stations.load(Ordering::Relaxed)
+    }
+
+    /// Whether no station is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many stations are known at `port`.
+    pub fn len_at(&self, port: Port) -> usize {
+        self.ports.get(port.index()).map_or(0, |state| state.stations.load(Ordering::Relaxed))
+    }
+
+    /// Forgets who was silent for too long. To be called about once a second.
+    pub fn expire(&self, now: Instant) {
+        self.forget_if(|entry| self.is_over(entry, now));
+    }
+
+    /// Forgets all that was behind `port`.
+    pub fn forget(&self, port: Port) {
+        self.forget_if(|entry| entry.port == port);
+    }
+
+    fn forget_if(&self, gone: impl Fn(&Entry) -> bool) {
+        for shard in &self.shards {
+            lock(shard).retain(|_, entry| {
+                let gone = gone(entry);
+                if gone {
+                    self.leave(entry.port);
+                }
+                !gone
+            });
+        }
+    }
+
+    fn is_over(&self, entry: &Entry, now: Instant) -> bool {
+        let kept = if entry.answered { self.limits.timeout } else { self.limits.probation };
+        now - entry.heard > kept
+    }
+
+    /// Counts one more station of `port`, if it may have one.
+    fn admit(&self, now: Instant, port: Port) -> bool {
+        let Some(state) = self.ports.get(port.index()) else { return false };
+        // Two threads may both find the last place free: the caps are exceeded by as many
+        // stations as there are threads at most.
+        let full = self.stations.load(Ordering::Relaxed) >= self.limits.stations
+            || state.stations.load(Ordering::Relaxed) >= self.limits.stations_a_port;
+        if full || !lock(&state.fresh).take(now) {
+            return false;
+        }
+        state.stations.fetch_add(1, Ordering::Relaxed);
+        self.stations.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn leave(&self, port: Port) {
+        if let Some(state) = self.ports.get(port.index()) {
+            state.stations.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.stations.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn shard(&self, station: Station) -> &Mutex<Table<Station, Entry>> {
+        // The tables inside are keyed; a shard that many addresses fall into is only a busy lock.
+        let folded = station.0 ^ station.0 >> 24;
+        &self.shards[(folded ^ folded >> 8) as usize % SHARDS]
+    }
+}
+
+impl core::fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Bridge").field("stations", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: Port = Port::Peer(PeerIndex(0));
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1000)
+    }
+
+    fn station(number: u32) -> Station {
+        let [a, b, c, d] = number.to_be_bytes();
+        Station::new(None, [2, 0, a, b, c, d])
+    }
+
+    fn bridge(limits: Limits) -> Bridge {
+        Bridge::new(limits, 2, &mut Random::insecure(1), at(0))
+    }
+
+    #[test]
+    fn a_station_is_found_where_it_was_heard_until_it_is_silent() {
+        let bridge = bridge(Limits::default());
+        let a = station(1);
+        assert_eq!(bridge.find(at(0), a), None);
+        assert_eq!(bridge.learn(at(0), a, FAR), Learned::New);
+        assert_eq!(bridge.learn(at(1), a, FAR), Learned::Known);
+        assert_eq!(bridge.find(at(15_001), a), Some(FAR), "probation lasts");
+        assert_eq!(bridge.find(at(300_001), a), Some(FAR), "and ended with a frame to it");
+        bridge.expire(at(300_001));
+        assert_eq!(bridge.len(), 1);
+        bridge.expire(at(300_002));
+        assert_eq!((bridge.len(), bridge.len_at(FAR)), (0, 0));
+        assert_eq!(bridge.learn(at(300_003), a, FAR), Learned::New);
+        assert_eq!(bridge.find(at(315_004), a), None, "nobody wrote to it");
+    }
+
+    #[test]
+    fn vlans_are_apart_and_groups_are_not_learned() {
+        let bridge = bridge(Limits::default());
+        let tagged = Station::new(Some(5), station(1).address());
+        assert_eq!((tagged.vlan(), station(1).vlan()), (Some(5), None));
+        assert_eq!(Station::new(Some(0), [0; 6]).vlan(), Some(0));
+        bridge.learn(at(0), tagged, FAR);
+        assert_eq!(bridge.find(at(0), station(1)), None);
+        let group = Station::new(None, [1, 0, 0x5e, 0, 0, 1]);
+        assert!(group.is_group() && Station::new(Some(9), [0xff; 6]).is_group());
+        assert!(!station(1).is_group());
+        assert_eq!(bridge.learn(at(0), group, FAR), Learned::Refused);
+    }
+
+    #[test]
+    fn a_station_moves_only_after_it_was_silent_for_a_moment() {
+        let bridge = bridge(Limits::default());
+        bridge.learn(at(0), station(1), FAR);
+        assert_eq!(bridge.learn(at(999), station(1), Port::Lan), Learned::Elsewhere);
+        assert_eq!(bridge.find(at(999), station(1)), Some(FAR));
+        assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
+        assert_eq!(bridge.find(at(1000), station(1)), Some(Port::Lan));
+        assert_eq!((bridge.len_at(FAR), bridge.len_at(Port::Lan), bridge.len()), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_flood_of_sources_fills_its_quota_and_no_more_and_who_was_there_stays() {
+        let limits = Limits { stations: 100, stations_a_port: 60, burst: 50, ..Limits::default() };
+        let bridge = bridge(limits);
+        bridge.learn(at(0), station(1), FAR);
+        bridge.find(at(0), station(1));
+        let learned = |from: u32, time| {
+            let new = |n: &u32| bridge.learn(time, station(*n), Port::Lan) == Learned::New;
+            (from..from + 10_000).filter(new).count()
+        };
+        assert_eq!(learned(1000, at(0)), 50, "the burst");
+        assert_eq!(learned(20_000, at(100)), 10, "the quota");
+        assert_eq!(learned(40_000, at(10_000)), 0);
+        assert_eq!(bridge.len_at(Port::Lan), 60);
+        assert_eq!(bridge.find(at(10_000), station(1)), Some(FAR));
+        bridge.expire(at(16_000));
+        assert_eq!(bridge.len(), 1, "nobody answered them");
+        bridge.forget(FAR);
+        assert!(bridge.is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! A token bucket in virtual time.
+
+use core::time::Duration;
+use vocabulary::Instant;
+
+/// Lets through `rate` a second on average and `burst` at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    rate: u32,
+    burst: u32,
+    /// Millionths of tokens, so that one microsecond at one a second counts.
+    tokens: u64,
+    filled: Instant,
+}
+
+const ONE: u64 = 1_000_000;
+
+impl Bucket {
+    /// A full bucket.
+    pub const fn new(rate: u32, burst: u32, now: Instant) -> Self {
+        Self { rate, burst, tokens: burst as u64 * ONE, filled: now }
+    }
+
+    /// Takes a token if there is one.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let since = now.saturating_since(self.filled).min(Duration::from_secs(3600));
+        // An hour at 2^32 a second is below 2^64.
+        let fresh = since.as_micros() as u64 * u64::from(self.rate);
+        self.tokens = self.tokens.saturating_add(fresh).min(u64::from(self.burst) * ONE);
+        self.filled = self.filled.max(now);
+        let enough = self.tokens >= ONE;
+        if enough {
+            self.tokens -= ONE;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_and_then_the_rate() {
+        let start = Instant::from_micros(5);
+        let mut bucket = Bucket::new(10, 3, start);
+        assert!((0..3).all(|_| bucket.take(start)) && !bucket.take(start));
+        let later = |micros| start + Duration::from_micros(micros);
+        assert!(!bucket.take(later(99_999)));
+        assert!(bucket.take(later(100_000)) && !bucket.take(later(100_000)));
+        assert!((0..3).all(|_| bucket.take(later(10_000_000))) && !bucket.take(later(10_000_000)));
+        assert!(!bucket.take(start), "a clock that runs backwards fills nothing");
+    }
+}

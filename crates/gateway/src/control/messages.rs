@@ -1,0 +1,180 @@
+//! What two gateways say over the management channel, which is reliable, in order and secure.
+
+use crate::schemes::SchemeName;
+use vocabulary::wire::BufferFull;
+use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// The version of all of this.
+pub const VERSION: u8 = 1;
+/// The longest message, in bytes.
+pub const MAX_LEN: usize = 20_000;
+
+/// A message; its first byte is its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// First in both directions: what the sender is set to (type 1).
+    Hello(Hello),
+    /// New keys are proposed (type 2).
+    Propose(Offer),
+    /// They are agreed on, and their sender opens what is sealed with them (type 3).
+    Answer(Offer),
+    /// The proposer opens what is sealed with the keys of this epoch (type 4).
+    Ready(u32),
+    /// Whoever proposes keys is asked for new ones (type 5).
+    Rekey,
+    /// What a scheme has to say to itself (type 6).
+    Scheme(&'a [u8]),
+    /// An MKA frame (type 7).
+    Mka(&'a [u8]),
+}
+
+/// What must be the same at both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The version of the messages.
+    pub version: u8,
+    /// What MACsec frames look like outside.
+    pub scheme: SchemeName,
+}
+
+/// One end's part of an epoch's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The epoch, counted from 1 in each management channel.
+    pub epoch: u32,
+    /// Fresh randomness.
+    pub nonce: [u8; 32],
+    /// What the offering end calls the keys by which it receives.
+    pub index: u32,
+}
+
+impl<'a> Decode<'a> for Message<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let kind = reader.u8()?;
+        let message = match kind {
+            1 => Self::Hello(Hello { version: reader.u8()?, scheme: scheme(reader.u8()?)? }),
+            2 => Self::Propose(offer(reader)?),
+            3 => Self::Answer(offer(reader)?),
+            4 => Self::Ready(reader.u32()?),
+            5 => Self::Rekey,
+            6 => Self::Scheme(reader.take(reader.rest().len())?),
+            7 => Self::Mka(reader.take(reader.rest().len())?),
+            _ => return Err(DecodeError::Invalid("message type")),
+        };
+        Ok(message)
+    }
+}
+
+impl Encode for Message<'_> {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), BufferFull> {
+        match self {
+            Self::Hello(hello) => {
+                writer.bytes(&[1, hello.version, code(hello.scheme)])?;
+            }
+            Self::Propose(offer) => write_offer(2, offer, writer)?,
+            Self::Answer(offer) => write_offer(3, offer, writer)?,
+            Self::Ready(epoch) => {
+                writer.u8(4)?;
+                writer.u32(*epoch)?;
+            }
+            Self::Rekey => writer.u8(5)?,
+            Self::Scheme(content) => {
+                writer.u8(6)?;
+                writer.bytes(content)?;
+            }
+            Self::Mka(frame) => {
+                writer.u8(7)?;
+                writer.bytes(frame)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Message<'_> {
+    /// The message in bytes of its own.
+    ///
+    /// # Panics
+    /// If its content is longer than [`MAX_LEN`] allows.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let content = match self {
+            Self::Scheme(content) | Self::Mka(content) => content.len(),
+            _ => 48,
+        };
+        let mut bytes = vec![0; content + 1];
+        let mut writer = Writer::new(&mut bytes);
+        self.write(&mut writer).expect("the buffer is as long as the longest");
+        let len = writer.len();
+        assert!(len <= MAX_LEN, "a message is longer than the peer takes");
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+fn code(scheme: SchemeName) -> u8 {
+    match scheme {
+        SchemeName::Sealed => 1,
+        SchemeName::Identifier => 2,
+        SchemeName::IdentifierPaper => 3,
+        SchemeName::EncryptionPaper => 4,
+        SchemeName::Plain => 5,
+    }
+}
+
+fn scheme(byte: u8) -> Result<SchemeName, DecodeError> {
+    let mut all = SchemeName::ALL.into_iter();
+    all.find(|&scheme| code(scheme) == byte).ok_or(DecodeError::Invalid("scheme"))
+}
+
+fn offer(reader: &mut Reader<'_>) -> Result<Offer, DecodeError> {
+    Ok(Offer { epoch: reader.u32()?, nonce: reader.array()?, index: reader.u32()? })
+}
+
+fn write_offer(kind: u8, offer: &Offer, writer: &mut Writer<'_>) -> Result<(), BufferFull> {
+    writer.u8(kind)?;
+    writer.u32(offer.epoch)?;
+    writer.bytes(&offer.nonce)?;
+    writer.u32(offer.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_round_trip_and_every_cut_is_refused() {
+        let offer = Offer { epoch: 7, nonce: [9; 32], index: 0x0102_0304 };
+        let hellos = SchemeName::ALL
+            .map(|scheme| (Message::Hello(Hello { version: VERSION, scheme }), true));
+        let others = [
+            (Message::Propose(offer), true),
+            (Message::Answer(offer), true),
+            (Message::Ready(8), true),
+            (Message::Rekey, true),
+            (Message::Scheme(b"abc"), false),
+            (Message::Mka(b"frame"), false),
+        ];
+        for (message, fixed) in hellos.into_iter().chain(others) {
+            let bytes = message.to_vec();
+            assert_eq!(Message::decode(&bytes), Ok(message));
+            for cut in 0..bytes.len() {
+                let read = Message::decode(&bytes[..cut]);
+                assert!(read.is_err() || !fixed && cut > 0, "{message:?} cut at {cut}");
+            }
+            if fixed {
+                let longer = [&bytes[..], &[0]].concat();
+                assert_eq!(Message::decode(&longer), Err(DecodeError::Trailing));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn noise_is_refused_or_read_as_it_would_be_written(noise in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(message) = Message::decode(&noise) {
+                prop_assert_eq!(message.to_vec(), noise);
+            }
+        }
+    }
+}

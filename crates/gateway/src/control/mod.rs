@@ -1,0 +1,419 @@
+//! The management of a gateway's links, sans I/O: keys, flows, signs of life.
+//!
+//! A host tells [`Control`] when the management channel to a peer is up and what came over it,
+//! and asks for what is to be done ([`Control::poll`]). Of each two gateways the one with the
+//! lower identity proposes keys; each end is ready to open before the other seals, so that a
+//! change of keys loses nothing:
+//!
+//! ```text
+//! leader                              follower
+//!   | Propose (epoch, nonce, index)      |
+//!   |----------------------------------->| opens with the new keys from here on
+//!   |      Answer (epoch, nonce, index)  |
+//!   |<-----------------------------------|
+//!   | opens and seals with them          |
+//!   | Ready (epoch)                      |
+//!   |----------------------------------->| seals with them
+//! ```
+//!
+//! Without a channel a link goes on with the keys it has, until these are used up.
+
+pub mod messages;
+mod probing;
+
+use crate::bridge::PeerIndex;
+use crate::codepoints::Whole;
+use crate::gateway::{Gateway, Mka, Notice};
+use crate::keys::{EpochSecret, GatewayId};
+use crate::link::{Inbound, Outbound};
+use crate::schemes::SchemeName;
+use crate::tuning::OLD_EPOCH;
+use core::time::Duration;
+use macsec::crypto::GcmProvider;
+use messages::{Hello, Message, Offer, VERSION};
+use probing::Probing;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use vocabulary::{Decode, DecodeError, Instant, Random};
+use zeroize::Zeroizing;
+
+/// How often a link's keys change, and what keeps its path open.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// An epoch lasts so long.
+    pub rekey: Duration,
+    /// A peer hears of us at least so often; 0 is never.
+    pub keepalive: Duration,
+    /// Whether the path's MTU is probed.
+    pub probe: bool,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { rekey: Duration::from_secs(3600), keepalive: Duration::from_secs(25), probe: true }
+    }
+}
+
+/// What the host is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this over the management channel.
+    Message(PeerIndex, Vec<u8>),
+    /// Seal this for the peer ([`Gateway::seal_whole`]) and send it.
+    Datagram(PeerIndex, Whole, Vec<u8>),
+    /// Put this frame on the LAN.
+    Frame(Vec<u8>),
+    /// Close the management channel: what the peer says makes no sense.
+    Close(PeerIndex, DecodeError),
+    /// Tell whoever watches.
+    Event(Event),
+}
+
+/// What may be worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Frames can go to the peer, with the keys of this epoch.
+    Up(PeerIndex, u32),
+    /// The peer is set to another scheme, or speaks another version.
+    Incompatible(PeerIndex, SchemeName, u8),
+    /// The path to the peer carries datagrams of this many bytes of payload.
+    Payload(PeerIndex, usize),
+    /// Another gateway is on this LAN.
+    SecondGateway(GatewayId),
+}
+
+/// One peer's management channel.
+#[derive(Debug, Default)]
+struct Channel {
+    exported: Option<Zeroizing<[u8; 32]>>,
+    greeted: bool,
+    epoch: u32,
+    step: Step,
+    rekey_at: Option<Instant>,
+    asked: bool,
+    keepalive_at: Option<Instant>,
+    probing: Probing,
+}
+
+/// Where the agreement on an epoch is.
+#[derive(Debug, Default)]
+enum Step {
+    #[default]
+    Settled,
+    /// Proposed, and not answered yet.
+    Proposed(Offer),
+    /// Answered; the proposer is not ready yet.
+    Answered { epoch: u32, index: u32, outbound: Arc<Outbound> },
+}
+
+/// The management of all links of a gateway.
+#[derive(Debug)]
+pub struct Control {
+    gateway: Arc<Gateway>,
+    provider: &'static GcmProvider,
+    random: Random,
+    timing: Timing,
+    channels: Vec<Channel>,
+    outputs: VecDeque<Output>,
+}
+
+/// How often timers are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+impl Control {
+    /// The management of `gateway`, whose keys are used by `provider`.
+    pub fn new(
+        gateway: Arc<Gateway>,
+        provider: &'static GcmProvider,
+        timing: Timing,
+        random: Random,
+    ) -> Self {
+        let channels = gateway.links.iter().map(|_| Channel::default()).collect();
+        Self { gateway, provider, random, timing, channels, outputs: VecDeque::new() }
+    }
+
+    /// The management channel to `peer` is up; `exported` is what [`EXPORTER`] gives for it at
+    /// both ends.
+    ///
+    /// [`EXPORTER`]: crate::codepoints::EXPORTER
+    pub fn handle_up(&mut self, now: Instant, peer: PeerIndex, exported: [u8; 32]) {
+        let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
+        let exported = Some(Zeroizing::new(exported));
+        let probing = core::mem::take(&mut channel.probing);
+        *channel = Channel { exported, probing, ..Channel::default() };
+        self.gateway.scheme.restart(now, peer);
+        let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
+        self.say(peer, &Message::Hello(hello));
+    }
+
+    /// The management channel to `peer` is down. Frames go on with the keys there are.
+    pub fn handle_down(&mut self, _now: Instant, peer: PeerIndex) {
+        if let Some(channel) = self.channels.get_mut(usize::from(peer.0)) {
+            channel.exported = None;
+            channel.step = Step::Settled;
+            channel.greeted = false;
+        }
+    }
+
+    /// Takes a message of `peer`. One that makes no sense ends its channel.
+    pub fn handle_message(&mut self, now: Instant, peer: PeerIndex, bytes: &[u8]) {
+        let done = Message::decode(bytes).and_then(|message| self.handle(now, peer, message));
+        if let Err(error) = done {
+            self.outputs.push_back(Output::Close(peer, error));
+            self.handle_down(now, peer);
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        message: Message<'_>,
+    ) -> Result<(), DecodeError> {
+        let leads = self.leads(peer);
+        let channel = self.channel(peer)?;
+        if !channel.greeted && !matches!(message, Message::Hello(_)) {
+            return Err(DecodeError::Invalid("first message"));
+        }
+        match (message, leads) {
+            (Message::Hello(hello), _) => {
+                let ours = self.gateway.scheme.name();
+                if hello.scheme != ours || hello.version != VERSION {
+                    let event = Event::Incompatible(peer, hello.scheme, hello.version);
+                    self.outputs.push_back(Output::Event(event));
+                    return Err(DecodeError::Invalid("scheme: the peer is set to another"));
+                }
+                self.channel(peer)?.greeted = true;
+                if leads {
+                    self.propose(peer)?;
+                }
+                Ok(())
+            }
+            (Message::Propose(offer), false) => self.answer(peer, &offer),
+            (Message::Answer(offer), true) => self.agree(now, peer, &offer),
+            (Message::Ready(epoch), false) => self.ready(now, peer, epoch),
+            (Message::Rekey, true) => match channel.step {
+                Step::Settled => self.propose(peer),
+                _ => Ok(()),
+            },
+            (Message::Scheme(content), _) => self.gateway.scheme.handle_message(now, peer, content),
+            (Message::Mka(frame), _) => {
+                let is_mka = macsec::classify(frame) == macsec::Kind::Mka;
+                if self.gateway.settings().mka == Mka::Management && is_mka {
+                    self.outputs.push_back(Output::Frame(frame.to_vec()));
+                }
+                Ok(())
+            }
+            _ => Err(DecodeError::Invalid("message of the other side")),
+        }
+    }
+
+    /// Whether we are who proposes keys.
+    fn leads(&self, peer: PeerIndex) -> bool {
+        let ours = self.gateway.settings().id;
+        self.gateway.links.get(peer).is_some_and(|link| ours < link.id)
+    }
+
+    fn propose(&mut self, peer: PeerIndex) -> Result<(), DecodeError> {
+        let index = self.gateway.links.free_index(&mut self.random);
+        let nonce = self.random.array();
+        let channel = self.channel(peer)?;
+        let offer = Offer { epoch: channel.epoch.wrapping_add(1), nonce, index };
+        channel.step = Step::Proposed(offer);
+        self.say(peer, &Message::Propose(offer));
+        Ok(())
+    }
+
+    fn answer(&mut self, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
+        let index = self.gateway.links.free_index(&mut self.random);
+        let nonce = self.random.array();
+        let channel = self.channel(peer)?;
+        if theirs.epoch != channel.epoch.wrapping_add(1) {
+            return Err(DecodeError::Invalid("epoch"));
+        }
+        let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
+        let secret = EpochSecret::new(exported, &theirs.nonce, &nonce);
+        let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
+        self.gateway.links.install(index, peer, inbound);
+        let epoch = theirs.epoch;
+        self.channel(peer)?.step = Step::Answered { epoch, index, outbound: Arc::new(outbound) };
+        self.say(peer, &Message::Answer(Offer { epoch, nonce, index }));
+        Ok(())
+    }
+
+    fn agree(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
+        let channel = self.channel(peer)?;
+        let Step::Proposed(ours) = core::mem::take(&mut channel.step) else {
+            return Err(DecodeError::Invalid("answer to nothing"));
+        };
+        if ours.epoch != theirs.epoch {
+            return Err(DecodeError::Invalid("epoch"));
+        }
+        let exported = channel.exported.as_ref().ok_or(DecodeError::Invalid("channel"))?;
+        let secret = EpochSecret::new(exported, &ours.nonce, &theirs.nonce);
+        let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
+        self.gateway.links.install(ours.index, peer, inbound);
+        self.say(peer, &Message::Ready(ours.epoch));
+        self.change(now, peer, ours.epoch, ours.index, Arc::new(outbound))
+    }
+
+    fn ready(&mut self, now: Instant, peer: PeerIndex, epoch: u32) -> Result<(), DecodeError> {
+        match core::mem::take(&mut self.channel(peer)?.step) {
+            Step::Answered { epoch: answered, index, outbound } if answered == epoch => {
+                self.change(now, peer, epoch, index, outbound)
+            }
+            _ => Err(DecodeError::Invalid("epoch")),
+        }
+    }
+
+    /// Seals with new keys, and lets the old ones open what is under way.
+    fn change(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        epoch: u32,
+        index: u32,
+        outbound: Arc<Outbound>,
+    ) -> Result<(), DecodeError> {
+        let rekey_at = now + self.timing.rekey;
+        let channel = self.channel(peer)?;
+        channel.epoch = epoch;
+        channel.rekey_at = Some(rekey_at);
+        channel.asked = false;
+        // A sign of life at once: the peer learns where we are.
+        channel.keepalive_at = Some(now);
+        self.gateway.links.retire(peer, Some(index), now + OLD_EPOCH);
+        if let Some(link) = self.gateway.links.get(peer) {
+            link.set_outbound(Some(outbound));
+        }
+        self.outputs.push_back(Output::Event(Event::Up(peer, epoch)));
+        Ok(())
+    }
+
+    fn keys(
+        &self,
+        peer: PeerIndex,
+        secret: &EpochSecret,
+        theirs: &Offer,
+    ) -> Result<(Inbound, Outbound), DecodeError> {
+        let us = self.gateway.settings().id;
+        let link = self.gateway.links.get(peer).ok_or(DecodeError::Invalid("peer"))?;
+        let inbound = Inbound::new(secret.clone(), (link.id, us), theirs.epoch, self.provider);
+        let outbound =
+            Outbound::new(secret.clone(), (us, link.id), theirs.epoch, theirs.index, self.provider);
+        Ok((inbound, outbound))
+    }
+
+    /// Lets timers fire.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.gateway.handle_timeout(now);
+        let gateway = Arc::clone(&self.gateway);
+        for link in gateway.links.iter() {
+            let peer = link.peer;
+            let leads = self.leads(peer);
+            let Ok(channel) = self.channel(peer) else { continue };
+            let due = channel.rekey_at.is_some_and(|at| now >= at) || link.wants_epoch();
+            if due && channel.exported.is_some() && matches!(channel.step, Step::Settled) {
+                if leads {
+                    let _no_channel = self.propose(peer);
+                } else if !channel.asked {
+                    channel.asked = true;
+                    self.say(peer, &Message::Rekey);
+                }
+            }
+            self.sign_of_life(now, peer);
+            if self.timing.probe {
+                self.probe(now, peer);
+            }
+        }
+    }
+
+    fn sign_of_life(&mut self, now: Instant, peer: PeerIndex) {
+        let every = self.timing.keepalive;
+        let Ok(channel) = self.channel(peer) else { return };
+        if channel.keepalive_at.is_some_and(|at| now >= at) {
+            channel.keepalive_at = (every > Duration::ZERO).then_some(now + every);
+            self.outputs.push_back(Output::Datagram(peer, Whole::Keepalive, Vec::new()));
+        }
+    }
+
+    fn probe(&mut self, now: Instant, peer: PeerIndex) {
+        let gateway = Arc::clone(&self.gateway);
+        let Some(link) = gateway.links.get(peer).filter(|link| link.is_up()) else { return };
+        let Ok(channel) = self.channel(peer) else { return };
+        let mut probes = Vec::new();
+        let payload = channel.probing.handle_timeout(now, |size| probes.push(size));
+        for size in probes {
+            // What sealing adds, and the kind, are not of the content.
+            let padding = vec![0; size.saturating_sub(crate::link::SEALING + 1)];
+            self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
+        }
+        self.set_payload(link.peer, payload);
+    }
+
+    fn set_payload(&mut self, peer: PeerIndex, payload: usize) {
+        if let Some(link) = self.gateway.links.get(peer)
+            && link.payload() != payload
+        {
+            link.set_payload(payload);
+            self.outputs.push_back(Output::Event(Event::Payload(peer, payload)));
+        }
+    }
+
+    /// The next thing to do, or `None`: then come back at [`wake_at`](Self::wake_at).
+    pub fn poll(&mut self, now: Instant) -> Option<Output> {
+        while let Some(notice) = self.gateway.poll_notice() {
+            self.take(now, notice);
+        }
+        while let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
+            if self.channel(peer).is_ok_and(|channel| channel.greeted) {
+                self.say(peer, &Message::Scheme(&content));
+            }
+        }
+        while let Some((peer, content)) = self.gateway.scheme.poll_beacon(now) {
+            self.outputs.push_back(Output::Datagram(peer, Whole::Beacon, content));
+        }
+        self.outputs.pop_front()
+    }
+
+    fn take(&mut self, now: Instant, notice: Notice) {
+        match notice {
+            Notice::Mka(to, frame) => {
+                for peer in to {
+                    if self.channel(peer).is_ok_and(|channel| channel.greeted) {
+                        self.say(peer, &Message::Mka(&frame));
+                    }
+                }
+            }
+            Notice::Probe(peer, size) => {
+                let size = u16::try_from(size).unwrap_or(u16::MAX).to_be_bytes();
+                let answer = Output::Datagram(peer, Whole::ProbeAnswer, size.to_vec());
+                self.outputs.push_back(answer);
+            }
+            Notice::Probed(peer, size) => {
+                if let Ok(channel) = self.channel(peer) {
+                    let payload = channel.probing.handle_answer(now, size);
+                    if self.timing.probe {
+                        self.set_payload(peer, payload);
+                    }
+                }
+            }
+            Notice::SecondGateway(id) => {
+                self.outputs.push_back(Output::Event(Event::SecondGateway(id)));
+            }
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) should be called next.
+    pub fn wake_at(&self, now: Instant) -> Instant {
+        now + TICK
+    }
+
+    fn channel(&mut self, peer: PeerIndex) -> Result<&mut Channel, DecodeError> {
+        self.channels.get_mut(usize::from(peer.0)).ok_or(DecodeError::Invalid("peer"))
+    }
+
+    fn say(&mut self, peer: PeerIndex, message: &Message<'_>) {
+        self.outputs.push_back(Output::Message(peer, message.to_vec()));
+    }
+}

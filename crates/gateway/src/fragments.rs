@@ -1,0 +1,271 @@
+//! Frames that are longer than a datagram may be: split, each piece sealed by itself, and put
+//! together again before anything is forwarded.
+//!
+//! ```text
+//! | number (4) | offset (2) | total (2) | frame's header, in the first piece | rest in clear |
+//! |<------------------ sealed ------------------------------------------->|
+//! ```
+
+use crate::counters::Reason;
+use core::time::Duration;
+use std::collections::VecDeque;
+use vocabulary::{Decode, DecodeError, Instant, Reader};
+
+/// Bytes of a piece's header.
+pub const PIECE_LEN: usize = 8;
+/// The longest frame that is split, in bytes: jumbo frames have some 9000.
+pub const MAX_FRAME: usize = 16_384;
+/// Frames of one peer that are put together at a time.
+const OPEN: usize = 32;
+/// How long a frame's pieces are waited for: more than paths differ by, less than a
+/// transport's patience.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a piece says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which frame of this sender it is of.
+    pub number: u32,
+    /// Where in the frame it belongs.
+    pub offset: u16,
+    /// The whole frame's length.
+    pub total: u16,
+}
+
+impl Piece {
+    /// As inside of a datagram.
+    pub fn encode(&self) -> [u8; PIECE_LEN] {
+        let mut bytes = [0; PIECE_LEN];
+        bytes[..4].copy_from_slice(&self.number.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[6..].copy_from_slice(&self.total.to_be_bytes());
+        bytes
+    }
+}
+
+impl<'a> Decode<'a> for Piece {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { number: reader.u32()?, offset: reader.u16()?, total: reader.u16()? })
+    }
+}
+
+/// How a frame is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// How many pieces.
+    pub count: usize,
+    /// Bytes of each but the last.
+    pub size: usize,
+}
+
+impl Split {
+    /// Splits `len` bytes into equal pieces of at most `most` bytes.
+    pub fn of(len: usize, most: usize) -> Option<Self> {
+        if most == 0 || len > MAX_FRAME {
+            return None;
+        }
+        let count = len.div_ceil(most).max(1);
+        Some(Self { count, size: len.div_ceil(count) })
+    }
+}
+
+/// Frames of one peer that are being put together, within a bound of memory.
+#[derive(Debug)]
+pub struct Reassembly {
+    frames: VecDeque<Partial>,
+    bytes: usize,
+    bound: usize,
+}
+
+#[derive(Debug)]
+struct Partial {
+    number: u32,
+    since: Instant,
+    frame: Vec<u8>,
+    /// Where pieces begin and end that are there, in order.
+    there: Vec<(u16, u16)>,
+}
+
+/// Pieces of one frame: an MTU of 576 has no more.
+const PIECES: usize = 64;
+
+impl Reassembly {
+    /// Nothing yet, and never more than `bound` bytes of frames.
+    pub const fn new(bound: usize) -> Self {
+        Self { frames: VecDeque::new(), bytes: 0, bound }
+    }
+
+    /// Bytes of memory that unfinished frames take.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes a piece, which is authentic. Returns the frame that it completes, and how many
+    /// frames were given up to make room.
+    ///
+    /// # Errors
+    /// [`Reason::BadPiece`] if it does not fit the others of its number; these are given up
+    /// too.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        piece: &Piece,
+        content: &[u8],
+    ) -> Result<(Option<Vec<u8>>, usize), Reason> {
+        let total = usize::from(piece.total);
+        let start = usize::from(piece.offset);
+        let end = start + content.len();
+        if content.is_empty() || end > total || total > MAX_FRAME {
+            return Err(Reason::BadPiece);
+        }
+        let found = self.frames.iter().position(|partial| partial.number == piece.number);
+        let mut given_up = 0;
+        let at = match found {
+            Some(at) => at,
+            None => {
+                given_up = self.make_room(total);
+                self.bytes += total;
+                let frame = vec![0; total];
+                let number = piece.number;
+                self.frames.push_back(Partial { number, since: now, frame, there: Vec::new() });
+                self.frames.len() - 1
+            }
+        };
+        let partial = self.frames.get_mut(at).ok_or(Reason::BadPiece)?;
+        if partial.frame.len() != total || !partial.add(piece.offset, end as u16) {
+            self.remove(at);
+            return Err(Reason::BadPiece);
+        }
+        partial.frame[start..end].copy_from_slice(content);
+        if !partial.is_whole() {
+            return Ok((None, given_up));
+        }
+        Ok((self.remove(at), given_up))
+    }
+
+    /// Gives up what was waited for too long, and says how many frames that were.
+    pub fn expire(&mut self, now: Instant) -> usize {
+        let mut given_up = 0;
+        while self.frames.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
+            self.remove(0);
+            given_up += 1;
+        }
+        given_up
+    }
+
+    fn make_room(&mut self, bytes: usize) -> usize {
+        let mut given_up = 0;
+        while !self.frames.is_empty()
+            && (self.frames.len() >= OPEN || self.bytes + bytes > self.bound)
+        {
+            self.remove(0);
+            given_up += 1;
+        }
+        given_up
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Vec<u8>> {
+        let partial = self.frames.remove(at)?;
+        self.bytes -= partial.frame.len();
+        Some(partial.frame)
+    }
+}
+
+impl Partial {
+    /// Notes a piece; `false` if it overlaps another or is one too many.
+    fn add(&mut self, start: u16, end: u16) -> bool {
+        let at = self.there.partition_point(|&(from, _)| from < start);
+        let before = at.checked_sub(1).and_then(|before| self.there.get(before));
+        let clear = before.is_none_or(|&(_, until)| until <= start)
+            && self.there.get(at).is_none_or(|&(from, _)| end <= from);
+        if !clear || self.there.len() >= PIECES {
+            return false;
+        }
+        self.there.insert(at, (start, end));
+        true
+    }
+
+    fn is_whole(&self) -> bool {
+        let there: usize = self.there.iter().map(|&(from, until)| usize::from(until - from)).sum();
+        there == self.frame.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn now() -> Instant {
+        Instant::from_micros(7)
+    }
+
+    #[test]
+    fn pieces_are_even_and_none_is_too_long() {
+        assert_eq!(Split::of(1000, 1000), Some(Split { count: 1, size: 1000 }));
+        assert_eq!(Split::of(1001, 1000), Some(Split { count: 2, size: 501 }));
+        assert_eq!(Split::of(MAX_FRAME, 1400).map(|split| split.count), Some(12));
+        assert_eq!(Split::of(MAX_FRAME + 1, 1400), None);
+        assert_eq!(Split::of(5, 0), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_gives_the_frame_up() {
+        let piece = |number, offset, total| Piece { number, offset, total };
+        let mut whole = Reassembly::new(10_000);
+        for bad in [piece(1, 0, 4), piece(1, 98, 100)] {
+            assert_eq!(whole.take(now(), &bad, &[0; 5]), Err(Reason::BadPiece));
+        }
+        assert_eq!(whole.take(now(), &piece(1, 0, 10), &[]), Err(Reason::BadPiece));
+        let too_long = piece(1, 0, MAX_FRAME as u16 + 1);
+        assert_eq!(whole.take(now(), &too_long, &[0; 5]), Err(Reason::BadPiece));
+        for other in [piece(2, 4, 10), piece(2, 5, 11)] {
+            assert_eq!(whole.take(now(), &piece(2, 0, 10), &[0; 5]), Ok((None, 0)));
+            assert_eq!(whole.take(now(), &other, &[0; 5]), Err(Reason::BadPiece));
+            assert_eq!(whole.bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn memory_stays_within_its_bound() {
+        let mut whole = Reassembly::new(1000);
+        let mut given_up = 0;
+        for number in 0..100 {
+            let piece = Piece { number, offset: 0, total: 300 };
+            given_up += whole.take(now(), &piece, &[0; 5]).unwrap().1;
+            assert!(whole.bytes() <= 1000);
+        }
+        assert_eq!(given_up, 97);
+        assert_eq!(whole.expire(now() + PATIENCE), 0);
+        assert_eq!(whole.expire(now() + PATIENCE + Duration::from_micros(1)), 3);
+        assert_eq!(whole.bytes(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_gives_the_frame_and_a_piece_less_does_not(
+            len in 1usize..9100, most in 200usize..1500, order in any::<u64>()
+        ) {
+            let frame: Vec<u8> = (0..len).map(|at| ((at * 7) >> 3) as u8).collect();
+            let split = Split::of(len, most).unwrap();
+            let mut pieces: Vec<_> = frame.chunks(split.size).enumerate().collect();
+            prop_assert_eq!(pieces.len(), split.count);
+            prop_assert!(split.size <= most);
+            let mut random = vocabulary::Random::insecure(order);
+            for at in (1..pieces.len()).rev() {
+                pieces.swap(at, random.below(at as u64 + 1) as usize);
+            }
+            let mut whole = Reassembly::new(1 << 16);
+            let (last, rest) = pieces.split_last().unwrap();
+            let take = |whole: &mut Reassembly, &(at, content): &(usize, &[u8])| {
+                let piece = Piece { number: 3, offset: (at * split.size) as u16, total: len as u16 };
+                whole.take(now(), &Piece::decode(&piece.encode()).unwrap(), content)
+            };
+            for piece in rest {
+                prop_assert_eq!(take(&mut whole, piece), Ok((None, 0)));
+            }
+            prop_assert_eq!(take(&mut whole, last), Ok((Some(frame.clone()), 0)));
+            prop_assert_eq!(whole.bytes(), 0);
+        }
+    }
+}

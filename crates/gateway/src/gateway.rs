@@ -1,0 +1,566 @@
+//! A gateway's way of frames: from its LAN to peers, and from peers to its LAN.
+//!
+//! Nothing here allocates for a frame that goes through in one piece. All methods take `&self`:
+//! each of a host's threads sends in a lane of its own and may receive anything.
+
+use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
+use crate::bucket::Bucket;
+use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
+use crate::counters::{Drops, Reason, Traffic};
+use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
+use crate::keys::GatewayId;
+use crate::link::{Link, Links, SEALING};
+use crate::lock;
+use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
+use crate::set::PeerSet;
+use core::net::SocketAddr;
+use macsec::{Frame, Header, Kind, classify};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use vocabulary::{Decode, Instant, PacketBuf, Random, Reader};
+
+/// What becomes of MKA frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mka {
+    /// They go through the tunnel, encrypted.
+    #[default]
+    Tunnel,
+    /// They go over the management channel.
+    Management,
+    /// They are dropped: keys are static, or each LAN has its own.
+    Drop,
+}
+
+/// What a gateway is set to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who it is.
+    pub id: GatewayId,
+    /// What becomes of MKA.
+    pub mka: Mka,
+    /// EtherTypes that are carried beside MACsec and MKA, encrypted whole.
+    pub allow: Vec<u16>,
+    /// How many stations are learned.
+    pub stations: Limits,
+    /// Frames for unknown stations that go to every one of several peers, a second.
+    pub floods_a_second: u32,
+    /// Bytes of unfinished frames a peer may have here.
+    pub reassembly_bytes: usize,
+    /// Whether the priority of a VLAN tag becomes the DSCP outside (class selectors).
+    pub dscp: bool,
+}
+
+/// A frame of the LAN, and where it is to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel {
+    /// To which peers.
+    pub to: PeerSet,
+    /// Its bytes without padding.
+    pub len: usize,
+    /// The traffic class outside: DSCP and ECN.
+    pub class: u8,
+    /// The MACsec header; frames of other kinds have none here.
+    pub header: Option<Header>,
+}
+
+/// How a frame becomes datagrams for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// One datagram: [`Gateway::seal`].
+    Whole,
+    /// Several, [`Gateway::seal_piece`] each, under this number.
+    Pieces {
+        /// The pieces' common number.
+        number: u32,
+        /// How many, and how long.
+        split: Split,
+    },
+}
+
+/// What a datagram turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// A frame for the LAN, where the datagram was.
+    Frame(PeerIndex),
+    /// A frame for the LAN, from its pieces.
+    Reassembled(PeerIndex, Vec<u8>),
+    /// Nothing for the LAN.
+    Nothing,
+}
+
+/// Something that the data path leaves to the control path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An MKA frame for the management channels of these peers.
+    Mka(PeerSet, Vec<u8>),
+    /// A peer asks whether datagrams of this size arrive.
+    Probe(PeerIndex, usize),
+    /// A datagram of this size arrived at the peer.
+    Probed(PeerIndex, usize),
+    /// Another gateway announced itself on this LAN.
+    SecondGateway(GatewayId),
+}
+
+/// Notices that wait at most; more than that are dropped.
+const NOTICES: usize = 256;
+
+/// A gateway, but for its management channels.
+#[derive(Debug)]
+pub struct Gateway {
+    settings: Settings,
+    /// The peers.
+    pub links: Links,
+    /// Where stations are.
+    pub bridge: Bridge,
+    /// What MACsec frames look like outside.
+    pub scheme: Box<dyn Scheme>,
+    /// Frames that came from the LAN.
+    pub from_lan: Traffic,
+    /// Frames that went to the LAN.
+    pub to_lan: Traffic,
+    /// Datagrams that came.
+    pub datagrams_in: Traffic,
+    /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
+    pub drops: Drops,
+    floods: Mutex<Bucket>,
+    reassembly: Vec<Mutex<Reassembly>>,
+    notices: Mutex<VecDeque<Notice>>,
+}
+
+impl Gateway {
+    /// A gateway between its LAN and `links`.
+    pub fn new(
+        settings: Settings,
+        links: Vec<Link>,
+        scheme: Box<dyn Scheme>,
+        random: &mut Random,
+        now: Instant,
+    ) -> Self {
+        let peers = links.len();
+        let reassembly = || Mutex::new(Reassembly::new(settings.reassembly_bytes));
+        Self {
+            links: Links::new(links, random),
+            bridge: Bridge::new(settings.stations, peers, random, now),
+            scheme,
+            from_lan: Traffic::default(),
+            to_lan: Traffic::default(),
+            datagrams_in: Traffic::default(),
+            drops: Drops::default(),
+            floods: Mutex::new(Bucket::new(
+                settings.floods_a_second,
+                settings.floods_a_second,
+                now,
+            )),
+            reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
+            notices: Mutex::new(VecDeque::new()),
+            settings,
+        }
+    }
+
+    /// What it is set to.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Decides where a frame of the LAN goes. What goes nowhere is counted.
+    ///
+    /// # Errors
+    /// Why it goes nowhere.
+    pub fn from_lan(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
+        self.from_lan.count(frame.len());
+        self.route(now, frame).inspect_err(|&reason| self.drops.count(reason))
+    }
+
+    fn route(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
+        match classify(frame) {
+            Kind::Macsec => {
+                let parsed = Frame::parse(frame).map_err(|_| Reason::MalformedFrame)?;
+                let len = frame.len() - parsed.padding().len();
+                let header = parsed.header;
+                let tag = header.vlan_tags[0];
+                let vlan = tag.map(macsec::VlanTag::vlan);
+                let to = self.destinations(now, vlan, header.source, header.destination)?;
+                let class = match tag {
+                    Some(tag) if self.settings.dscp => class_selector(tag.tci),
+                    _ => 0,
+                };
+                Ok(Parcel { to, len, class, header: Some(header) })
+            }
+            Kind::Mka => self.route_mka(frame),
+            Kind::Other(ANNOUNCEMENT) => {
+                self.hear_announcement(frame);
+                Err(Reason::NotAllowed)
+            }
+            Kind::Eapol => Err(Reason::NotAllowed),
+            Kind::Other(other) if self.settings.allow.contains(&other) => self.other(now, frame),
+            Kind::Other(_) | Kind::Short => Err(Reason::NotAllowed),
+        }
+    }
+
+    /// MKA goes to every peer: it is addressed to a group that no bridge forwards.
+    fn route_mka(&self, frame: &[u8]) -> Result<Parcel, Reason> {
+        match self.settings.mka {
+            Mka::Drop => Err(Reason::Mka),
+            Mka::Tunnel => {
+                let to = self.everyone()?;
+                Ok(Parcel { to, len: frame.len(), class: NETWORK_CONTROL, header: None })
+            }
+            Mka::Management => {
+                let to = self.links.iter().map(|link| link.peer).collect();
+                self.notify(Notice::Mka(to, frame.to_vec()));
+                Err(Reason::Mka)
+            }
+        }
+    }
+
+    fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
+        let mut reader = Reader::new(frame);
+        let addresses = (|| Ok::<_, vocabulary::DecodeError>((reader.array()?, reader.array()?)))();
+        let (destination, source) = addresses.map_err(|_| Reason::MalformedFrame)?;
+        let vlan = match frame.get(12..16) {
+            Some(&[0x81, 0x00, a, b] | &[0x88, 0xa8, a, b]) => {
+                Some(u16::from_be_bytes([a, b]) & 0xfff)
+            }
+            _ => None,
+        };
+        let to = self.destinations(now, vlan, source, destination)?;
+        Ok(Parcel { to, len: frame.len(), class: 0, header: None })
+    }
+
+    fn destinations(
+        &self,
+        now: Instant,
+        vlan: Option<u16>,
+        source: [u8; 6],
+        destination: [u8; 6],
+    ) -> Result<PeerSet, Reason> {
+        if self.bridge.learn(now, Station::new(vlan, source), Port::Lan) == Learned::Elsewhere {
+            return Err(Reason::Loop);
+        }
+        let destination = Station::new(vlan, destination);
+        if destination.is_group() {
+            return self.everyone();
+        }
+        match self.bridge.find(now, destination) {
+            Some(Port::Lan) => Err(Reason::Local),
+            Some(Port::Peer(peer)) => {
+                let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
+                if link.is_up() { Ok(PeerSet::of(peer)) } else { Err(Reason::NoPeer) }
+            }
+            None => {
+                let to = self.everyone()?;
+                // To one peer it is no flood.
+                let may = to.len() == 1 || lock(&self.floods).take(now);
+                if may { Ok(to) } else { Err(Reason::FloodLimit) }
+            }
+        }
+    }
+
+    fn everyone(&self) -> Result<PeerSet, Reason> {
+        let up: PeerSet =
+            self.links.iter().filter(|link| link.is_up()).map(|link| link.peer).collect();
+        if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
+    }
+
+    /// Whether a frame fits one datagram for `peer`.
+    ///
+    /// # Errors
+    /// If it is longer than what can be split.
+    pub fn plan(&self, peer: PeerIndex, parcel: &Parcel) -> Result<Plan, Reason> {
+        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
+        let payload = link.payload();
+        let growth = match &parcel.header {
+            Some(header) => self.scheme.growth(header),
+            None => SEALING as isize + 1,
+        };
+        if parcel.len.checked_add_signed(growth).is_some_and(|len| len <= payload) {
+            return Ok(Plan::Whole);
+        }
+        let most = payload.saturating_sub(SEALING + PIECE_LEN);
+        let split = Split::of(parcel.len, most).ok_or(Reason::TooLong)?;
+        Ok(Plan::Pieces { number: link.next_piece(), split })
+    }
+
+    /// Makes a datagram for `peer` of a frame without its padding, in place.
+    ///
+    /// # Errors
+    /// Why there is none; it is counted.
+    pub fn seal(
+        &self,
+        now: Instant,
+        lane: u8,
+        peer: PeerIndex,
+        parcel: &Parcel,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<Sealed, Reason> {
+        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
+        let len = packet.len();
+        let sealed = match &parcel.header {
+            Some(header) => self.scheme.seal(&Outgoing { now, lane, link, header }, packet),
+            None => seal_whole(link, lane, Whole::Frame, packet).map(|()| Sealed::Ready),
+        };
+        match sealed {
+            Ok(Sealed::Ready) => link.counters.frames_out.count(len),
+            Ok(Sealed::Hold) => {}
+            Err(reason) => link.counters.drops.count(reason),
+        }
+        sealed
+    }
+
+    /// Makes a datagram for `peer` of a piece of a frame: `packet` is the piece, `offset` where
+    /// it begins.
+    ///
+    /// # Errors
+    /// Why there is none; it is counted.
+    pub fn seal_piece(
+        &self,
+        lane: u8,
+        peer: PeerIndex,
+        parcel: &Parcel,
+        (number, offset): (u32, usize),
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(), Reason> {
+        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
+        // Frames of 65 535 bytes and more have no plan.
+        let piece = Piece { number, offset: offset as u16, total: parcel.len as u16 };
+        let sealed = match &parcel.header {
+            Some(header) if offset == 0 => PIECE_LEN + header.len(),
+            Some(_) => PIECE_LEN,
+            None => 0,
+        };
+        let len = packet.len();
+        // A first piece that ends inside of the header is encrypted whole.
+        let sealed = if sealed > PIECE_LEN + len { 0 } else { sealed as u8 };
+        let done = packet
+            .prepend(&piece.encode())
+            .ok_or(Reason::NoBuffer)
+            .and_then(|()| link.seal(lane, Type::Fragment, sealed, packet));
+        match done {
+            Ok(()) => {
+                link.counters.frames_out.bytes.add(len as u64);
+                if offset == 0 {
+                    link.counters.frames_out.packets.add(1);
+                    link.counters.split.add(1);
+                }
+            }
+            Err(reason) => link.counters.drops.count(reason),
+        }
+        done
+    }
+
+    /// Takes a datagram that came from `from`, in place. What comes to nothing is counted.
+    pub fn from_peer(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<Arrived, Reason> {
+        self.datagrams_in.count(packet.len());
+        let arrived = self.open(now, from, packet);
+        match &arrived {
+            Ok(Arrived::Frame(peer)) => self.count_arrival(*peer, packet.len()),
+            Ok(Arrived::Reassembled(peer, frame)) => self.count_arrival(*peer, frame.len()),
+            Ok(Arrived::Nothing) => {}
+            Err((Some(peer), reason)) => {
+                if let Some(link) = self.links.get(*peer) {
+                    link.counters.drops.count(*reason);
+                }
+            }
+            Err((None, reason)) => self.drops.count(*reason),
+        }
+        arrived.map_err(|(_, reason)| reason)
+    }
+
+    fn count_arrival(&self, peer: PeerIndex, len: usize) {
+        self.to_lan.count(len);
+        if let Some(link) = self.links.get(peer) {
+            link.counters.frames_in.count(len);
+        }
+    }
+
+    fn open(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<Arrived, (Option<PeerIndex>, Reason)> {
+        let first = packet.bytes().first().copied();
+        let kind = first.and_then(Type::of).ok_or((None, Reason::UnknownType))?;
+        let peer = match kind {
+            Type::Sealed | Type::Compressed | Type::Whole | Type::Fragment => {
+                let (peer, prefix) = self.links.open(now, from, packet)?;
+                let blamed = |reason| (Some(peer), reason);
+                match kind {
+                    Type::Compressed => self.scheme.expand(peer, packet).map_err(blamed)?,
+                    Type::Whole => {
+                        if prefix.sealed != 0 {
+                            return Err(blamed(Reason::Malformed));
+                        }
+                        return self.open_whole(now, peer, packet).map_err(blamed);
+                    }
+                    Type::Fragment => return self.open_piece(now, peer, packet).map_err(blamed),
+                    _ => {}
+                }
+                peer
+            }
+            _ => self.scheme.open(&Incoming { now, from, kind, links: &self.links }, packet)?,
+        };
+        let frame = Frame::parse(packet.bytes()).map_err(|_| (Some(peer), Reason::NotMacsec))?;
+        self.learn_behind(now, peer, &frame.header);
+        Ok(Arrived::Frame(peer))
+    }
+
+    fn open_whole(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<Arrived, Reason> {
+        let size = packet.len() + SEALING;
+        let kind = packet.take_front(1).and_then(|kind| Whole::of(kind[0]));
+        match kind.ok_or(Reason::UnknownType)? {
+            Whole::Frame => {
+                self.check_other(now, peer, packet.bytes())?;
+                return Ok(Arrived::Frame(peer));
+            }
+            Whole::Keepalive => {}
+            Whole::Probe => self.notify(Notice::Probe(peer, size)),
+            Whole::ProbeAnswer => {
+                let &[a, b] = packet.bytes().first_chunk().ok_or(Reason::Malformed)?;
+                self.notify(Notice::Probed(peer, u16::from_be_bytes([a, b]).into()));
+            }
+            Whole::Beacon => self.scheme.handle_beacon(now, peer, packet.bytes()),
+        }
+        Ok(Arrived::Nothing)
+    }
+
+    fn open_piece(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<Arrived, Reason> {
+        let header = packet.take_front(PIECE_LEN).ok_or(Reason::Malformed)?;
+        let piece = Piece::decode(header).map_err(|_| Reason::Malformed)?;
+        let reassembly = self.reassembly.get(usize::from(peer.0)).ok_or(Reason::UnknownPeer)?;
+        let (frame, given_up) = lock(reassembly).take(now, &piece, packet.bytes())?;
+        let link = self.links.get(peer).ok_or(Reason::UnknownPeer)?;
+        for _ in 0..given_up {
+            link.counters.drops.count(Reason::Incomplete);
+        }
+        let Some(frame) = frame else { return Ok(Arrived::Nothing) };
+        match Frame::parse(&frame) {
+            Ok(parsed) => self.learn_behind(now, peer, &parsed.header),
+            Err(_) => self.check_other(now, peer, &frame)?,
+        }
+        link.counters.reassembled.add(1);
+        Ok(Arrived::Reassembled(peer, frame))
+    }
+
+    /// That a frame which came encrypted whole may appear on the LAN.
+    fn check_other(&self, now: Instant, peer: PeerIndex, frame: &[u8]) -> Result<(), Reason> {
+        match classify(frame) {
+            Kind::Macsec => {
+                let frame = Frame::parse(frame).map_err(|_| Reason::NotMacsec)?;
+                self.learn_behind(now, peer, &frame.header);
+                Ok(())
+            }
+            Kind::Mka if self.settings.mka != Mka::Drop => Ok(()),
+            Kind::Mka => Err(Reason::Mka),
+            Kind::Other(other) if self.settings.allow.contains(&other) => {
+                if let Some(Ok(source)) = frame.get(6..12).map(TryInto::try_into) {
+                    self.bridge.learn(now, Station::new(None, source), Port::Peer(peer));
+                }
+                Ok(())
+            }
+            _ => Err(Reason::NotAllowed),
+        }
+    }
+
+    fn learn_behind(&self, now: Instant, peer: PeerIndex, header: &Header) {
+        let vlan = header.vlan_tags[0].map(macsec::VlanTag::vlan);
+        self.bridge.learn(now, Station::new(vlan, header.source), Port::Peer(peer));
+    }
+
+    /// Makes the frame by which another gateway on this LAN would notice this one.
+    pub fn announcement(&self, source: [u8; 6]) -> [u8; 60] {
+        let mut frame = [0; 60];
+        frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
+        frame[6..12].copy_from_slice(&source);
+        frame[12..14].copy_from_slice(&ANNOUNCEMENT.to_be_bytes());
+        frame[14..22].copy_from_slice(ANNOUNCEMENT_MAGIC);
+        frame[22..54].copy_from_slice(&self.settings.id.0);
+        frame
+    }
+
+    fn hear_announcement(&self, frame: &[u8]) {
+        let magic = frame.get(14..22) == Some(&ANNOUNCEMENT_MAGIC[..]);
+        if let (true, Some(Ok(id))) = (magic, frame.get(22..54).map(TryInto::try_into)) {
+            let id = GatewayId(id);
+            if id != self.settings.id {
+                self.notify(Notice::SecondGateway(id));
+            }
+        }
+    }
+
+    /// Makes a datagram of one of the kinds that are encrypted whole, in place.
+    ///
+    /// # Errors
+    /// Where `peer` has no keys, or the packet no room.
+    pub fn seal_whole(
+        &self,
+        lane: u8,
+        peer: PeerIndex,
+        kind: Whole,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(), Reason> {
+        let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
+        seal_whole(link, lane, kind, packet)
+    }
+
+    fn notify(&self, notice: Notice) {
+        let mut notices = lock(&self.notices);
+        if notices.len() < NOTICES {
+            notices.push_back(notice);
+        }
+    }
+
+    /// The next thing that the data path left.
+    pub fn poll_notice(&self) -> Option<Notice> {
+        lock(&self.notices).pop_front()
+    }
+
+    /// Lets what has timed out go. To be called about ten times a second.
+    pub fn handle_timeout(&self, now: Instant) {
+        self.links.expire(now);
+        self.bridge.expire(now);
+        self.scheme.handle_timeout(now);
+        for (reassembly, link) in self.reassembly.iter().zip(self.links.iter()) {
+            for _ in 0..lock(reassembly).expire(now) {
+                link.counters.drops.count(Reason::Incomplete);
+            }
+        }
+    }
+}
+
+/// Locally administered, a group, and no address that bridges keep to themselves.
+const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
+const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
+/// Class selector 6 (RFC 4594, section 3.2): without MKA nothing else goes.
+const NETWORK_CONTROL: u8 = 48 << 2;
+
+/// The class selector (RFC 2474, section 4.2.2) of a VLAN tag's priority, ECN off: what
+/// happens outside cannot be told to an IP header that MACsec encrypts (RFC 6040, section 4.3).
+const fn class_selector(tci: u16) -> u8 {
+    ((tci >> 13) << 5) as u8
+}
+
+fn seal_whole(
+    link: &Link,
+    lane: u8,
+    kind: Whole,
+    packet: &mut PacketBuf<'_>,
+) -> Result<(), Reason> {
+    packet.prepend(&[kind as u8]).ok_or(Reason::NoBuffer)?;
+    link.seal(lane, Type::Whole, 0, packet)
+}

@@ -1,0 +1,116 @@
+//! The key schedule of a tunnel between two gateways.
+//!
+//! ```text
+//! R, exported from the management channel (EXPORTER-lightseal-tunnel)
+//!   └ Extract(nonce of the proposer ‖ nonce of the answerer, R) ─► EpochSecret
+//!        ├ "ls tun key" (sender ‖ receiver ‖ epoch ‖ lane)   an AES-256-GCM key
+//!        └ "ls tun iv"  (sender ‖ receiver ‖ epoch ‖ lane)   its 12-byte IV
+//! ```
+//!
+//! No two lanes, directions, peers or epochs have a key in common, so a counter of its own is
+//! all that a lane needs for its nonces.
+
+use core::fmt;
+use dtls::crypto::TrafficSecret;
+use macsec::crypto::{Gcm, GcmProvider};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Who a gateway is: its public key, or the hash of one that is longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GatewayId(pub [u8; 32]);
+
+/// What all keys between two gateways in one epoch derive from.
+#[derive(Clone)]
+pub struct EpochSecret(TrafficSecret);
+
+/// The key and IV of one lane in one direction.
+pub struct LaneKey {
+    key: Zeroizing<[u8; 32]>,
+    iv: [u8; 12],
+}
+
+impl EpochSecret {
+    /// The secret of an epoch from what the management channel exported and a fresh nonce of
+    /// each end, the proposer's first.
+    pub fn new(exported: &[u8; 32], proposer: &[u8; 32], answerer: &[u8; 32]) -> Self {
+        let mut nonces = [0; 64];
+        nonces[..32].copy_from_slice(proposer);
+        nonces[32..].copy_from_slice(answerer);
+        Self(TrafficSecret::extract(&nonces, exported))
+    }
+
+    /// The key of `lane` of what `sender` seals for `receiver` in `epoch`.
+    pub fn lane_key(
+        &self,
+        sender: &GatewayId,
+        receiver: &GatewayId,
+        epoch: u32,
+        lane: u8,
+    ) -> LaneKey {
+        let mut context = [0; 69];
+        context[..32].copy_from_slice(&sender.0);
+        context[32..64].copy_from_slice(&receiver.0);
+        context[64..68].copy_from_slice(&epoch.to_be_bytes());
+        context[68] = lane;
+        let mut lane_key = LaneKey { key: Zeroizing::new([0; 32]), iv: [0; 12] };
+        self.0.expand("ls tun key", &context, &mut *lane_key.key);
+        self.0.expand("ls tun iv", &context, &mut lane_key.iv);
+        lane_key
+    }
+}
+
+impl LaneKey {
+    /// The cipher under this key, and the IV.
+    pub fn cipher(&self, provider: &GcmProvider) -> (Box<dyn Gcm>, [u8; 12]) {
+        ((provider.aes_256)(&self.key), self.iv)
+    }
+
+    /// The key and the IV, for vectors.
+    pub fn expose(&self) -> (&[u8; 32], &[u8; 12]) {
+        (&self.key, &self.iv)
+    }
+}
+
+impl Drop for LaneKey {
+    fn drop(&mut self) {
+        self.iv.zeroize();
+    }
+}
+
+impl fmt::Debug for EpochSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EpochSecret(..)")
+    }
+}
+
+impl fmt::Debug for LaneKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaneKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_differs_gives_other_keys() {
+        let secret = EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
+        let (a, b) = (GatewayId([4; 32]), GatewayId([5; 32]));
+        let keys = [
+            secret.lane_key(&a, &b, 1, 0),
+            secret.lane_key(&b, &a, 1, 0),
+            secret.lane_key(&a, &b, 2, 0),
+            secret.lane_key(&a, &b, 1, 1),
+            EpochSecret::new(&[1; 32], &[3; 32], &[2; 32]).lane_key(&a, &b, 1, 0),
+            EpochSecret::new(&[9; 32], &[2; 32], &[3; 32]).lane_key(&a, &b, 1, 0),
+        ];
+        for (at, key) in keys.iter().enumerate() {
+            for other in &keys[at + 1..] {
+                assert_ne!(key.expose().0, other.expose().0);
+                assert_ne!(key.expose().1, other.expose().1);
+            }
+        }
+        assert_eq!(keys[0].expose(), secret.lane_key(&a, &b, 1, 0).expose());
+    }
+}

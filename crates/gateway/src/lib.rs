@@ -1,0 +1,66 @@
+//! Tunnels that carry MACsec frames between LANs over IP, sans I/O.
+//!
+//! A [`Gateway`](gateway::Gateway) stands at the edge of a LAN. It takes MACsec frames from there
+//! and carries them, their headers hidden, to the peer behind which their destination is; what
+//! comes from peers it lets onto the LAN only if it is authentic and new. It has no keys of MACsec
+//! and needs none.
+//!
+//! - [`schemes`]: what a frame looks like outside; one trait, five schemes;
+//! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
+//! - [`bridge`]: where stations are, learned within limits;
+//! - [`fragments`]: frames that are longer than a datagram;
+//! - [`control`]: keys, signs of life and the path's MTU, over the management channel;
+//! - [`counters`]: what was dropped, and why.
+//!
+//! The host owns sockets, clocks and threads. Each of its threads sends in a lane of its own
+//! and may receive anything:
+//!
+//! ```
+//! use gateway::gateway::{Arrived, Gateway, Plan};
+//! use gateway::schemes::Sealed;
+//! use vocabulary::{Instant, PacketBuf};
+//!
+//! /// A frame of the LAN that fits one datagram and goes to one peer.
+//! fn out(gateway: &Gateway, now: Instant, packet: &mut PacketBuf<'_>, mut send: impl FnMut(&[u8])) {
+//!     let Ok(parcel) = gateway.from_lan(now, packet.bytes()) else { return };
+//!     for peer in parcel.to {
+//!         if gateway.plan(peer, &parcel) == Ok(Plan::Whole)
+//!             && gateway.seal(now, 0, peer, &parcel, packet) == Ok(Sealed::Ready)
+//!         {
+//!             send(packet.bytes());
+//!         }
+//!     }
+//! }
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod bridge;
+pub mod bucket;
+pub mod codepoints;
+pub mod control;
+pub mod counters;
+pub mod fragments;
+pub mod gateway;
+mod hashing;
+pub mod keys;
+pub mod link;
+pub mod schemes;
+pub mod set;
+pub mod tuning;
+pub mod window;
+
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Locks; what a thread left that panicked is as whole as any.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

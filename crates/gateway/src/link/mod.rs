@@ -1,0 +1,242 @@
+//! Sealed datagrams between two gateways.
+//!
+//! A [`Link`] is what a gateway knows of one peer; [`Links`] has all of them, and finds the keys
+//! that open a datagram.
+
+mod inbound;
+mod outbound;
+mod prefix;
+
+pub use inbound::{Inbound, OpenError};
+pub use outbound::{Outbound, SEALING, SealError, TAG_LEN, Used};
+pub use prefix::{PREFIX_LEN, Prefix};
+
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::{PeerCounters, Reason};
+use crate::hashing::{Keyed, Table};
+use crate::keys::GatewayId;
+use crate::{read, write};
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+use vocabulary::{Instant, PacketBuf, Random};
+
+/// What a gateway knows of one peer.
+#[derive(Debug)]
+pub struct Link {
+    /// Which peer.
+    pub peer: PeerIndex,
+    /// Who the peer is.
+    pub id: GatewayId,
+    /// What came and went.
+    pub counters: PeerCounters,
+    /// Whether the peer's address is taken from what it sends.
+    roams: bool,
+    outbound: RwLock<Option<Arc<Outbound>>>,
+    address: RwLock<Option<SocketAddr>>,
+    /// Bytes of UDP payload that arrive in one piece.
+    payload: AtomicUsize,
+    wants_epoch: AtomicBool,
+    next_piece: AtomicU32,
+}
+
+impl Link {
+    /// A peer without keys yet, at `address` if that is known.
+    pub fn new(
+        peer: PeerIndex,
+        id: GatewayId,
+        address: Option<SocketAddr>,
+        roams: bool,
+        payload: usize,
+    ) -> Self {
+        Self {
+            peer,
+            id,
+            counters: PeerCounters::default(),
+            roams,
+            outbound: RwLock::new(None),
+            address: RwLock::new(address),
+            payload: AtomicUsize::new(payload),
+            wants_epoch: AtomicBool::new(false),
+            next_piece: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether frames can go to the peer.
+    pub fn is_up(&self) -> bool {
+        read(&self.outbound).is_some() && self.address().is_some()
+    }
+
+    /// Where datagrams for the peer go.
+    pub fn address(&self) -> Option<SocketAddr> {
+        *read(&self.address)
+    }
+
+    /// Datagrams go to `address` from now on.
+    pub fn set_address(&self, address: Option<SocketAddr>) {
+        *write(&self.address) = address;
+    }
+
+    /// Bytes of UDP payload that arrive in one piece.
+    pub fn payload(&self) -> usize {
+        self.payload.load(Ordering::Relaxed)
+    }
+
+    /// The path carries `payload` bytes of UDP payload in one piece.
+    pub fn set_payload(&self, payload: usize) {
+        self.payload.store(payload, Ordering::Relaxed);
+    }
+
+    /// What is sealed from now on is sealed with these keys, or nothing is.
+    pub fn set_outbound(&self, outbound: Option<Arc<Outbound>>) {
+        *write(&self.outbound) = outbound;
+        self.wants_epoch.store(false, Ordering::Relaxed);
+    }
+
+    /// The epoch that is sealed in.
+    pub fn epoch(&self) -> Option<u32> {
+        read(&self.outbound).as_ref().map(|outbound| outbound.epoch())
+    }
+
+    /// Whether the keys near their end.
+    pub fn wants_epoch(&self) -> bool {
+        self.wants_epoch.load(Ordering::Relaxed)
+    }
+
+    /// A number for the pieces of a frame that is split.
+    pub fn next_piece(&self) -> u32 {
+        self.next_piece.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Seals `packet` in place, see [`Outbound::seal`].
+    ///
+    /// # Errors
+    /// [`Reason::NoPeer`] without keys, [`Reason::NoBuffer`] without room, and
+    /// [`Reason::KeyExhausted`].
+    pub fn seal(
+        &self,
+        lane: u8,
+        kind: Type,
+        sealed: u8,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(), Reason> {
+        let outbound = read(&self.outbound);
+        let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
+        match outbound.seal(lane, kind, sealed, packet) {
+            Ok(used) => {
+                if used.ages {
+                    self.wants_epoch.store(true, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Err(SealError::Room) => Err(Reason::NoBuffer),
+            Err(SealError::Exhausted) => {
+                self.wants_epoch.store(true, Ordering::Relaxed);
+                Err(Reason::KeyExhausted)
+            }
+        }
+    }
+
+    /// Takes note of where an authentic datagram came from.
+    fn heard_from(&self, from: SocketAddr, newest: bool) {
+        if self.roams && newest && self.address() != Some(from) {
+            self.set_address(Some(from));
+        }
+    }
+}
+
+/// All peers, and the keys by which what they send is opened.
+#[derive(Debug)]
+pub struct Links {
+    links: Vec<Link>,
+    receivers: RwLock<Table<u32, Receiver>>,
+}
+
+#[derive(Debug)]
+struct Receiver {
+    peer: PeerIndex,
+    inbound: Inbound,
+    /// When these keys, which were replaced, open nothing any more.
+    until: Option<Instant>,
+}
+
+impl Links {
+    /// These peers, each at the place that its index says.
+    pub fn new(links: Vec<Link>, random: &mut Random) -> Self {
+        let keyed = Keyed::new(random.array());
+        Self { links, receivers: RwLock::new(Table::with_hasher(keyed)) }
+    }
+
+    /// Every peer.
+    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter()
+    }
+
+    /// One peer.
+    pub fn get(&self, peer: PeerIndex) -> Option<&Link> {
+        self.links.get(usize::from(peer.0))
+    }
+
+    /// An index by which no keys are known yet.
+    pub fn free_index(&self, random: &mut Random) -> u32 {
+        let receivers = read(&self.receivers);
+        loop {
+            let index = u32::from_be_bytes(random.array());
+            if !receivers.contains_key(&index) {
+                return index;
+            }
+        }
+    }
+
+    /// Opens what arrives for `index` with these keys from now on.
+    pub fn install(&self, index: u32, peer: PeerIndex, inbound: Inbound) {
+        write(&self.receivers).insert(index, Receiver { peer, inbound, until: None });
+    }
+
+    /// All keys of `peer` but those at `keep` open nothing any more after `until`.
+    pub fn retire(&self, peer: PeerIndex, keep: Option<u32>, until: Instant) {
+        for (&index, receiver) in write(&self.receivers).iter_mut() {
+            if receiver.peer == peer && Some(index) != keep {
+                receiver.until = Some(receiver.until.map_or(until, |earlier| earlier.min(until)));
+            }
+        }
+    }
+
+    /// Forgets keys that open nothing any more. To be called about once a second.
+    pub fn expire(&self, now: Instant) {
+        write(&self.receivers).retain(|_, receiver| receiver.until.is_none_or(|until| now < until));
+    }
+
+    /// Opens a sealed datagram in place and says whose it is.
+    ///
+    /// # Errors
+    /// As [`Inbound::open`], and where nobody has its receiver index.
+    pub fn open(
+        &self,
+        now: Instant,
+        from: SocketAddr,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(PeerIndex, Prefix), (Option<PeerIndex>, Reason)> {
+        let prefix = Prefix::decode(packet.bytes()).ok_or((None, Reason::Malformed))?;
+        let receivers = read(&self.receivers);
+        let receiver = receivers
+            .get(&prefix.receiver)
+            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
+            .ok_or((None, Reason::UnknownReceiver))?;
+        let peer = receiver.peer;
+        let newest = receiver.inbound.open(&prefix, packet).map_err(|error| {
+            let reason = match error {
+                OpenError::Malformed => Reason::Malformed,
+                OpenError::Replayed => Reason::Replayed,
+                OpenError::Old => Reason::Old,
+                OpenError::Forged => Reason::Forged,
+                OpenError::Exhausted => Reason::ForgedTooOften,
+            };
+            (Some(peer), reason)
+        })?;
+        let link = self.get(peer).ok_or((None, Reason::UnknownPeer))?;
+        link.heard_from(from, newest);
+        Ok((peer, prefix))
+    }
+}

@@ -1,0 +1,176 @@
+//! How a MACsec frame looks between two gateways.
+//!
+//! | scheme | an observer learns of a flow | what a forger gets past the gateway |
+//! |---|---|---|
+//! | [`sealed`] | nothing | nothing |
+//! | `identifier` | nothing | junk under an identifier it overtook |
+//! | `identifier-paper` | TCI and SL | the same, and floods of guesses cost a lookup each |
+//! | `encryption-paper` | nothing | replays, and frames with random addresses |
+//! | [`plain`] | everything | everything |
+//!
+//! Each implements [`Scheme`]. What is not a MACsec frame (MKA, allowed EtherTypes, signs of
+//! life) and what is split goes sealed under every scheme but `plain`.
+
+pub mod plain;
+pub mod sealed;
+
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::Reason;
+use crate::link::{Link, Links};
+use core::fmt;
+use core::net::SocketAddr;
+use macsec::Header;
+use vocabulary::{DecodeError, Instant, PacketBuf};
+
+/// The schemes there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SchemeName {
+    /// Ours, and the default.
+    #[default]
+    Sealed,
+    /// The paper's identifiers, put right.
+    Identifier,
+    /// The paper's identifiers as it has them.
+    IdentifierPaper,
+    /// The paper's encryption as it has it.
+    EncryptionPaper,
+    /// VXLAN.
+    Plain,
+}
+
+impl SchemeName {
+    /// Every scheme.
+    pub const ALL: [Self; 5] =
+        [Self::Sealed, Self::Identifier, Self::IdentifierPaper, Self::EncryptionPaper, Self::Plain];
+
+    /// The name in configurations.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sealed => "sealed",
+            Self::Identifier => "identifier",
+            Self::IdentifierPaper => "identifier-paper",
+            Self::EncryptionPaper => "encryption-paper",
+            Self::Plain => "plain",
+        }
+    }
+
+    /// The scheme of that name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.as_str() == name)
+    }
+}
+
+impl fmt::Display for SchemeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A MACsec frame on its way to a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Which thread sends it.
+    pub lane: u8,
+    /// To whom.
+    pub link: &'a Link,
+    /// Its header.
+    pub header: &'a Header,
+}
+
+/// A datagram on its way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Where it says it comes from.
+    pub from: SocketAddr,
+    /// What its first byte says.
+    pub kind: Type,
+    /// All peers.
+    pub links: &'a Links,
+}
+
+/// What [`Scheme::seal`] made of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sealed {
+    /// A datagram that is ready to be sent.
+    Ready,
+    /// Nothing: the peer does not know the frame's flow yet. The frame is as it was.
+    Hold,
+}
+
+/// What the gateways of one tunnel have agreed on to do with MACsec frames.
+///
+/// All methods take `&self`: threads share a scheme, and where it keeps state that is behind locks.
+pub trait Scheme: Send + Sync + fmt::Debug {
+    /// Which it is.
+    fn name(&self) -> SchemeName;
+
+    /// By how many bytes the datagram is longer than a frame with this header, IP and UDP aside.
+    fn growth(&self, header: &Header) -> isize;
+
+    /// Makes a datagram of a frame without padding, in place.
+    ///
+    /// # Errors
+    /// Why there is none; the packet may be garbled then.
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason>;
+
+    /// Makes a frame of a datagram, in place, and says which peer sent it.
+    ///
+    /// # Errors
+    /// Why there is none, and of which peer it was if that is known.
+    fn open(
+        &self,
+        from: &Incoming<'_>,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)>;
+
+    /// Puts the header back that a [`Type::Compressed`] datagram of `peer` stands for; it is
+    /// authentic and open already.
+    ///
+    /// # Errors
+    /// Where no flow has that number, or the scheme has no short headers.
+    fn expand(&self, _peer: PeerIndex, _packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+        Err(Reason::UnknownType)
+    }
+
+    /// Takes what a peer's scheme has to say over the management channel.
+    ///
+    /// # Errors
+    /// Where it makes no sense.
+    fn handle_message(
+        &self,
+        _now: Instant,
+        _peer: PeerIndex,
+        _message: &[u8],
+    ) -> Result<(), DecodeError> {
+        Err(DecodeError::Invalid("message of a scheme that has none"))
+    }
+
+    /// What to say to a peer's scheme over the management channel; asked for until it is `None`.
+    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        None
+    }
+
+    /// What the tunnel itself should carry to a peer: the content of a `Whole` datagram.
+    fn poll_beacon(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        None
+    }
+
+    /// Takes such a content, which is authentic.
+    fn handle_beacon(&self, _now: Instant, _peer: PeerIndex, _content: &[u8]) {}
+
+    /// The management channel to a peer is new, and the peer may know of no flow.
+    fn restart(&self, _now: Instant, _peer: PeerIndex) {}
+
+    /// Lets what has timed out go. Called about ten times a second.
+    fn handle_timeout(&self, _now: Instant) {}
+
+    /// How many flows are known of what is sent, and of what is received.
+    fn flows(&self) -> (usize, usize) {
+        (0, 0)
+    }
+}

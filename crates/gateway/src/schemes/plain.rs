@@ -1,0 +1,63 @@
+//! `plain`: VXLAN (RFC 7348), for comparison and to move over from it.
+//!
+//! Whoever can send to the gateway can put any frame on its LAN, and whoever sees a datagram
+//! sees all of the frame but its payload. Peers are told by their addresses alone.
+
+use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::Reason;
+use macsec::Header;
+use vocabulary::PacketBuf;
+
+/// Bytes of a VXLAN header.
+pub const HEADER_LEN: usize = 8;
+
+/// VXLAN with one network identifier.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    header: [u8; HEADER_LEN],
+}
+
+impl Plain {
+    /// VXLAN with the network identifier `vni`, of which 24 bits count.
+    pub const fn new(vni: u32) -> Self {
+        let [_, a, b, c] = vni.to_be_bytes();
+        Self { header: [Type::Plain as u8, 0, 0, 0, a, b, c, 0] }
+    }
+}
+
+impl Scheme for Plain {
+    fn name(&self) -> SchemeName {
+        SchemeName::Plain
+    }
+
+    fn growth(&self, _header: &Header) -> isize {
+        HEADER_LEN as isize
+    }
+
+    fn seal(&self, _to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
+        packet.prepend(&self.header).ok_or(Reason::NoBuffer)?;
+        Ok(Sealed::Ready)
+    }
+
+    fn open(
+        &self,
+        from: &Incoming<'_>,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        // Reserved bits are ignored on receipt (RFC 7348, section 5).
+        let vni = packet.bytes().get(4..7).ok_or((None, Reason::Malformed))?;
+        if vni != &self.header[4..7] {
+            return Err((None, Reason::UnknownReceiver));
+        }
+        // The source port is entropy: it says nothing of who sends.
+        let address = from.from.ip().to_canonical();
+        let known = |link: &&crate::link::Link| {
+            link.address().is_some_and(|known| known.ip().to_canonical() == address)
+        };
+        let link = from.links.iter().find(known).ok_or((None, Reason::UnknownPeer))?;
+        packet.take_front(HEADER_LEN).ok_or((Some(link.peer), Reason::Malformed))?;
+        Ok(link.peer)
+    }
+}

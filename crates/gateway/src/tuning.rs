@@ -1,0 +1,20 @@
+//! Numbers of our own, and why each has its value.
+
+use core::time::Duration;
+
+/// Numbers back from the highest that a lane's window remembers. A batch of one thread can be
+/// overtaken by all that another path carries meanwhile: 4096 small packets are some
+/// milliseconds at a gigabit.
+pub const WINDOW: u64 = 4096;
+/// Lanes (sending threads) a gateway has at most. A window costs 528 bytes a lane and epoch.
+pub const LANES: usize = 16;
+/// Packets that one lane seals under one key. GCM with random-looking but distinct nonces
+/// bears far more; an hour at four million packets a second ends earlier.
+pub const PACKETS: u64 = 1 << 32;
+/// From here on a new epoch is asked for.
+pub const PACKETS_BEFORE_REKEY: u64 = PACKETS / 4 * 3;
+/// Forgeries that one lane refuses under one key before it hears nothing more: 2^36 tries
+/// at tags of 128 bits over at most 2^10 blocks leave an attacker 2^-81.
+pub const FAILURES: u64 = 1 << 36;
+/// How long keys that were replaced still open what was under way.
+pub const OLD_EPOCH: Duration = Duration::from_secs(10);

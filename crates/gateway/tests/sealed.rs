@@ -1,0 +1,283 @@
+//! Gateways under the scheme `sealed`.
+
+mod world;
+
+use core::time::Duration;
+use gateway::control::{Event, Timing};
+use gateway::counters::Reason;
+use gateway::gateway::Mka;
+use gateway::schemes::sealed::Sealed;
+use macsec::VlanTag;
+use vocabulary::Random;
+use world::{Datagram, Flow, World, address, index};
+
+fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
+    Box::new(Sealed)
+}
+
+fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
+    let gateway = &world.sites[site].gateway;
+    let link = gateway.links.get(index(site, from)).unwrap();
+    link.counters.drops.of(reason) + gateway.drops.of(reason)
+}
+
+/// A world whose keepalives are out of the way.
+fn up(sites: usize) -> World {
+    let mut world = World::up(sites, sealed);
+    world.advance(Duration::from_millis(1));
+    world.deliver();
+    world
+}
+
+#[test]
+fn frames_appear_on_the_other_lan_as_they_were() {
+    let mut world = up(2);
+    for len in [1, 10, 47, 48, 1000, 1378] {
+        for flow in [Flow::between(0, 1), Flow { an: 3, ..Flow::between(0, 1) }] {
+            let frame = flow.frame(len as u32, len);
+            world.carry(0, &frame);
+            assert_eq!(world.sites[1].lan.pop(), Some(frame));
+        }
+    }
+    assert!(world.sites[1].lan.is_empty() && world.sites[0].lan.is_empty());
+}
+
+#[test]
+fn padding_of_the_lan_does_not_cross_the_tunnel() {
+    let mut world = up(2);
+    let frame = Flow::between(0, 1).frame(1, 4);
+    let padded = [&frame[..], &[0; 12]].concat();
+    assert_eq!(padded.len(), 60);
+    world.carry(0, &padded);
+    assert_eq!(world.sites[1].lan, [frame]);
+}
+
+#[test]
+fn an_unknown_station_is_sought_everywhere_and_then_known() {
+    let mut world = up(3);
+    world.frame(0, &Flow::between(0, 1).frame(1, 100));
+    assert_eq!(world.wire.len(), 2, "to both");
+    world.deliver();
+    world.carry(1, &Flow::between(1, 0).frame(1, 100));
+    assert_eq!(world.sites[2].lan.len(), 1, "the answer went to one alone");
+    world.frame(0, &Flow::between(0, 1).frame(2, 100));
+    assert_eq!(world.wire.len(), 1);
+    let everyone = Flow { destination: [0xff; 6], ..Flow::between(0, 1) };
+    world.wire.clear();
+    world.frame(0, &everyone.frame(3, 100));
+    assert_eq!(world.wire.len(), 2);
+}
+
+#[test]
+fn what_is_on_the_same_lan_stays_there() {
+    let mut world = up(2);
+    world.carry(0, &Flow::between(0, 1).frame(1, 100));
+    let back = Flow { source: world::station(0, 2), ..Flow::between(0, 0) };
+    world.frame(0, &back.frame(1, 100));
+    assert!(world.wire.is_empty());
+    assert_eq!(world.sites[0].gateway.drops.of(Reason::Local), 1);
+}
+
+#[test]
+fn long_frames_are_split_and_come_out_whole_in_any_order() {
+    let mut world = up(2);
+    let tag = |tpid, tci| Some(VlanTag { tpid, tci });
+    let tags = [[None; 2], [tag(0x88a8, 0x2001), tag(0x8100, 0x0002)]];
+    for (len, vlan_tags) in [1500, 9000].into_iter().flat_map(|len| tags.map(|tags| (len, tags))) {
+        let frame = Flow::between(0, 1).frame_with(len as u32, len, vlan_tags);
+        world.frame(0, &frame);
+        assert!(world.wire.len() > 1);
+        assert!(world.wire.iter().all(|datagram| datagram.bytes.len() <= 1452));
+        world.wire.make_contiguous().reverse();
+        let last = world.wire.pop_back().unwrap();
+        world.deliver();
+        assert_eq!(world.sites[1].lan.len(), 0, "nothing of an unfinished frame");
+        world.arrive(&last);
+        assert_eq!(world.sites[1].lan.pop(), Some(frame));
+    }
+    world.frame(0, &Flow::between(0, 1).frame(9, 3000));
+    world.wire.pop_front();
+    world.deliver();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(drops(&world, 1, 0, Reason::Incomplete), 1);
+}
+
+#[test]
+fn loss_costs_what_was_lost_and_order_nothing() {
+    let mut world = up(2);
+    let flow = Flow::between(0, 1);
+    let mut pn = 0;
+    for lost in [1, 10, 1000, 100_000] {
+        for _ in 0..lost {
+            pn += 1;
+            world.frame(0, &flow.frame(pn, 100));
+            world.wire.clear();
+        }
+        pn += 1;
+        let frame = flow.frame(pn, 100);
+        world.carry(0, &frame);
+        assert_eq!(world.sites[1].lan.pop(), Some(frame), "the first after {lost} lost ones");
+    }
+    let window = gateway::tuning::WINDOW as u32;
+    for pn in 0..window {
+        world.frame(0, &flow.frame(pn + 1, 60));
+    }
+    world.wire.make_contiguous().reverse();
+    world.deliver();
+    assert_eq!(world.sites[1].lan.len(), window as usize);
+}
+
+#[test]
+fn nothing_that_was_replayed_cut_or_altered_reaches_the_lan() {
+    let mut world = up(2);
+    let frame = Flow::between(0, 1).frame(1, 100);
+    world.frame(0, &frame);
+    let datagram = world.wire[0].clone();
+    for cut in 0..datagram.bytes.len() {
+        let cut = Datagram { bytes: datagram.bytes[..cut].to_vec(), ..datagram.clone() };
+        assert!(!world.arrive(&cut));
+    }
+    for bit in 0..datagram.bytes.len() * 8 {
+        let mut altered = datagram.clone();
+        altered.bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(!world.arrive(&altered), "bit {bit}");
+    }
+    let longer = Datagram { bytes: [&datagram.bytes[..], &[0]].concat(), ..datagram.clone() };
+    assert!(!world.arrive(&longer));
+    assert!(world.arrive(&datagram), "forgeries left the true one its place");
+    assert!(!world.arrive(&datagram));
+    assert_eq!(world.sites[1].lan, [frame]);
+    assert_eq!(drops(&world, 1, 0, Reason::Replayed), 1);
+    let back = Datagram { to: 0, ..datagram };
+    assert!(!world.arrive(&back), "reflected");
+}
+
+#[test]
+fn keys_change_and_nothing_under_way_is_lost() {
+    let timing = Timing { rekey: Duration::from_secs(60), probe: false, ..Timing::default() };
+    let mut world = World::with(2, sealed, |_| {}, timing);
+    world.connect();
+    let epoch = |world: &World, site: usize| {
+        world.sites[site].gateway.links.iter().next().and_then(gateway::link::Link::epoch)
+    };
+    assert_eq!((epoch(&world, 0), epoch(&world, 1)), (Some(1), Some(1)));
+    let flow = Flow::between(0, 1);
+    world.frame(0, &flow.frame(1, 100));
+    let before = world.wire.pop_back().unwrap();
+    let other = {
+        world.frame(0, &flow.frame(2, 100));
+        world.wire.pop_back().unwrap()
+    };
+    world.advance(Duration::from_secs(60));
+    assert_eq!((epoch(&world, 0), epoch(&world, 1)), (Some(2), Some(2)));
+    assert!(world.arrive(&before), "the old keys open for a while");
+    world.carry(0, &flow.frame(3, 100));
+    assert_eq!(world.sites[1].lan.len(), 2);
+    world.advance(Duration::from_secs(11));
+    assert!(!world.arrive(&other));
+    assert_eq!(drops(&world, 1, 0, Reason::UnknownReceiver), 1);
+}
+
+#[test]
+fn a_gateway_that_starts_again_is_heard_and_its_old_datagrams_are_not() {
+    let mut world = up(2);
+    let flow = Flow::between(0, 1);
+    world.frame(0, &flow.frame(1, 100));
+    let old = world.wire.pop_back().unwrap();
+    let fresh = World::new(2, sealed).sites.remove(1);
+    world.sites[1] = fresh;
+    assert!(!world.arrive(&old));
+    world.connect_two(0, 1, [0x77; 32]);
+    world.settle();
+    assert!(!world.arrive(&old));
+    world.carry(0, &flow.frame(2, 100));
+    assert_eq!(world.sites[1].lan.len(), 1);
+}
+
+#[test]
+fn mka_goes_where_it_is_set_to_go() {
+    let mka = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 60]].concat();
+    for (mode, datagrams, frames) in
+        [(Mka::Tunnel, 1, 1), (Mka::Management, 0, 1), (Mka::Drop, 0, 0)]
+    {
+        let timing = Timing { probe: false, keepalive: Duration::ZERO, ..Timing::default() };
+        let mut world = World::with(2, sealed, |settings| settings.mka = mode, timing);
+        world.connect();
+        world.advance(Duration::from_millis(1));
+        world.deliver();
+        world.frame(0, &mka);
+        assert_eq!(world.wire.len(), datagrams, "{mode:?}");
+        world.deliver();
+        assert_eq!(world.sites[1].lan, vec![mka.clone(); frames], "{mode:?}");
+    }
+}
+
+#[test]
+fn other_frames_cross_only_if_allowed() {
+    let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x08, 0x06], &[1; 46]].concat();
+    let mut world = up(2);
+    world.frame(0, &arp);
+    assert!(world.wire.is_empty());
+    assert_eq!(world.sites[0].gateway.drops.of(Reason::NotAllowed), 1);
+    let timing = Timing { probe: false, ..Timing::default() };
+    let mut world = World::with(2, sealed, |settings| settings.allow = vec![0x0806], timing);
+    world.connect();
+    world.carry(0, &arp);
+    assert_eq!(world.sites[1].lan, [arp]);
+}
+
+#[test]
+fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
+    let mut world = up(2);
+    let elsewhere = ([198, 51, 100, 9], 999).into();
+    let flow = Flow::between(0, 1);
+    world.frame(0, &flow.frame(1, 100));
+    world.frame(0, &flow.frame(2, 100));
+    let at = |world: &World| world.sites[1].gateway.links.iter().next().unwrap().address();
+    let (first, second) = (world.wire[0].clone(), world.wire[1].clone());
+    world.arrive(&second);
+    let mut forged = second.clone();
+    *forged.bytes.last_mut().unwrap() ^= 1;
+    for datagram in [&first, &second, &forged] {
+        world.arrive_from(elsewhere, datagram);
+        assert_eq!(at(&world), Some(address(0)), "old, replayed and forged move nothing");
+    }
+    world.wire.clear();
+    world.frame(0, &flow.frame(3, 100));
+    let third = world.wire[0].clone();
+    world.arrive_from(elsewhere, &third);
+    assert_eq!(at(&world), Some(elsewhere));
+}
+
+#[test]
+fn a_path_is_probed_and_frames_fit_it() {
+    let timing = Timing::default();
+    let mut world = World::with(2, sealed, |_| {}, timing);
+    world.connect();
+    for _ in 0..50 {
+        world.advance(Duration::from_millis(100));
+        world.wire.retain(|datagram| datagram.bytes.len() <= 1400);
+        world.deliver();
+    }
+    let payload = world.sites[0].gateway.links.iter().next().unwrap().payload();
+    assert_eq!(payload, 1372);
+    assert!(world.sites[0].events.iter().any(|event| matches!(event, Event::Payload(_, 1372))));
+    let header = 28;
+    for (len, datagrams) in [(payload - 30 - header - 16, 1), (payload - 30 - header - 15, 2)] {
+        world.frame(0, &Flow::between(0, 1).frame(1, len));
+        assert_eq!(world.wire.len(), datagrams);
+        world.deliver();
+    }
+    assert_eq!(world.sites[1].lan.len(), 2);
+}
+
+#[test]
+fn two_gateways_on_one_lan_notice_each_other() {
+    let mut world = up(2);
+    let frame = world.sites[0].gateway.announcement([2; 6]);
+    world.frame(0, &frame);
+    world.frame(1, &frame);
+    world.settle();
+    assert!(!world.sites[0].events.iter().any(|event| matches!(event, Event::SecondGateway(_))));
+    assert!(world.sites[1].events.contains(&Event::SecondGateway(world::settings(0).id)));
+}

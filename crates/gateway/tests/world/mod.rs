@@ -1,0 +1,316 @@
+//! Gateways that are joined without sockets: channels are perfect, datagrams are whatever the
+//! test makes of them.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use core::net::SocketAddr;
+use gateway::bridge::{Limits, PeerIndex};
+use gateway::codepoints::Whole;
+use gateway::control::{Control, Event, Output, Timing};
+use gateway::gateway::{Arrived, Gateway, Mka, Plan, Settings};
+use gateway::keys::GatewayId;
+use gateway::link::Link;
+use gateway::schemes::{Scheme, Sealed};
+use macsec::crypto::rustcrypto::PROVIDER;
+use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
+
+/// Room before and behind every packet.
+pub(crate) const ROOM: usize = 128;
+/// The lane of the control path.
+const CONTROL: u8 = 15;
+
+/// A datagram under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Datagram {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+pub(crate) struct Site {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) control: Control,
+    /// Frames that went to the LAN.
+    pub(crate) lan: Vec<Vec<u8>>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// Every site is a peer of every other.
+pub(crate) struct World {
+    pub(crate) sites: Vec<Site>,
+    pub(crate) now: Instant,
+    /// Between sites, in order.
+    pub(crate) wire: VecDeque<Datagram>,
+    messages: VecDeque<(usize, usize, Vec<u8>)>,
+}
+
+pub(crate) fn settings(site: usize) -> Settings {
+    Settings {
+        id: GatewayId([site as u8 + 1; 32]),
+        mka: Mka::Tunnel,
+        allow: Vec::new(),
+        stations: Limits::default(),
+        floods_a_second: 10_000,
+        reassembly_bytes: 1 << 18,
+        dscp: true,
+    }
+}
+
+impl World {
+    pub(crate) fn new(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
+        Self::with(sites, scheme, |_| {}, Timing { probe: false, ..Timing::default() })
+    }
+
+    pub(crate) fn with(
+        sites: usize,
+        scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
+        change: impl Fn(&mut Settings),
+        timing: Timing,
+    ) -> Self {
+        let mut random = Random::insecure(7);
+        let now = Instant::from_micros(1_000_000);
+        let site = |site| {
+            let mut settings = settings(site);
+            change(&mut settings);
+            let others = (0..sites).filter(|&other| other != site).enumerate();
+            let links = others
+                .map(|(at, other)| {
+                    let id = GatewayId([other as u8 + 1; 32]);
+                    Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1452)
+                })
+                .collect();
+            let scheme = scheme(&mut random);
+            let gateway = Arc::new(Gateway::new(settings, links, scheme, &mut random, now));
+            let control = Control::new(Arc::clone(&gateway), &PROVIDER, timing, random.fork());
+            Site { gateway, control, lan: Vec::new(), events: Vec::new() }
+        };
+        let sites = (0..sites).map(site).collect();
+        Self { sites, now, wire: VecDeque::new(), messages: VecDeque::new() }
+    }
+
+    /// The same, with all channels up and keys agreed on.
+    pub(crate) fn up(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
+        let mut world = Self::new(sites, scheme);
+        world.connect();
+        world
+    }
+
+    /// Brings every channel up.
+    pub(crate) fn connect(&mut self) {
+        for a in 0..self.sites.len() {
+            for b in 0..a {
+                self.connect_two(a, b, [(a * 16 + b) as u8; 32]);
+            }
+        }
+        self.settle();
+    }
+
+    pub(crate) fn connect_two(&mut self, a: usize, b: usize, exported: [u8; 32]) {
+        for (site, other) in [(a, b), (b, a)] {
+            let peer = index(site, other);
+            self.sites[site].control.handle_up(self.now, peer, exported);
+        }
+    }
+
+    /// Time passes.
+    pub(crate) fn advance(&mut self, duration: core::time::Duration) {
+        self.now += duration;
+        for site in &mut self.sites {
+            site.control.handle_timeout(self.now);
+        }
+        self.settle();
+    }
+
+    /// Carries messages, and what they lead to, until nothing is left; datagrams of the control
+    /// path join the wire.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            for site in 0..self.sites.len() {
+                while let Some(output) = self.sites[site].control.poll(self.now) {
+                    self.act(site, output);
+                }
+            }
+            let Some((from, to, bytes)) = self.messages.pop_front() else { return };
+            let peer = index(to, from);
+            self.sites[to].control.handle_message(self.now, peer, &bytes);
+        }
+    }
+
+    fn act(&mut self, site: usize, output: Output) {
+        match output {
+            Output::Message(peer, bytes) => {
+                self.messages.push_back((site, other(site, peer), bytes));
+            }
+            Output::Datagram(peer, kind, content) => {
+                if let Some(bytes) = self.seal_whole(site, peer, kind, &content) {
+                    self.wire.push_back(Datagram { from: site, to: other(site, peer), bytes });
+                }
+            }
+            Output::Frame(frame) => self.sites[site].lan.push(frame),
+            Output::Close(peer, error) => panic!("{site} closes the channel to {peer:?}: {error}"),
+            Output::Event(event) => self.sites[site].events.push(event),
+        }
+    }
+
+    fn seal_whole(
+        &self,
+        site: usize,
+        peer: PeerIndex,
+        kind: Whole,
+        content: &[u8],
+    ) -> Option<Vec<u8>> {
+        in_room(content, |packet| {
+            self.sites[site].gateway.seal_whole(CONTROL, peer, kind, packet).ok()
+        })
+    }
+
+    /// A frame appears on a LAN: what becomes of it joins the wire.
+    pub(crate) fn frame(&mut self, site: usize, frame: &[u8]) {
+        self.frame_in_lane(site, 0, frame);
+    }
+
+    pub(crate) fn frame_in_lane(&mut self, site: usize, lane: u8, frame: &[u8]) {
+        let gateway = Arc::clone(&self.sites[site].gateway);
+        let Ok(parcel) = gateway.from_lan(self.now, frame) else { return };
+        for peer in parcel.to {
+            let frame = &frame[..parcel.len];
+            match gateway.plan(peer, &parcel) {
+                Ok(Plan::Whole) => {
+                    let bytes = in_room(frame, |packet| {
+                        let sealed = gateway.seal(self.now, lane, peer, &parcel, packet);
+                        (sealed == Ok(Sealed::Ready)).then_some(())
+                    });
+                    self.post(site, peer, bytes);
+                }
+                Ok(Plan::Pieces { number, split }) => {
+                    for (at, piece) in frame.chunks(split.size).enumerate() {
+                        let place = (number, at * split.size);
+                        let bytes = in_room(piece, |packet| {
+                            gateway.seal_piece(lane, peer, &parcel, place, packet).ok()
+                        });
+                        self.post(site, peer, bytes);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn post(&mut self, site: usize, peer: PeerIndex, bytes: Option<Vec<u8>>) {
+        let to = other(site, peer);
+        self.wire.extend(bytes.map(|bytes| Datagram { from: site, to, bytes }));
+    }
+
+    /// Everything on the wire arrives.
+    pub(crate) fn deliver(&mut self) {
+        while let Some(datagram) = self.wire.pop_front() {
+            self.arrive(&datagram);
+        }
+        self.settle();
+    }
+
+    /// One datagram arrives; whether the gateway put a frame on its LAN.
+    pub(crate) fn arrive(&mut self, datagram: &Datagram) -> bool {
+        let from = address(datagram.from);
+        self.arrive_from(from, datagram)
+    }
+
+    pub(crate) fn arrive_from(&mut self, from: SocketAddr, datagram: &Datagram) -> bool {
+        let site = &mut self.sites[datagram.to];
+        let mut arrived = None;
+        let frame = in_room(&datagram.bytes, |packet| {
+            arrived = site.gateway.from_peer(self.now, from, packet).ok();
+            Some(())
+        });
+        let before = site.lan.len();
+        match arrived {
+            Some(Arrived::Frame(_)) => site.lan.extend(frame),
+            Some(Arrived::Reassembled(_, frame)) => site.lan.push(frame),
+            _ => {}
+        }
+        site.lan.len() > before
+    }
+
+    /// A frame goes from one LAN to the others, over a perfect wire.
+    pub(crate) fn carry(&mut self, site: usize, frame: &[u8]) {
+        self.frame(site, frame);
+        self.deliver();
+    }
+}
+
+/// Lends a copy of `content` with room around it; returns what it became.
+pub(crate) fn in_room(
+    content: &[u8],
+    work: impl FnOnce(&mut PacketBuf<'_>) -> Option<()>,
+) -> Option<Vec<u8>> {
+    let mut buffer = [&[0; ROOM][..], content, &[0; ROOM]].concat();
+    let mut packet = PacketBuf::new(&mut buffer, ROOM..ROOM + content.len())?;
+    work(&mut packet)?;
+    Some(packet.bytes().to_vec())
+}
+
+pub(crate) fn address(site: usize) -> SocketAddr {
+    ([192, 0, 2, site as u8 + 1], 4790).into()
+}
+
+/// What `site` calls `other`.
+pub(crate) fn index(site: usize, other: usize) -> PeerIndex {
+    PeerIndex(if other < site { other } else { other - 1 } as u8)
+}
+
+/// Whom `site` calls `peer`.
+pub(crate) fn other(site: usize, peer: PeerIndex) -> usize {
+    let peer = usize::from(peer.0);
+    if peer < site { peer } else { peer + 1 }
+}
+
+/// A station's address.
+pub(crate) fn station(site: usize, number: u8) -> [u8; 6] {
+    [2, 0, 0, 0, site as u8, number]
+}
+
+/// What a frame is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) source: [u8; 6],
+    pub(crate) destination: [u8; 6],
+    pub(crate) port: u16,
+    pub(crate) an: u8,
+}
+
+impl Flow {
+    /// From the first station of `from` to the first of `to`.
+    pub(crate) fn between(from: usize, to: usize) -> Self {
+        Self { source: station(from, 1), destination: station(to, 1), port: 1, an: 0 }
+    }
+
+    /// A frame as a MACsec device would send it, with `len` bytes of secure data that look like
+    /// noise, as what is encrypted does.
+    pub(crate) fn frame(&self, pn: u32, len: usize) -> Vec<u8> {
+        self.frame_with(pn, len, [None; 2])
+    }
+
+    pub(crate) fn frame_with(
+        &self,
+        pn: u32,
+        len: usize,
+        vlan_tags: [Option<macsec::VlanTag>; 2],
+    ) -> Vec<u8> {
+        let tag = SecTag {
+            sci_field: SciField::Explicit(Sci { address: self.source, port: self.port }),
+            protection: Protection::Confidential,
+            an: AssociationNumber::new(self.an).unwrap(),
+            short_length: ShortLength::of(len),
+            pn,
+        };
+        let header = Header { destination: self.destination, source: self.source, vlan_tags, tag };
+        let mut frame = vec![0; header.len() + len + 16];
+        let mut writer = Writer::new(&mut frame);
+        header.write(&mut writer).unwrap();
+        let seed = u64::from(pn) << 32 | u64::from(self.port) << 16 | u64::from(self.source[5]);
+        Random::insecure(seed).fill(&mut frame[header.len()..]);
+        frame
+    }
+}
