@@ -51,6 +51,8 @@ reasons! {
     KeyExhausted => "key_exhausted",
     /// From the LAN: MKA, and the administrator has it dropped.
     Mka => "mka",
+    /// Another gateway has this LAN.
+    Yielding => "yielding",
     /// No buffer, or none with enough room.
     NoBuffer => "no_buffer",
     /// The socket or interface took no more.

@@ -14,6 +14,8 @@ use crate::lock;
 use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
 use crate::set::PeerSet;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 use macsec::{Frame, Header, Kind, classify};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -40,6 +42,12 @@ pub struct Settings {
     pub mka: Mka,
     /// EtherTypes that are carried beside MACsec and MKA, encrypted whole.
     pub allow: Vec<u16>,
+    /// Whether bridges' own frames are carried (LLC with the address 0x42).
+    pub allow_bpdu: bool,
+    /// Whether nothing is carried while a gateway with a lower identity is on the same LAN.
+    pub yields: bool,
+    /// The address of this gateway's interface on the LAN.
+    pub lan_address: [u8; 6],
     /// How many stations are learned.
     pub stations: Limits,
     /// Frames for unknown stations that go to every one of several peers, a second.
@@ -122,6 +130,8 @@ pub struct Gateway {
     pub datagrams_in: Traffic,
     /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
     pub drops: Drops,
+    /// Until when another gateway has this LAN, in microseconds.
+    yields_until: AtomicU64,
     floods: Mutex<Bucket>,
     reassembly: Vec<Mutex<Reassembly>>,
     notices: Mutex<VecDeque<Notice>>,
@@ -146,6 +156,7 @@ impl Gateway {
             to_lan: Traffic::default(),
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
+            yields_until: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
                 settings.floods_a_second,
                 settings.floods_a_second,
@@ -172,7 +183,11 @@ impl Gateway {
     }
 
     fn route(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
-        match classify(frame) {
+        let kind = classify(frame);
+        if self.is_yielding(now) && kind != Kind::Other(ANNOUNCEMENT) {
+            return Err(Reason::Yielding);
+        }
+        match kind {
             Kind::Macsec => {
                 let parsed = Frame::parse(frame).map_err(|_| Reason::MalformedFrame)?;
                 let len = frame.len() - parsed.padding().len();
@@ -188,11 +203,11 @@ impl Gateway {
             }
             Kind::Mka => self.route_mka(frame),
             Kind::Other(ANNOUNCEMENT) => {
-                self.hear_announcement(frame);
+                self.hear_announcement(now, frame);
                 Err(Reason::NotAllowed)
             }
             Kind::Eapol => Err(Reason::NotAllowed),
-            Kind::Other(other) if self.settings.allow.contains(&other) => self.other(now, frame),
+            Kind::Other(other) if self.allows(other, frame) => self.other(now, frame),
             Kind::Other(_) | Kind::Short => Err(Reason::NotAllowed),
         }
     }
@@ -356,7 +371,12 @@ impl Gateway {
         packet: &mut PacketBuf<'_>,
     ) -> Result<Arrived, Reason> {
         self.datagrams_in.count(packet.len());
-        let arrived = self.open(now, from, packet);
+        let arrived = match self.open(now, from, packet) {
+            Ok(Arrived::Frame(_) | Arrived::Reassembled(..)) if self.is_yielding(now) => {
+                Err((None, Reason::Yielding))
+            }
+            arrived => arrived,
+        };
         match &arrived {
             Ok(Arrived::Frame(peer)) => self.count_arrival(*peer, packet.len()),
             Ok(Arrived::Reassembled(peer, frame)) => self.count_arrival(*peer, frame.len()),
@@ -467,7 +487,7 @@ impl Gateway {
             }
             Kind::Mka if self.settings.mka != Mka::Drop => Ok(()),
             Kind::Mka => Err(Reason::Mka),
-            Kind::Other(other) if self.settings.allow.contains(&other) => {
+            Kind::Other(other) if self.allows(other, frame) => {
                 if let Some(Ok(source)) = frame.get(6..12).map(TryInto::try_into) {
                     self.bridge.learn(now, Station::new(None, source), Port::Peer(peer));
                 }
@@ -477,30 +497,44 @@ impl Gateway {
         }
     }
 
+    fn allows(&self, ethertype: u16, frame: &[u8]) -> bool {
+        let bridges = || ethertype < 0x600 && frame.get(14..16) == Some(&[0x42, 0x42]);
+        self.settings.allow.contains(&ethertype) || self.settings.allow_bpdu && bridges()
+    }
+
     fn learn_behind(&self, now: Instant, peer: PeerIndex, header: &Header) {
         let vlan = header.vlan_tags[0].map(macsec::VlanTag::vlan);
         self.bridge.learn(now, Station::new(vlan, header.source), Port::Peer(peer));
     }
 
     /// Makes the frame by which another gateway on this LAN would notice this one.
-    pub fn announcement(&self, source: [u8; 6]) -> [u8; 60] {
+    pub fn announcement(&self) -> [u8; 60] {
         let mut frame = [0; 60];
         frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
-        frame[6..12].copy_from_slice(&source);
+        frame[6..12].copy_from_slice(&self.settings.lan_address);
         frame[12..14].copy_from_slice(&ANNOUNCEMENT.to_be_bytes());
         frame[14..22].copy_from_slice(ANNOUNCEMENT_MAGIC);
         frame[22..54].copy_from_slice(&self.settings.id.0);
         frame
     }
 
-    fn hear_announcement(&self, frame: &[u8]) {
+    fn hear_announcement(&self, now: Instant, frame: &[u8]) {
         let magic = frame.get(14..22) == Some(&ANNOUNCEMENT_MAGIC[..]);
         if let (true, Some(Ok(id))) = (magic, frame.get(22..54).map(TryInto::try_into)) {
             let id = GatewayId(id);
+            if self.settings.yields && id < self.settings.id {
+                let until = (now + YIELD).as_micros();
+                self.yields_until.store(until, Ordering::Relaxed);
+            }
             if id != self.settings.id {
                 self.notify(Notice::SecondGateway(id));
             }
         }
+    }
+
+    /// Whether nothing is carried since another gateway has this LAN.
+    pub fn is_yielding(&self, now: Instant) -> bool {
+        now.as_micros() < self.yields_until.load(Ordering::Relaxed)
     }
 
     /// Makes a datagram of one of the kinds that are encrypted whole, in place.
@@ -543,6 +577,8 @@ impl Gateway {
     }
 }
 
+/// How long an announcement counts: four may be lost.
+const YIELD: Duration = Duration::from_secs(5);
 /// Locally administered, a group, and no address that bridges keep to themselves.
 const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
 const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";

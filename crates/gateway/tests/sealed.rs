@@ -9,7 +9,7 @@ use gateway::gateway::Mka;
 use gateway::schemes::sealed::Sealed;
 use macsec::VlanTag;
 use vocabulary::Random;
-use world::{Datagram, Flow, World, address, index};
+use world::{Datagram, Flow, World, address, index, quiet};
 
 fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
     Box::new(Sealed)
@@ -154,7 +154,7 @@ fn nothing_that_was_replayed_cut_or_altered_reaches_the_lan() {
 
 #[test]
 fn keys_change_and_nothing_under_way_is_lost() {
-    let timing = Timing { rekey: Duration::from_secs(60), probe: false, ..Timing::default() };
+    let timing = Timing { rekey: Duration::from_secs(60), ..quiet() };
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     let epoch = |world: &World, site: usize| {
@@ -200,8 +200,7 @@ fn mka_goes_where_it_is_set_to_go() {
     for (mode, datagrams, frames) in
         [(Mka::Tunnel, 1, 1), (Mka::Management, 0, 1), (Mka::Drop, 0, 0)]
     {
-        let timing = Timing { probe: false, keepalive: Duration::ZERO, ..Timing::default() };
-        let mut world = World::with(2, sealed, |settings| settings.mka = mode, timing);
+        let mut world = World::with(2, sealed, |settings| settings.mka = mode, quiet());
         world.connect();
         world.advance(Duration::from_millis(1));
         world.deliver();
@@ -219,8 +218,7 @@ fn other_frames_cross_only_if_allowed() {
     world.frame(0, &arp);
     assert!(world.wire.is_empty());
     assert_eq!(world.sites[0].gateway.drops.of(Reason::NotAllowed), 1);
-    let timing = Timing { probe: false, ..Timing::default() };
-    let mut world = World::with(2, sealed, |settings| settings.allow = vec![0x0806], timing);
+    let mut world = World::with(2, sealed, |settings| settings.allow = vec![0x0806], quiet());
     world.connect();
     world.carry(0, &arp);
     assert_eq!(world.sites[1].lan, [arp]);
@@ -251,7 +249,7 @@ fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
 
 #[test]
 fn a_path_is_probed_and_frames_fit_it() {
-    let timing = Timing::default();
+    let timing = Timing { probe: true, ..quiet() };
     let mut world = World::with(2, sealed, |_| {}, timing);
     world.connect();
     for _ in 0..50 {
@@ -272,12 +270,35 @@ fn a_path_is_probed_and_frames_fit_it() {
 }
 
 #[test]
-fn two_gateways_on_one_lan_notice_each_other() {
-    let mut world = up(2);
-    let frame = world.sites[0].gateway.announcement([2; 6]);
-    world.frame(0, &frame);
-    world.frame(1, &frame);
+fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
+    let mut world = World::with(2, sealed, |settings| settings.yields = true, quiet());
+    world.connect();
+    let announcements = [0, 1].map(|site: usize| world.sites[site].gateway.announcement());
+    for site in [0, 1] {
+        world.frame(site, &announcements[0]);
+        world.frame(site, &announcements[1]);
+    }
     world.settle();
-    assert!(!world.sites[0].events.iter().any(|event| matches!(event, Event::SecondGateway(_))));
-    assert!(world.sites[1].events.contains(&Event::SecondGateway(world::settings(0).id)));
+    for (site, id) in [(0, world::settings(1).id), (1, world::settings(0).id)] {
+        assert_eq!(world.sites[site].events.last(), Some(&Event::SecondGateway(id)));
+    }
+    for (from, frames) in [(0, 0), (1, 0)] {
+        world.carry(from, &Flow::between(from, 1 - from).frame(1, 100));
+        assert_eq!(world.sites[1 - from].lan.len(), frames, "one end yields");
+    }
+    assert!(!world.sites[0].gateway.is_yielding(world.now));
+    world.advance(Duration::from_secs(5));
+    world.carry(1, &Flow::between(1, 0).frame(2, 100));
+    assert_eq!(world.sites[0].lan.len(), 1, "until the other is gone");
+}
+
+#[test]
+fn frames_of_bridges_cross_only_if_allowed() {
+    let bpdu = [&[1, 0x80, 0xc2, 0, 0, 0, 2, 0, 0, 0, 0, 9, 0, 38, 0x42, 0x42, 3][..], &[0; 35]];
+    for allow in [false, true] {
+        let mut world = World::with(2, sealed, |settings| settings.allow_bpdu = allow, quiet());
+        world.connect();
+        world.carry(0, &bpdu.concat());
+        assert_eq!(world.sites[1].lan.len(), usize::from(allow));
+    }
 }

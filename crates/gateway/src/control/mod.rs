@@ -46,11 +46,18 @@ pub struct Timing {
     pub keepalive: Duration,
     /// Whether the path's MTU is probed.
     pub probe: bool,
+    /// The LAN hears of this gateway so often, so that another one notices; 0 is never.
+    pub announce: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { rekey: Duration::from_secs(3600), keepalive: Duration::from_secs(25), probe: true }
+        Self {
+            rekey: Duration::from_secs(3600),
+            keepalive: Duration::from_secs(25),
+            probe: true,
+            announce: Duration::from_secs(1),
+        }
     }
 }
 
@@ -114,6 +121,7 @@ pub struct Control {
     random: Random,
     timing: Timing,
     channels: Vec<Channel>,
+    announce_at: Instant,
     outputs: VecDeque<Output>,
 }
 
@@ -129,7 +137,8 @@ impl Control {
         random: Random,
     ) -> Self {
         let channels = gateway.links.iter().map(|_| Channel::default()).collect();
-        Self { gateway, provider, random, timing, channels, outputs: VecDeque::new() }
+        let (announce_at, outputs) = (Instant::ZERO, VecDeque::new());
+        Self { gateway, provider, random, timing, channels, announce_at, outputs }
     }
 
     /// The management channel to `peer` is up; `exported` is what [`EXPORTER`] gives for it at
@@ -308,6 +317,10 @@ impl Control {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.gateway.handle_timeout(now);
         let gateway = Arc::clone(&self.gateway);
+        if self.timing.announce > Duration::ZERO && now >= self.announce_at {
+            self.announce_at = now + self.timing.announce;
+            self.outputs.push_back(Output::Frame(gateway.announcement().to_vec()));
+        }
         for link in gateway.links.iter() {
             let peer = link.peer;
             let leads = self.leads(peer);

@@ -51,6 +51,9 @@ pub(crate) fn settings(site: usize) -> Settings {
         id: GatewayId([site as u8 + 1; 32]),
         mka: Mka::Tunnel,
         allow: Vec::new(),
+        allow_bpdu: false,
+        yields: false,
+        lan_address: station(site, 0),
         stations: Limits::default(),
         floods_a_second: 10_000,
         reassembly_bytes: 1 << 18,
@@ -58,9 +61,15 @@ pub(crate) fn settings(site: usize) -> Settings {
     }
 }
 
+/// Nothing on the wire and the LAN but what a test asks for.
+pub(crate) fn quiet() -> Timing {
+    let never = core::time::Duration::ZERO;
+    Timing { probe: false, announce: never, keepalive: never, ..Timing::default() }
+}
+
 impl World {
     pub(crate) fn new(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
-        Self::with(sites, scheme, |_| {}, Timing { probe: false, ..Timing::default() })
+        Self::with(sites, scheme, |_| {}, quiet())
     }
 
     pub(crate) fn with(
