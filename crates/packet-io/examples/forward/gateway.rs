@@ -1,0 +1,163 @@
+//! Gateways that put a header before a frame, or nothing.
+
+use packet_io::af_packet::{self, PacketPort};
+use packet_io::udp::{self, UdpUnderlay};
+use packet_io::{Datagram, Frame, Interface, LanPort, Pool, PoolSettings, Underlay, Waiter};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Bytes that scheme `sealed` puts before and behind a frame.
+const OVERHEAD: usize = 30;
+
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) tunnel: bool,
+    pub(crate) xdp: bool,
+    pub(crate) bytes: Vec<usize>,
+    pub(crate) seconds: u64,
+    pub(crate) window: u64,
+    spin: Duration,
+    runs: bool,
+    bypass: bool,
+    six: bool,
+}
+
+impl Options {
+    pub(crate) fn from_arguments() -> Self {
+        let mut options = Self {
+            tunnel: false,
+            xdp: false,
+            bytes: vec![96, 1400],
+            seconds: 2,
+            window: 512,
+            spin: Duration::from_micros(50),
+            runs: true,
+            bypass: true,
+            six: false,
+        };
+        for argument in std::env::args().skip(1) {
+            let (name, value) = argument.split_once('=').unwrap_or((&argument, "1"));
+            let number = || value.parse::<u64>().expect("a number");
+            match name {
+                "bridge" => options.tunnel = false,
+                "tunnel" => options.tunnel = true,
+                "packet" => options.xdp = false,
+                "xdp" => options.xdp = true,
+                "bytes" => options.bytes = vec![number() as usize],
+                "seconds" => options.seconds = number(),
+                "window" => options.window = number(),
+                "spin" => options.spin = Duration::from_micros(number()),
+                "runs" => options.runs = number() != 0,
+                "bypass" => options.bypass = number() != 0,
+                "six" => options.six = number() != 0,
+                _ => panic!("{name} is not known here"),
+            }
+        }
+        options
+    }
+}
+
+pub(crate) struct Gateway {
+    pool: Pool,
+    lan: Box<dyn LanPort>,
+    beyond: Beyond,
+    waiter: Waiter,
+    frames: Vec<Frame>,
+    datagrams: Vec<Datagram>,
+}
+
+enum Beyond {
+    Lan(Box<dyn LanPort>),
+    Underlay(Box<dyn Underlay>, SocketAddr),
+}
+
+impl Gateway {
+    pub(crate) fn new(options: &Options, number: usize) -> Self {
+        let pool = Pool::new(PoolSettings::default()).expect("memory");
+        let lan = |name: &str| -> Box<dyn LanPort> {
+            let interface = Interface::find(name).expect("a wire is there");
+            let settings =
+                af_packet::Settings { bypass_queue: options.bypass, ..Default::default() };
+            Box::new(PacketPort::open(&interface, &settings).expect("root may"))
+        };
+        let (near, beyond) = if options.tunnel {
+            let address = |number: usize| -> SocketAddr {
+                let text = if options.six {
+                    format!("[2001:db8::{}]:4500", number + 1)
+                } else {
+                    format!("192.0.2.{}:4500", number + 1)
+                };
+                text.parse().expect("an address")
+            };
+            let settings = udp::Settings {
+                local: vec![address(number)],
+                runs: options.runs,
+                ..Default::default()
+            };
+            let underlay = UdpUnderlay::open(&settings).expect("addresses are there");
+            let near = lan(["g0", "g1"][number]);
+            (near, Beyond::Underlay(Box::new(underlay), address(1 - number)))
+        } else {
+            (lan("g0"), Beyond::Lan(lan("g1")))
+        };
+        let waiter = Waiter::new(options.spin);
+        let (frames, datagrams) = (Vec::new(), Vec::new());
+        Self { pool, lan: near, beyond, waiter, frames, datagrams }
+    }
+
+    /// Forwards until it is stopped; what happened.
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> String {
+        let mut dropped = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let Self { pool, lan, beyond, frames, datagrams, waiter } = &mut self;
+            let mut count = lan.receive(pool, frames).expect("a port is there");
+            match beyond {
+                Beyond::Lan(other) => {
+                    other.transmit(pool, frames).expect("a port is there");
+                    dropped += discard(pool, frames);
+                    count += other.receive(pool, frames).expect("a port is there");
+                }
+                Beyond::Underlay(underlay, remote) => {
+                    for mut frame in frames.drain(..) {
+                        pool.with(&mut frame, |packet| packet.prepend(&[0x41; OVERHEAD]))
+                            .expect("there is room");
+                        datagrams.push(Datagram { frame, remote: *remote, class: 0 });
+                    }
+                    underlay.transmit(pool, datagrams).expect("a port is there");
+                    frames.extend(datagrams.drain(..).map(|datagram| datagram.frame));
+                    dropped += discard(pool, frames);
+                    count += underlay.receive(pool, datagrams).expect("a port is there");
+                    for Datagram { mut frame, .. } in datagrams.drain(..) {
+                        pool.with(&mut frame, |packet| packet.take_front(OVERHEAD).is_some());
+                        frames.push(frame);
+                    }
+                }
+            }
+            lan.transmit(pool, frames).expect("a port is there");
+            dropped += discard(pool, frames);
+            if count > 0 {
+                waiter.worked();
+                continue;
+            }
+            let lan: &dyn LanPort = &**lan;
+            let timeout = Some(Duration::from_millis(50));
+            match beyond {
+                Beyond::Lan(other) => waiter.wait(&[lan, &**other], timeout),
+                Beyond::Underlay(underlay, _) => waiter.wait(&[lan, &**underlay], timeout),
+            }
+            .expect("descriptors can be waited for");
+        }
+        let beyond = match &self.beyond {
+            Beyond::Lan(other) => other.statistics(),
+            Beyond::Underlay(underlay, _) => underlay.statistics(),
+        };
+        format!("dropped {dropped}; {:?}; {beyond:?}", self.lan.statistics())
+    }
+}
+
+fn discard(pool: &mut Pool, frames: &mut Vec<Frame>) -> usize {
+    let count = frames.len();
+    pool.release_all(frames.drain(..));
+    count
+}

@@ -1,0 +1,158 @@
+//! Hosts: threads in network namespaces of their own.
+
+use nix::sched::{CloneFlags, unshare};
+use packet_io::af_packet::{PacketPort, Settings};
+use packet_io::{Interface, LanPort, Offload, Pool, PoolSettings};
+use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Host {
+    pub(crate) thread: i32,
+    jobs: Sender<Job>,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        let (tell, told) = channel();
+        let (jobs, todo) = channel::<Job>();
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may have network namespaces");
+            run_ip("link set lo up");
+            tell.send(nix::unistd::gettid().as_raw()).expect("somebody waits");
+            todo.into_iter().for_each(|job| job());
+        });
+        Self { thread: told.recv().expect("a host starts"), jobs }
+    }
+
+    /// Runs `job` on the host's thread; what it returns can be waited for.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (tell, told) = channel();
+        let job = move || {
+            let _ = tell.send(job());
+        };
+        self.jobs.send(Box::new(job)).expect("a host runs");
+        told
+    }
+
+    pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.start(job).recv().expect("a job ends")
+    }
+
+    pub(crate) fn ip(&self, words: &str) {
+        let words = words.to_owned();
+        self.call(move || run_ip(&words));
+    }
+}
+
+fn run_ip(words: &str) {
+    let status = Command::new("ip").args(words.split(' ')).status().expect("iproute2 is here");
+    assert!(status.success(), "ip {words}");
+}
+
+/// A wire between two hosts.
+pub(crate) fn wire(one: &Host, name: &str, other: &Host, other_name: &str, mtu: u32) {
+    one.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.thread));
+    for (host, name) in [(one, name), (other, other_name)] {
+        let name = name.to_owned();
+        host.call(move || {
+            run_ip(&format!("link set {name} mtu {mtu} up"));
+            let interface = Interface::find(&name).expect("just made");
+            for offload in [
+                Offload::TransmitChecksums,
+                Offload::Segmentation,
+                Offload::TransmitVlan,
+                Offload::ReceiveVlan,
+            ] {
+                interface.set_offload(offload, false).expect("veth can do without");
+            }
+        });
+    }
+}
+
+/// Times of ICMP echoes in microseconds, sorted.
+pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
+    std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").expect("root may ping");
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        Some(rustix::net::ipproto::ICMP),
+    );
+    let socket = UdpSocket::from(socket.expect("root may ping"));
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a socket has timeouts");
+    let mut times = Vec::new();
+    for sequence in 0..count {
+        let mut request = [0; 64];
+        request[0] = 8;
+        request[6..8].copy_from_slice(&sequence.to_be_bytes());
+        let sent = Instant::now();
+        socket.send_to(&request, (to, 0)).expect("the way is there");
+        let mut answer = [0; 100];
+        if socket.recv(&mut answer).is_ok() {
+            times.push(sent.elapsed().as_micros());
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    assert!(times.len() > usize::from(count) * 9 / 10, "{} of {count} echoes", times.len());
+    times.sort_unstable();
+    times
+}
+
+/// Sends MACsec-like frames as fast as they arrive, `window` under way; frames a second.
+pub(crate) fn flood(
+    from: &str,
+    counted_at: i32,
+    at: &str,
+    bytes: usize,
+    seconds: u64,
+    window: u64,
+) -> f64 {
+    const AT_ONCE: u64 = 32;
+    let interface = Interface::find(from).expect("a host has its interface");
+    let settings = Settings { ethertypes: vec![0x9999], ..Settings::default() };
+    let mut port = PacketPort::open(&interface, &settings).expect("root may send");
+    let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 64 }).expect("memory");
+    let mut frame = vec![0x5A; bytes];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 0x88, 0xE5]);
+    let counter = format!("/proc/{counted_at}/net/dev");
+    let arrived = || packets(&std::fs::read_to_string(&counter).expect("a host is there"), at);
+
+    let (begin, started) = (arrived(), Instant::now());
+    let (mut sent, mut lost, mut before) = (0, 0, 0);
+    let mut progress = Instant::now();
+    let mut frames = Vec::new();
+    while started.elapsed() < Duration::from_secs(seconds) {
+        let now = arrived() - begin;
+        if now > before {
+            (before, progress) = (now, Instant::now());
+        } else if progress.elapsed() > Duration::from_millis(5) {
+            (lost, progress) = (sent - before, Instant::now());
+        }
+        if sent - lost + AT_ONCE > now + window {
+            std::thread::yield_now();
+            continue;
+        }
+        while frames.len() < AT_ONCE as usize {
+            frames.push(pool.allocate_with(&frame).expect("frames come back"));
+        }
+        sent += port.transmit(&mut pool, &mut frames).expect("the wire is there") as u64;
+    }
+    let rate = (arrived() - begin) as f64 / started.elapsed().as_secs_f64();
+    std::thread::sleep(Duration::from_millis(20));
+    println!("sent {sent}, arrived {}", arrived() - begin);
+    rate
+}
+
+/// Packets that an interface received, by /proc/net/dev.
+fn packets(table: &str, interface: &str) -> u64 {
+    let line =
+        table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
+    let field = line.and_then(|line| line.split_whitespace().nth(1));
+    field.and_then(|field| field.parse().ok()).expect("an interface is in the table")
+}
