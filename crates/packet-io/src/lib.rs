@@ -4,6 +4,7 @@
 //! - [`LanPort`]: Ethernet frames of an interface; [`Underlay`]: UDP datagrams between gateways;
 //! - [`memory`]: both in memory, for tests;
 //! - `af_packet`, `udp`: both through the kernel's sockets;
+//! - `xdp`: both through AF_XDP, past the kernel's network stack and without a copy here;
 //! - `tap`: an Ethernet interface whose other end is this process;
 //! - `Interface`: what an interface is, and what its driver does behind one's back;
 //! - `Waiter`: what a thread does between packets.
@@ -50,6 +51,8 @@ pub mod tap;
 pub mod udp;
 #[cfg(target_os = "linux")]
 mod wait;
+#[cfg(target_os = "linux")]
+pub mod xdp;
 
 #[cfg(target_os = "linux")]
 pub use interface::{Interface, Offload, OpenError};

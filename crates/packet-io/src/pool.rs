@@ -37,9 +37,16 @@ enum Owner {
     Pool,
     /// A [`Frame`].
     Handle,
+    /// A ring that the kernel reads or writes.
+    #[cfg(target_os = "linux")]
+    Ring,
 }
 
 /// Frames of one size, which one thread lends and takes back.
+///
+/// With AF_XDP the kernel writes received frames into this memory and sends from it, so that a
+/// frame goes from one interface to another without being copied here. Such ports belong to the
+/// pool they were opened with, and keep the frames that they have when they are dropped.
 ///
 #[derive(Debug)]
 pub struct Pool {
@@ -49,6 +56,9 @@ pub struct Pool {
     /// The last one released is lent first: it is still in the processor's cache.
     free: Vec<u32>,
     owners: Vec<Owner>,
+    /// The AF_XDP socket that this memory was registered with first.
+    #[cfg(target_os = "linux")]
+    pub(crate) registered: Option<std::sync::Arc<std::os::fd::OwnedFd>>,
 }
 
 /// A frame of a [`Pool`] and where the packet is in it.
@@ -103,6 +113,8 @@ impl Pool {
             region: Region::new(frame_bytes * frames)?,
             free: (0..frames as u32).rev().collect(),
             owners: vec![Owner::Pool; frames],
+            #[cfg(target_os = "linux")]
+            registered: None,
         })
     }
 
@@ -229,6 +241,38 @@ impl Pool {
         self.region.slice_mut(offset..offset + self.frame_bytes)
     }
 
+    /// How the kernel is told of this memory.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn registration(&self) -> libc::xdp_umem_reg {
+        let (addr, len) = self.region.address();
+        let chunk_size = self.frame_bytes as u32;
+        // Before what it receives the kernel leaves 256 bytes free anyway (XDP_PACKET_HEADROOM).
+        libc::xdp_umem_reg { addr, len, chunk_size, headroom: 0, flags: 0, tx_metadata_len: 0 }
+    }
+
+    /// Gives a frame to a ring: where its packet begins in the region.
+    ///
+    /// # Panics
+    /// If the frame is another pool's.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn give(&mut self, frame: Frame) -> u64 {
+        let offset = self.offset(&frame);
+        self.owners[frame.index as usize] = Owner::Ring;
+        offset as u64 + u64::from(frame.start)
+    }
+
+    /// Takes a frame back from a ring, with the packet of `len` bytes that begins at `address`;
+    /// `None` if no ring has it, or the packet is not inside of it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn take(&mut self, address: u64, len: u32) -> Option<Frame> {
+        let index = u32::try_from(address / self.frame_bytes as u64).ok()?;
+        let start = (address % self.frame_bytes as u64) as u32;
+        let end = start.checked_add(len).filter(|&end| end as usize <= self.frame_bytes)?;
+        let owner = self.owners.get_mut(index as usize).filter(|owner| **owner == Owner::Ring)?;
+        *owner = Owner::Handle;
+        Some(Frame { pool: self.id, index, start, end })
+    }
+
     fn check(&self, frame: &Frame) {
         assert_eq!(frame.pool, self.id, "a frame stays with its pool");
     }
@@ -300,6 +344,23 @@ mod tests {
         let room = pool.packet(&mut frame);
         assert_eq!((room.headroom(), room.tailroom()), (HEADROOM, TAILROOM));
         pool.release(frame);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_ring_returns_what_it_was_given_once() {
+        let mut pool = pool(2);
+        let frame = pool.allocate_with(b"packet").unwrap();
+        let address = pool.give(frame);
+        assert!(pool.take(2048 * 2, 0).is_none(), "behind the region");
+        assert!(pool.take(u64::MAX, 0).is_none() && pool.take(address, u32::MAX).is_none());
+        assert!(pool.take(address, 2048 - HEADROOM as u32 + 1).is_none(), "longer than its frame");
+        assert_eq!((pool.lent(), pool.available()), (0, 1));
+        let frame = pool.take(address, 6).unwrap();
+        assert_eq!(pool.bytes(&frame), b"packet");
+        assert!(pool.take(address, 6).is_none());
+        pool.release(frame);
+        assert!(pool.take(address, 6).is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use packet_io::af_packet::{self, PacketPort};
 use packet_io::udp::{self, UdpUnderlay};
+use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
 use packet_io::{Datagram, Frame, Interface, LanPort, Pool, PoolSettings, Underlay, Waiter};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,8 @@ pub(crate) struct Options {
     runs: bool,
     bypass: bool,
     six: bool,
+    mode: Mode,
+    busy: Option<Duration>,
 }
 
 impl Options {
@@ -35,6 +38,8 @@ impl Options {
             runs: true,
             bypass: true,
             six: false,
+            mode: Mode::Generic,
+            busy: None,
         };
         for argument in std::env::args().skip(1) {
             let (name, value) = argument.split_once('=').unwrap_or((&argument, "1"));
@@ -50,6 +55,8 @@ impl Options {
                 "spin" => options.spin = Duration::from_micros(number()),
                 "runs" => options.runs = number() != 0,
                 "bypass" => options.bypass = number() != 0,
+                "native" => options.mode = Mode::Native,
+                "busy" => options.busy = Some(Duration::from_micros(number())),
                 "six" => options.six = number() != 0,
                 _ => panic!("{name} is not known here"),
             }
@@ -74,9 +81,14 @@ enum Beyond {
 
 impl Gateway {
     pub(crate) fn new(options: &Options, number: usize) -> Self {
-        let pool = Pool::new(PoolSettings::default()).expect("memory");
-        let lan = |name: &str| -> Box<dyn LanPort> {
+        let mut pool = Pool::new(PoolSettings::default()).expect("memory");
+        let own = xdp::Settings { busy_poll: options.busy, ..Default::default() };
+        let lan = |pool: &mut Pool, name: &str| -> Box<dyn LanPort> {
             let interface = Interface::find(name).expect("a wire is there");
+            if options.xdp {
+                let program = Attachment::lan(&interface, &[], options.mode).expect("root may");
+                return Box::new(XdpLan::open(pool, &program, own).expect("root may"));
+            }
             let settings =
                 af_packet::Settings { bypass_queue: options.bypass, ..Default::default() };
             Box::new(PacketPort::open(&interface, &settings).expect("root may"))
@@ -95,11 +107,19 @@ impl Gateway {
                 runs: options.runs,
                 ..Default::default()
             };
-            let underlay = UdpUnderlay::open(&settings).expect("addresses are there");
-            let near = lan(["g0", "g1"][number]);
-            (near, Beyond::Underlay(Box::new(underlay), address(1 - number)))
+            let near = lan(&mut pool, ["g0", "g1"][number]);
+            let underlay: Box<dyn Underlay> = if options.xdp {
+                let interface = Interface::find("u0").expect("a wire is there");
+                let program = Attachment::underlay(&interface, address(number), options.mode);
+                let program = program.expect("root may");
+                let port = XdpUnderlay::open(&mut pool, &program, own, &settings);
+                Box::new(port.expect("root may"))
+            } else {
+                Box::new(UdpUnderlay::open(&settings).expect("addresses are there"))
+            };
+            (near, Beyond::Underlay(underlay, address(1 - number)))
         } else {
-            (lan("g0"), Beyond::Lan(lan("g1")))
+            (lan(&mut pool, "g0"), Beyond::Lan(lan(&mut pool, "g1")))
         };
         let waiter = Waiter::new(options.spin);
         let (frames, datagrams) = (Vec::new(), Vec::new());

@@ -8,7 +8,8 @@
 //!
 //! `bridge` is one gateway between two hosts, `tunnel` two with UDP between them. Names:
 //! `bytes` of a frame, `seconds`, `spin` (microseconds before sleep), `runs`, `bypass` (0 or 1),
-//! `window` (frames under way), `six` (1: an IPv6 underlay), `busy` (AF_XDP polled by its reader).
+//! `window` (frames under way), `six` (an IPv6 underlay), `native` (programs in the driver), `busy`
+//! (the driver polled by who reads, for so many microseconds).
 #[cfg(target_os = "linux")]
 mod gateway;
 #[cfg(target_os = "linux")]

@@ -4,6 +4,8 @@
 //! for as long as the call lasts, and what it answers is checked before it is an index.
 
 #[allow(unsafe_code)]
+pub(crate) mod bpf;
+#[allow(unsafe_code)]
 pub(crate) mod device;
 #[allow(unsafe_code)]
 pub(crate) mod messages;
@@ -12,7 +14,11 @@ pub(crate) mod poll;
 #[allow(unsafe_code)]
 pub(crate) mod region;
 #[allow(unsafe_code)]
+pub(crate) mod ring;
+#[allow(unsafe_code)]
 pub(crate) mod socket;
+#[allow(unsafe_code)]
+pub(crate) mod xdp_socket;
 
 /// What a system call answered, or why it failed.
 pub(crate) fn checked(answer: libc::c_int) -> std::io::Result<libc::c_int> {

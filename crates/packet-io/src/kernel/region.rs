@@ -47,6 +47,11 @@ impl Region {
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(range.start), range.len()) }
     }
 
+    /// Where the region is and how long, for the kernel.
+    pub(crate) fn address(&self) -> (u64, u64) {
+        (self.start.as_ptr() as u64, self.len as u64)
+    }
+
     /// Copies bytes to another place that does not overlap them.
     ///
     /// # Panics

@@ -3,6 +3,7 @@
 use nix::sched::{CloneFlags, unshare};
 use packet_io::{Interface, Offload};
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 /// Runs `test` on a thread with an empty network namespace, in which only `lo` is, and up.
@@ -21,6 +22,44 @@ pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
     }
 }
 
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A second host: a thread in another namespace, which goes with this value and what was opened
+/// there.
+#[allow(dead_code, reason = "not every test has two hosts")]
+pub(crate) struct Host {
+    thread: i32,
+    jobs: Sender<Job>,
+}
+
+#[allow(dead_code, reason = "not every test has two hosts")]
+impl Host {
+    pub(crate) fn new() -> Self {
+        let (tell, told) = channel();
+        let (jobs, todo) = channel::<Job>();
+        thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("there is one already");
+            ip("link set lo up");
+            tell.send(nix::unistd::gettid().as_raw()).unwrap();
+            todo.into_iter().for_each(|job| job());
+        });
+        Self { thread: told.recv().unwrap(), jobs }
+    }
+
+    /// What `job` returns there. A socket that is opened there stays there.
+    pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = channel();
+        self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
+        told.recv().expect("the job ends well")
+    }
+
+    /// A wire to the other host, without offloads: `near` here, `far` there, both up.
+    pub(crate) fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {
+        ip(&format!("link add {near} type veth peer name {far} netns {}", self.thread));
+        (up(near), self.call(|| up(far)))
+    }
+}
+
 /// Runs `ip` with these words in the thread's namespace.
 pub(crate) fn ip(words: &str) {
     let output = Command::new("ip").args(words.split(' ')).output().expect("iproute2 is here");
@@ -28,6 +67,7 @@ pub(crate) fn ip(words: &str) {
 }
 
 /// Two interfaces of this namespace that are connected, without offloads.
+#[allow(dead_code, reason = "some tests have wires between hosts")]
 pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
     ip(&format!("link add {near} type veth peer name {far}"));
     // Nothing of the host's own on the wire.
@@ -41,7 +81,8 @@ pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
 pub(crate) fn up(name: &str) -> Interface {
     ip(&format!("link set {name} up"));
     let interface = Interface::find(name).unwrap();
-    for offload in [Offload::TransmitChecksums, Offload::Segmentation] {
+    let offloads = [Offload::TransmitChecksums, Offload::Segmentation, Offload::TransmitVlan];
+    for offload in offloads {
         interface.set_offload(offload, false).unwrap();
         assert!(!interface.offload(offload).unwrap(), "{offload:?}");
     }

@@ -1,0 +1,136 @@
+//! Sockets of the family AF_XDP.
+
+use super::ring::Ring;
+use super::{checked, socket};
+use crate::pool::Pool;
+use libc::{SOL_XDP, c_int, socklen_t};
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+// SAFETY: two longs, and four ints behind them: no padding (linux/if_xdp.h).
+unsafe impl socket::Plain for libc::xdp_umem_reg {}
+// SAFETY: sixteen longs.
+unsafe impl socket::Plain for libc::xdp_mmap_offsets {}
+// SAFETY: six longs.
+unsafe impl socket::Plain for libc::xdp_statistics {}
+// SAFETY: an int.
+unsafe impl socket::Plain for u32 {}
+
+/// A socket and its four rings.
+pub(crate) struct XdpSocket {
+    fd: Arc<OwnedFd>,
+    /// Frames for the kernel to receive into.
+    pub(crate) fill: Ring<u64>,
+    /// Frames that were sent.
+    pub(crate) completion: Ring<u64>,
+    /// Received packets.
+    pub(crate) receive: Ring<libc::xdp_desc>,
+    /// Packets to send.
+    pub(crate) transmit: Ring<libc::xdp_desc>,
+}
+
+impl XdpSocket {
+    /// A socket on one queue of an interface, with rings of `entries` (a power of two), that
+    /// receives into and sends from the pool's frames. `flags` are of `sxdp_flags`; a pool's second
+    /// socket takes those of the first.
+    pub(crate) fn open(
+        pool: &mut Pool,
+        interface: u32,
+        queue: u32,
+        entries: u32,
+        flags: u16,
+    ) -> io::Result<Self> {
+        let fd = Arc::new(socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?);
+        let borrowed = fd.as_fd();
+        if pool.registered.is_none() {
+            // The kernel writes into frames that it was given over the fill ring alone, and reads
+            // those that it was given to send: the pool's list of owners keeps handles from them.
+            socket::set(borrowed, SOL_XDP, libc::XDP_UMEM_REG, pool.registration())?;
+        }
+        for ring in [
+            libc::XDP_UMEM_FILL_RING,
+            libc::XDP_UMEM_COMPLETION_RING,
+            libc::XDP_RX_RING,
+            libc::XDP_TX_RING,
+        ] {
+            socket::set(borrowed, SOL_XDP, ring, entries)?;
+        }
+        // SAFETY: zeros are offsets.
+        let offsets: libc::xdp_mmap_offsets = unsafe { zeroed() };
+        let offsets = socket::get(borrowed, SOL_XDP, libc::XDP_MMAP_OFFSETS, offsets)?;
+        let fill = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
+        let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64;
+        let (receive, transmit) = (libc::XDP_PGOFF_RX_RING, libc::XDP_PGOFF_TX_RING);
+        let opened = Self {
+            fill: Ring::map(borrowed, fill, &offsets.fr, entries)?,
+            completion: Ring::map(borrowed, completion, &offsets.cr, entries)?,
+            receive: Ring::map(borrowed, receive, &offsets.rx, entries)?,
+            transmit: Ring::map(borrowed, transmit, &offsets.tx, entries)?,
+            fd: fd.clone(),
+        };
+        let (flags, shared) = match &pool.registered {
+            Some(first) => (libc::XDP_SHARED_UMEM, first.as_raw_fd() as u32),
+            None => (flags, 0),
+        };
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: flags,
+            sxdp_ifindex: interface,
+            sxdp_queue_id: queue,
+            sxdp_shared_umem_fd: shared,
+        };
+        let len = size_of::<libc::sockaddr_xdp>() as socklen_t;
+        let pointer: *const libc::sockaddr_xdp = &address;
+        // SAFETY: the kernel reads an address of that length, which lives until it returns.
+        checked(unsafe { libc::bind(fd.as_raw_fd(), pointer.cast(), len) })?;
+        pool.registered.get_or_insert(fd);
+        Ok(opened)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Has the kernel send what is in the transmit ring; it may stop before it has sent all.
+    pub(crate) fn send(&self) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: no memory is handed over.
+        let answer = unsafe { libc::sendto(fd, null(), 0, libc::MSG_DONTWAIT, null(), 0) };
+        checked(answer as c_int).map(drop)
+    }
+
+    /// Has the kernel ask the driver for packets.
+    pub(crate) fn poll_driver(&self) {
+        let fd = self.fd.as_raw_fd();
+        let (none, no_address) = (null_mut(), null_mut());
+        // SAFETY: no memory is handed over. What it answers does not matter: the ring tells.
+        unsafe { libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, no_address, null_mut()) };
+    }
+
+    /// What the kernel has dropped.
+    pub(crate) fn dropped(&self) -> Dropped {
+        // SAFETY: zeros are statistics.
+        let none: libc::xdp_statistics = unsafe { zeroed() };
+        let Ok(told) = socket::get(self.fd(), SOL_XDP, libc::XDP_STATISTICS, none) else {
+            return Dropped::default();
+        };
+        let starved = told.rx_fill_ring_empty_descs;
+        // A packet without a frame to go to is counted twice.
+        let too_long = told.rx_dropped.saturating_sub(starved);
+        Dropped { overruns: told.rx_ring_full, starved, too_long }
+    }
+}
+
+/// Packets that the kernel dropped.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Dropped {
+    /// Nobody had read the receive ring.
+    pub(crate) overruns: u64,
+    /// The fill ring was empty.
+    pub(crate) starved: u64,
+    /// A frame does not hold them.
+    pub(crate) too_long: u64,
+}

@@ -1,0 +1,209 @@
+//! One AF_XDP socket: frames given to its rings and taken from them.
+
+use super::attachment::{Attachment, Mode, failed, patiently};
+use crate::interface::OpenError;
+use crate::kernel::socket;
+use crate::kernel::xdp_socket::XdpSocket;
+use crate::pool::{Frame, Pool};
+use crate::port::{BATCH, Statistics};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Bytes of an Ethernet header, the least that can be sent.
+const HEADER: usize = 14;
+/// Bytes of two VLAN tags, which an MTU does not count.
+const TAGS: usize = 8;
+/// What waits to be sent, in bytes of the kernel's own packets.
+const SEND_BUFFER: i32 = 16 << 20;
+
+/// How an AF_XDP socket is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which receive queue of the interface, from 0 on.
+    pub queue: u32,
+    /// Entries of each ring: a power of two. A port has up to twice as many of the pool's frames.
+    pub ring: u32,
+    /// Have the driver asked for packets whenever this side asks, instead of by interrupts; and
+    /// by a thread that waits, for so long. It needs a driver with queues of its own (NAPI).
+    pub busy_poll: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { queue: 0, ring: 1024, busy_poll: None }
+    }
+}
+
+pub(super) struct Port {
+    socket: XdpSocket,
+    attachment: Attachment,
+    settings: Settings,
+    max_frame: usize,
+    statistics: Statistics,
+}
+
+impl Port {
+    pub(super) fn open(
+        pool: &mut Pool,
+        attachment: &Attachment,
+        settings: Settings,
+    ) -> Result<Self, OpenError> {
+        let interface = attachment.interface();
+        Self::set_up(pool, attachment, settings).map_err(|error| failed(interface, error))
+    }
+
+    fn set_up(pool: &mut Pool, attachment: &Attachment, settings: Settings) -> io::Result<Self> {
+        let interface = attachment.interface();
+        let flags = |mode| {
+            let copy = if mode == Mode::ZeroCopy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+            copy | libc::XDP_USE_NEED_WAKEUP
+        };
+        let mut open = |mode| {
+            let Settings { queue, ring, .. } = settings;
+            patiently(|| XdpSocket::open(pool, interface.index, queue, ring, flags(mode)))
+        };
+        let socket = match open(attachment.mode()) {
+            Err(_) if attachment.mode() == Mode::ZeroCopy => open(Mode::Native),
+            answer => answer,
+        }?;
+        let (level, fd) = (libc::SOL_SOCKET, socket.fd());
+        let _ = socket::set(fd, level, libc::SO_SNDBUFFORCE, SEND_BUFFER);
+        if let Some(time) = settings.busy_poll {
+            let micros = i32::try_from(time.as_micros()).unwrap_or(i32::MAX);
+            socket::set(fd, level, libc::SO_PREFER_BUSY_POLL, 1)?;
+            socket::set(fd, level, libc::SO_BUSY_POLL, micros)?;
+            socket::set(fd, level, libc::SO_BUSY_POLL_BUDGET, BATCH as i32)?;
+        }
+        let max_frame = interface.mtu_bytes as usize + HEADER + TAGS;
+        let attachment = attachment.clone();
+        let statistics = Statistics::default();
+        let mut port = Self { socket, attachment, settings, max_frame, statistics };
+        port.refill(pool);
+        port.attachment.put(settings.queue, port.socket.fd())?;
+        Ok(port)
+    }
+
+    pub(super) fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+
+    /// Whether there is something to receive, or something to send that the kernel has to be asked
+    /// for once more.
+    pub(super) fn is_ready(&self) -> bool {
+        self.socket.receive.has_more() || self.socket.transmit.is_pending()
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let dropped = self.socket.dropped();
+        Statistics {
+            overruns: self.statistics.overruns + dropped.overruns,
+            starved: self.statistics.starved + dropped.starved,
+            too_long: self.statistics.too_long + dropped.too_long,
+            ..self.statistics
+        }
+    }
+
+    /// Gives free frames to the kernel to receive into, but not the pool's last.
+    fn refill(&mut self, pool: &mut Pool) {
+        let reserve = pool.capacity() / 8;
+        let room = self.socket.fill.room(self.settings.ring) as usize;
+        let count = room.min(pool.available().saturating_sub(reserve));
+        if count == 0 {
+            return;
+        }
+        for _ in 0..count {
+            let Some(frame) = pool.allocate() else { break };
+            let given = self.socket.fill.push(pool.give(frame));
+            debug_assert!(given.is_some(), "there was room");
+        }
+        self.socket.fill.publish_written();
+    }
+
+    /// Takes back what was sent.
+    fn reap(&mut self, pool: &mut Pool) {
+        let mut any = false;
+        while let Some(address) = self.socket.completion.pop() {
+            any = true;
+            if let Some(frame) = pool.take(address, 0) {
+                pool.release(frame);
+            }
+        }
+        if any {
+            self.socket.completion.publish_read();
+        }
+    }
+
+    /// Appends what was received, at most [`BATCH`]; how many.
+    pub(super) fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> usize {
+        self.reap(pool);
+        if self.socket.transmit.is_pending() {
+            self.kick(pool);
+        }
+        if self.settings.busy_poll.is_some() {
+            self.socket.poll_driver();
+        }
+        let before = into.len();
+        let mut read = 0;
+        while read < BATCH
+            && let Some(packet) = self.socket.receive.pop()
+        {
+            read += 1;
+            into.extend(pool.take(packet.addr, packet.len));
+        }
+        if read > 0 {
+            self.socket.receive.publish_read();
+        }
+        self.refill(pool);
+        let count = into.len() - before;
+        self.statistics.received += count as u64;
+        count
+    }
+
+    /// How many frames can be sent now.
+    pub(super) fn room(&mut self, pool: &mut Pool, wanted: usize) -> usize {
+        self.reap(pool);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).min(self.settings.ring);
+        self.socket.transmit.room(wanted) as usize
+    }
+
+    /// Whether a frame is one that the interface can send.
+    pub(super) fn fits(&self, frame: &Frame) -> bool {
+        (HEADER..=self.max_frame).contains(&frame.len())
+    }
+
+    /// Queues a frame to be sent by [`kick`](Self::kick). There must be [`room`](Self::room).
+    pub(super) fn queue(&mut self, pool: &mut Pool, frame: Frame) {
+        let len = frame.len() as u32;
+        let packet = libc::xdp_desc { addr: pool.give(frame), len, options: 0 };
+        let queued = self.socket.transmit.push(packet);
+        debug_assert!(queued.is_some(), "there was room");
+        self.statistics.transmitted += 1;
+    }
+
+    /// A frame that [`fits`](Self::fits) not.
+    pub(super) fn refuse(&mut self) {
+        self.statistics.refused += 1;
+    }
+
+    /// Sends what was queued. What the kernel does not take now is tried again later.
+    pub(super) fn kick(&mut self, pool: &mut Pool) {
+        self.socket.transmit.publish_written();
+        // The kernel sends a few dozen a call when it copies.
+        for _ in 0..=self.settings.ring / 16 {
+            if !self.socket.transmit.is_pending() || !self.socket.transmit.wants_wakeup() {
+                break;
+            }
+            match self.socket.send() {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => self.reap(pool),
+                Err(_) => break,
+            }
+        }
+        self.reap(pool);
+    }
+}

@@ -1,0 +1,161 @@
+//! The two programs: what a LAN's gateway takes, and what a tunnel takes.
+
+use super::assembler::{Assembler, Condition, Label, Register::*, Width, function};
+use crate::ethertype;
+use crate::kernel::bpf::Instruction;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+/// Where things are in the context of an XDP program (`struct xdp_md`).
+mod context {
+    pub(super) const DATA: i16 = 0;
+    pub(super) const DATA_END: i16 = 4;
+    pub(super) const RECEIVE_QUEUE: i16 = 16;
+}
+/// What a program answers for a packet that the kernel keeps (`XDP_PASS`).
+const PASS: i32 = 2;
+
+/// Counters of packets that passed to the kernel.
+pub(super) mod counter {
+    /// It is not what the gateway takes.
+    pub(in crate::xdp) const FOREIGN: u32 = 0;
+    /// It is too short for its headers.
+    pub(in crate::xdp) const SHORT: u32 = 1;
+    pub(in crate::xdp) const COUNT: u32 = 2;
+}
+
+/// The maps that a program uses.
+#[derive(Clone, Copy)]
+pub(super) struct Maps<'a> {
+    pub(super) sockets: BorrowedFd<'a>,
+    pub(super) counters: BorrowedFd<'a>,
+}
+
+/// What every program ends with.
+struct Ends {
+    take: Label,
+    foreign: Label,
+    short: Label,
+}
+
+/// `R2` at the packet's begin, `R3` behind its end, `R6` the context.
+fn begin(text: &mut Assembler) -> Ends {
+    text.copy(R6, R1);
+    text.load(Width::Word, R2, R6, context::DATA);
+    text.load(Width::Word, R3, R6, context::DATA_END);
+    Ends { take: text.label(), foreign: text.label(), short: text.label() }
+}
+
+/// Goes on if the packet has as many bytes from `R2` on.
+fn require(text: &mut Assembler, bytes: u32, ends: &Ends) {
+    text.copy(R4, R2);
+    text.add(R4, bytes as i32);
+    text.jump_if(R4, Condition::Greater, R3, ends.short);
+}
+
+fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
+    let count = text.label();
+    let out = text.label();
+    // To the socket of the queue that it came on; where none is, the kernel keeps it.
+    text.place(ends.take);
+    text.set_map(R1, maps.sockets);
+    text.load(Width::Word, R2, R6, context::RECEIVE_QUEUE);
+    text.set(R3, PASS);
+    text.call(function::REDIRECT_MAP);
+    text.exit();
+
+    text.place(ends.short);
+    text.store_word(R10, -4, counter::SHORT as i32);
+    if text.is_used(ends.foreign) {
+        text.jump(count);
+        text.place(ends.foreign);
+        text.store_word(R10, -4, counter::FOREIGN as i32);
+    }
+    text.place(count);
+    text.set_map(R1, maps.counters);
+    text.copy(R2, R10);
+    text.add(R2, -4);
+    text.call(function::MAP_LOOKUP);
+    text.jump_if_null(R0, out);
+    text.set(R1, 1);
+    text.add_atomically(R0, R1);
+    text.place(out);
+    text.set(R0, PASS);
+    text.exit();
+    text.finish()
+}
+
+/// What a load of two bytes of the network gives here.
+fn half(value: u16) -> u32 {
+    u32::from(u16::from_ne_bytes(value.to_be_bytes()))
+}
+
+/// Takes frames of these EtherTypes, behind up to two VLAN tags; none listed: all.
+pub(super) fn lan(ethertypes: &[u16], maps: Maps<'_>) -> Vec<Instruction> {
+    const HEADER: u32 = ethertype::AT + 2;
+    let mut text = Assembler::default();
+    let ends = begin(&mut text);
+    require(&mut text, HEADER, &ends);
+    if ethertypes.is_empty() {
+        text.jump(ends.take);
+        return end(text, maps, &ends);
+    }
+    let list = text.label();
+    text.load(Width::Half, R5, R2, ethertype::AT as i16);
+    for _ in 0..2 {
+        let tagged = text.label();
+        text.jump_if_word(R5, Condition::Equal, half(ethertype::VLAN), tagged);
+        text.jump_if_word(R5, Condition::NotEqual, half(ethertype::PROVIDER_VLAN), list);
+        text.place(tagged);
+        text.add(R2, ethertype::TAG_BYTES as i32);
+        require(&mut text, HEADER, &ends);
+        text.load(Width::Half, R5, R2, ethertype::AT as i16);
+    }
+    text.place(list);
+    for &ethertype in ethertypes {
+        text.jump_if_word(R5, Condition::Equal, half(ethertype), ends.take);
+    }
+    text.jump(ends.foreign);
+    end(text, maps, &ends)
+}
+
+/// Takes UDP datagrams to this address and port: of IPv4 without options and fragments, of IPv6
+/// without extension headers.
+pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
+    use super::headers::{ETHERNET, IPV4, IPV6, UDP, ethertype_of, protocol};
+    let mut text = Assembler::default();
+    let ends = begin(&mut text);
+    let ip = ETHERNET as i16;
+    let header = if local.is_ipv4() { IPV4 } else { IPV6 };
+    require(&mut text, (ETHERNET + header + UDP) as u32, &ends);
+    text.load(Width::Half, R5, R2, ethertype::AT as i16);
+    let own = half(ethertype_of(local.ip()));
+    text.jump_if_word(R5, Condition::NotEqual, own, ends.foreign);
+    let protocol_at = match local.ip() {
+        IpAddr::V4(_) => {
+            text.load(Width::Byte, R5, R2, ip);
+            text.jump_if_word(R5, Condition::NotEqual, 0x45, ends.foreign);
+            // More fragments, or not the first one.
+            text.load(Width::Half, R5, R2, ip + 6);
+            text.and(R5, half(0x3FFF) as i32);
+            text.jump_if_word(R5, Condition::NotEqual, 0, ends.foreign);
+            9
+        }
+        IpAddr::V6(_) => 6,
+    };
+    text.load(Width::Byte, R5, R2, ip + protocol_at);
+    text.jump_if_word(R5, Condition::NotEqual, u32::from(protocol::UDP), ends.foreign);
+    text.load(Width::Half, R5, R2, ip + header as i16 + 2);
+    text.jump_if_word(R5, Condition::NotEqual, half(local.port()), ends.foreign);
+    let (address, at) = match local.ip() {
+        IpAddr::V4(ip) => (ip.octets().to_vec(), 16),
+        IpAddr::V6(ip) => (ip.octets().to_vec(), 24),
+    };
+    for (i, word) in address.chunks_exact(4).enumerate() {
+        let word = u32::from_ne_bytes(word.try_into().expect("four bytes"));
+        text.load(Width::Word, R5, R2, ip + at + 4 * i as i16);
+        text.jump_if_word(R5, Condition::NotEqual, word, ends.foreign);
+    }
+    text.jump(ends.take);
+    end(text, maps, &ends)
+}

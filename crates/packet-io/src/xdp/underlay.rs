@@ -1,0 +1,199 @@
+//! UDP datagrams through AF_XDP, with kernel sockets for what it cannot do.
+
+use super::attachment::{Attachment, failed};
+use super::headers::{self, Ends, LONGEST};
+use super::neighbours::Neighbours;
+use super::port::{Port, Settings};
+use crate::interface::OpenError;
+use crate::pool::{Frame, Pool};
+use crate::port::{Datagram, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay};
+use crate::udp::{self, UdpUnderlay};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+/// How many calls that received something pass before the kernel's sockets are asked too.
+const KERNEL_EVERY: u32 = 16;
+
+/// Datagrams of one address and queue, and of kernel sockets at the same and other addresses.
+///
+/// What the program does not take (fragments, options, other interfaces and queues) is received
+/// through the kernel's sockets; what goes to a next host that the kernel does not know yet, or
+/// over another interface, is sent through them: that makes the kernel ask for that host's
+/// address, and nothing is lost meanwhile. A next host that the kernel has not heard of for a
+/// while gets one datagram through it now and then, for the same reason.
+pub struct XdpUnderlay {
+    port: Port,
+    kernel: UdpUnderlay,
+    neighbours: Neighbours,
+    from: SocketAddr,
+    frames: Vec<Frame>,
+    slow: Vec<Datagram>,
+    refusals: Refusals,
+    calls: u32,
+    /// Datagrams that the kernel's sockets had no room for.
+    refused: u64,
+    /// Frames with headers that are not true.
+    mangled: u64,
+}
+
+impl XdpUnderlay {
+    /// Opens an AF_XDP socket whose frames are the pool's, for what an attachment takes, and the
+    /// kernel's sockets of `sockets`, whose `local` must have the attachment's address.
+    ///
+    /// # Errors
+    /// As [`XdpLan::open`](super::XdpLan::open) and [`UdpUnderlay::open`].
+    pub fn open(
+        pool: &mut Pool,
+        attachment: &Attachment,
+        settings: Settings,
+        sockets: &udp::Settings,
+    ) -> Result<Self, OpenError> {
+        let interface = attachment.interface();
+        let misused =
+            |message: &str| failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message));
+        let local =
+            attachment.local().ok_or_else(|| misused("the program is not an underlay's"))?;
+        if !sockets.local.contains(&local) {
+            return Err(misused("the sockets have another address than the program"));
+        }
+        let own = |address: &&SocketAddr| address.is_ipv4() == local.is_ipv4();
+        let from = sockets.send_from.iter().find(own).copied().unwrap_or(local);
+        let kernel = UdpUnderlay::open(sockets)?;
+        let neighbours = Neighbours::open(interface.index, from.ip())
+            .map_err(|error| failed(interface, error))?;
+        Ok(Self {
+            port: Port::open(pool, attachment, settings)?,
+            kernel,
+            neighbours,
+            from,
+            frames: Vec::new(),
+            slow: Vec::new(),
+            refusals: Refusals::default(),
+            calls: 0,
+            refused: 0,
+            mangled: 0,
+        })
+    }
+
+    /// Received frames whose headers contradict themselves, dropped.
+    pub fn mangled(&self) -> u64 {
+        self.mangled
+    }
+
+    /// Datagrams that the kernel's sockets sent.
+    pub fn sent_by_kernel(&self) -> u64 {
+        self.kernel.statistics().transmitted
+    }
+
+    /// Puts headers before a payload. It goes back if the kernel has to send it.
+    fn wrap(
+        &mut self,
+        pool: &mut Pool,
+        datagram: Datagram,
+        now: Instant,
+    ) -> Result<Frame, Datagram> {
+        let Datagram { mut frame, remote, class } = datagram;
+        let way = self.neighbours.way(remote.ip(), now).filter(|way| !way.stale);
+        let room = frame.range().start >= LONGEST;
+        let (Some(way), true) = (way, room && remote.is_ipv4() == self.from.is_ipv4()) else {
+            return Err(Datagram { frame, remote, class });
+        };
+        let own_mac = self.port.attachment().interface().mac;
+        let ends = Ends { own_mac, next_mac: way.mac, from: self.from, to: remote };
+        let mut bytes = [0; LONGEST];
+        let Some(len) = headers::write(&mut bytes, &ends, class, pool.bytes(&frame)) else {
+            return Err(Datagram { frame, remote, class });
+        };
+        let written = pool.with(&mut frame, |packet| packet.prepend_slice(&bytes[..len]));
+        debug_assert!(written.is_some(), "there was room");
+        Ok(frame)
+    }
+}
+
+impl Source for XdpUnderlay {
+    fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
+        visit(self.port.fd());
+        self.kernel.descriptors(visit);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.port.is_ready()
+    }
+}
+
+impl Underlay for XdpUnderlay {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Datagram>) -> io::Result<usize> {
+        let before = into.len();
+        self.port.receive(pool, &mut self.frames);
+        for mut frame in self.frames.drain(..) {
+            if let Some(read) = headers::read(pool.bytes(&frame)) {
+                let start = frame.range().start;
+                pool.set(&mut frame, start + read.payload.start..start + read.payload.end);
+                into.push(Datagram { frame, remote: read.from, class: read.class });
+            } else {
+                self.mangled += 1;
+                pool.release(frame);
+            }
+        }
+        // A call that mostly finds nothing costs as much as a packet: now and then while they come
+        // here.
+        self.calls = self.calls.wrapping_add(1);
+        if into.len() == before || self.calls.is_multiple_of(KERNEL_EVERY) {
+            self.kernel.receive(pool, into)?;
+        }
+        Ok(into.len() - before)
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize> {
+        if datagrams.is_empty() {
+            return Ok(0);
+        }
+        let now = Instant::now();
+        let max_payload = {
+            let mtu = self.port.attachment().interface().mtu_bytes as usize;
+            mtu.saturating_sub(headers::overhead(self.from.ip()))
+        };
+        let count = self.port.room(pool, datagrams.len()).min(datagrams.len());
+        for datagram in datagrams.drain(..count) {
+            let bytes = datagram.frame.len();
+            if bytes > max_payload && datagram.remote.is_ipv4() == self.from.is_ipv4() {
+                let (remote, cause) = (datagram.remote, RefusalCause::TooLong);
+                self.refusals.push(Refusal { remote, bytes, cause });
+                self.port.refuse();
+                pool.release(datagram.frame);
+                continue;
+            }
+            match self.wrap(pool, datagram, now) {
+                Ok(frame) => self.port.queue(pool, frame),
+                Err(datagram) => self.slow.push(datagram),
+            }
+        }
+        self.port.kick(pool);
+        if !self.slow.is_empty() {
+            self.kernel.transmit(pool, &mut self.slow)?;
+            self.refused += self.slow.len() as u64;
+            pool.release_all(self.slow.drain(..).map(|datagram| datagram.frame));
+        }
+        Ok(count)
+    }
+
+    fn refusals(&mut self, into: &mut Vec<Refusal>) {
+        self.refusals.drain(into);
+        self.kernel.refusals(into);
+    }
+
+    fn statistics(&self) -> Statistics {
+        let (fast, slow) = (self.port.statistics(), self.kernel.statistics());
+        Statistics {
+            received: fast.received + slow.received,
+            transmitted: fast.transmitted + slow.transmitted,
+            overruns: fast.overruns + slow.overruns,
+            starved: fast.starved + slow.starved,
+            too_long: fast.too_long + slow.too_long,
+            unfinished: fast.unfinished + slow.unfinished,
+            refused: fast.refused + slow.refused + self.refused,
+        }
+    }
+}
