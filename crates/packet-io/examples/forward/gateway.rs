@@ -1,5 +1,6 @@
 //! Gateways that put a header before a frame, or nothing.
 
+use crate::hosts::processor_time;
 use packet_io::af_packet::{self, PacketPort};
 use packet_io::udp::{self, UdpUnderlay};
 use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
@@ -128,7 +129,8 @@ impl Gateway {
 
     /// Forwards until it is stopped; what happened.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> String {
-        let mut dropped = 0;
+        let (mut dropped, mut forwarded, mut rounds) = (0, 0, 0);
+        let started = processor_time();
         while !stop.load(Ordering::Relaxed) {
             let Self { pool, lan, beyond, frames, datagrams, waiter } = &mut self;
             let mut count = lan.receive(pool, frames).expect("a port is there");
@@ -156,7 +158,9 @@ impl Gateway {
             }
             lan.transmit(pool, frames).expect("a port is there");
             dropped += discard(pool, frames);
+            forwarded += count;
             if count > 0 {
+                rounds += 1;
                 waiter.worked();
                 continue;
             }
@@ -172,7 +176,13 @@ impl Gateway {
             Beyond::Lan(other) => other.statistics(),
             Beyond::Underlay(underlay, _) => underlay.statistics(),
         };
-        format!("dropped {dropped}; {:?}; {beyond:?}", self.lan.statistics())
+        let nanoseconds = (processor_time() - started) / forwarded.max(1) as u64;
+        let lan = self.lan.statistics();
+        let round = forwarded / rounds.max(1);
+        format!(
+            "{nanoseconds} ns a frame, {round} a round, {forwarded} frames, {dropped} dropped; \
+             {lan:?}; {beyond:?}"
+        )
     }
 }
 

@@ -124,18 +124,20 @@ pub(crate) fn flood(
     let arrived = || packets(&std::fs::read_to_string(&counter).expect("a host is there"), at);
 
     let (begin, started) = (arrived(), Instant::now());
-    let (mut sent, mut lost, mut before) = (0, 0, 0);
+    let (mut sent, mut lost, mut known) = (0, 0, 0);
     let mut progress = Instant::now();
     let mut frames = Vec::new();
     while started.elapsed() < Duration::from_secs(seconds) {
-        let now = arrived() - begin;
-        if now > before {
-            (before, progress) = (now, Instant::now());
-        } else if progress.elapsed() > Duration::from_millis(5) {
-            (lost, progress) = (sent - before, Instant::now());
-        }
-        if sent - lost + AT_ONCE > now + window {
-            std::thread::yield_now();
+        if sent - lost + AT_ONCE > known + window {
+            let now = arrived() - begin;
+            if now > known {
+                (known, progress) = (now, Instant::now());
+            } else if progress.elapsed() > Duration::from_millis(20) {
+                // Nothing moves: what is missing is not under way any more.
+                (lost, progress) = (sent - known, Instant::now());
+            } else {
+                std::thread::yield_now();
+            }
             continue;
         }
         while frames.len() < AT_ONCE as usize {
@@ -145,8 +147,17 @@ pub(crate) fn flood(
     }
     let rate = (arrived() - begin) as f64 / started.elapsed().as_secs_f64();
     std::thread::sleep(Duration::from_millis(20));
-    println!("sent {sent}, arrived {}", arrived() - begin);
+    let arrived = arrived() - begin;
+    if arrived < sent {
+        println!("{} of {sent} lost", sent - arrived);
+    }
     rate
+}
+
+/// Nanoseconds that this thread has run.
+pub(crate) fn processor_time() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or_default()
 }
 
 /// Packets that an interface received, by /proc/net/dev.

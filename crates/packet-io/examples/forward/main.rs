@@ -49,6 +49,7 @@ fn main() {
         .collect();
 
     std::thread::sleep(std::time::Duration::from_millis(100));
+    println!("{}", std::env::args().skip(1).collect::<Vec<_>>().join(" "));
     let echoes = a.call(|| echo_times("198.51.100.2", 3000));
     println!(
         "echo: median {} us, 90 % {} us, 99 % {} us",

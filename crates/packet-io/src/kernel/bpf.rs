@@ -176,3 +176,38 @@ pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io:
     // SAFETY: no addresses in it; the descriptor is new.
     unsafe { bpf(command::LINK_CREATE, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
+
+/// Runs a program on a packet that is nowhere but here; what it answers.
+#[cfg(test)]
+pub(crate) fn run(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
+    const PROGRAM_TEST_RUN: i64 = 10;
+    #[repr(C)]
+    struct TestRun {
+        program: u32,
+        answer: u32,
+        packet_bytes: u32,
+        result_bytes: u32,
+        packet: u64,
+        result: u64,
+        repeat: u32,
+        duration: u32,
+    }
+    let mut attributes = TestRun {
+        program: program.as_raw_fd() as u32,
+        answer: 0,
+        packet_bytes: packet.len() as u32,
+        result_bytes: 0,
+        packet: packet.as_ptr() as u64,
+        result: 0,
+        repeat: 1,
+        duration: 0,
+    };
+    let pointer: *mut TestRun = &mut attributes;
+    // SAFETY: linux/bpf.h, the part of BPF_PROG_TEST_RUN; the kernel reads the packet and writes
+    // the answer into the attributes, both of which live until it returns.
+    let answer = unsafe {
+        let command = PROGRAM_TEST_RUN as c_long;
+        libc::syscall(libc::SYS_bpf, command, pointer, size_of::<TestRun>())
+    };
+    checked(answer as c_int).map(|_| attributes.answer)
+}

@@ -159,3 +159,90 @@ impl<T> Drop for Ring<T> {
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    const ENTRIES: u32 = 4;
+    const OFFSETS: libc::xdp_ring_offset =
+        libc::xdp_ring_offset { producer: 0, consumer: 64, flags: 68, desc: 128 };
+
+    /// Both sides of one ring, this process being the kernel too.
+    fn sides(begin: u32) -> (Ring<u64>, Ring<u64>) {
+        // SAFETY: the name is a string, and the descriptor is new.
+        let memory = unsafe {
+            let fd = libc::memfd_create(c"ring".as_ptr(), 0);
+            assert!(fd >= 0 && libc::ftruncate(fd, 4096) == 0);
+            OwnedFd::from_raw_fd(fd)
+        };
+        let map = || Ring::map(memory.as_fd(), 0, &OFFSETS, ENTRIES).unwrap();
+        let (mut writer, mut reader) = (map(), map());
+        for side in [&mut writer, &mut reader] {
+            (side.next, side.other) = (begin, begin);
+        }
+        writer.publish_written();
+        reader.publish_read();
+        (writer, reader)
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_is_a_queue(
+            begin in prop_oneof![Just(0_u32), u32::MAX - 9..=u32::MAX],
+            steps in proptest::collection::vec((any::<bool>(), 1..6_u32), 1..60),
+        ) {
+            let (mut writer, mut reader) = sides(begin);
+            let mut queue = VecDeque::new();
+            let mut next = 0_u64;
+            for (write, count) in steps {
+                if write {
+                    for _ in 0..count {
+                        let fits = queue.len() < ENTRIES as usize;
+                        prop_assert_eq!(writer.push(next).is_some(), fits);
+                        if fits {
+                            queue.push_back(next);
+                            next += 1;
+                        }
+                    }
+                    prop_assert_eq!(writer.room(ENTRIES), ENTRIES - queue.len() as u32);
+                    writer.publish_written();
+                } else {
+                    for _ in 0..count {
+                        prop_assert_eq!(reader.has_more(), !queue.is_empty());
+                        prop_assert_eq!(reader.pop(), queue.pop_front());
+                    }
+                    reader.publish_read();
+                }
+                prop_assert_eq!(writer.is_pending(), !queue.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_seen_before_it_is_published() {
+        let (mut writer, mut reader) = sides(0);
+        for entry in 0..4 {
+            writer.push(entry).unwrap();
+        }
+        assert_eq!(reader.pop(), None);
+        writer.publish_written();
+        assert_eq!(reader.pop(), Some(0));
+        assert!(writer.push(4).is_none(), "the room is not given back yet");
+        reader.publish_read();
+        assert!(writer.push(4).is_some() && writer.push(5).is_none());
+    }
+
+    #[test]
+    fn offsets_outside_of_a_ring_are_refused() {
+        let memory = std::fs::File::open("/dev/zero").unwrap();
+        let map = |offsets| Ring::<u64>::map(memory.as_fd(), 0, &offsets, ENTRIES).is_err();
+        assert!(map(libc::xdp_ring_offset { producer: 126, ..OFFSETS }));
+        assert!(map(libc::xdp_ring_offset { flags: 128, ..OFFSETS }));
+        assert!(map(libc::xdp_ring_offset { desc: 129, ..OFFSETS }));
+        assert!(Ring::<u64>::map(memory.as_fd(), 0, &OFFSETS, 3).is_err());
+    }
+}

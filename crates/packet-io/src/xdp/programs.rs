@@ -159,3 +159,157 @@ pub(super) fn underlay(local: SocketAddr, maps: Maps<'_>) -> Vec<Instruction> {
     text.jump(ends.take);
     end(text, maps, &ends)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::headers::{self, LONGEST};
+    use super::*;
+    use crate::kernel::bpf;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, TestRunner};
+    use std::os::fd::{AsFd, OwnedFd};
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Verdict {
+        Taken,
+        Foreign,
+        Short,
+    }
+
+    struct Loaded {
+        program: OwnedFd,
+        counters: OwnedFd,
+    }
+
+    impl Loaded {
+        /// `None` where programs are not permitted, and says so.
+        fn new(write: impl FnOnce(Maps<'_>) -> Vec<Instruction>) -> Option<Self> {
+            let load = || -> std::io::Result<Self> {
+                let (sockets, counters) = (bpf::sockets(1)?, bpf::counters(counter::COUNT)?);
+                let maps = Maps { sockets: sockets.as_fd(), counters: counters.as_fd() };
+                Ok(Self { program: bpf::load(&write(maps))?, counters })
+            };
+            match load() {
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    eprintln!("skipped: no XDP programs here ({error})");
+                    None
+                }
+                answer => Some(answer.unwrap()),
+            }
+        }
+
+        fn judge(&self, frame: &[u8]) -> Verdict {
+            let counted = |index| bpf::counter(self.counters.as_fd(), index).unwrap();
+            let before = (counted(counter::FOREIGN), counted(counter::SHORT));
+            // Nobody has a socket, so what is taken passes as well, uncounted.
+            assert_eq!(bpf::run(self.program.as_fd(), frame).unwrap(), PASS as u32);
+            match (counted(counter::FOREIGN) - before.0, counted(counter::SHORT) - before.1) {
+                (0, 0) => Verdict::Taken,
+                (1, 0) => Verdict::Foreign,
+                (0, 1) => Verdict::Short,
+                odd => panic!("counted {odd:?}"),
+            }
+        }
+    }
+
+    fn half_at(frame: &[u8], at: usize) -> Option<u16> {
+        Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
+    }
+
+    /// What a LAN's program should say.
+    fn judge_lan(list: &[u16], frame: &[u8]) -> Verdict {
+        for tags in 0..3 {
+            let Some(ethertype) = half_at(frame, 12 + 4 * tags) else { return Verdict::Short };
+            if list.is_empty() {
+                return Verdict::Taken;
+            }
+            if tags == 2 || ![ethertype::VLAN, ethertype::PROVIDER_VLAN].contains(&ethertype) {
+                let listed = list.contains(&ethertype);
+                return if listed { Verdict::Taken } else { Verdict::Foreign };
+            }
+        }
+        unreachable!("the last round returns")
+    }
+
+    fn run<S: Strategy>(inputs: S, test: impl Fn(S::Value)) {
+        let config = Config { cases: 1000, ..Config::default() };
+        let tested = TestRunner::new(config).run(&inputs, |input| {
+            test(input);
+            Ok(())
+        });
+        tested.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
+    #[test]
+    fn a_lans_program_takes_what_is_listed() {
+        for list in [&[][..], &[0x88E5], &[0x888E, 0x88B5, 0x88E5], &[0x8100], &[1; 64]] {
+            let Some(loaded) = Loaded::new(|maps| lan(list, maps)) else { return };
+            let types = prop_oneof![
+                Just(ethertype::VLAN),
+                Just(ethertype::PROVIDER_VLAN),
+                Just(0x88E5_u16),
+                Just(0x888E),
+                Just(0x0800),
+                any::<u16>()
+            ];
+            let types = proptest::collection::vec(types, 4);
+            run((types, 14..40_usize), |(types, len)| {
+                let mut frame = vec![0x88; 12];
+                for ethertype in types {
+                    frame.extend(ethertype.to_be_bytes());
+                    frame.extend([0, 7]);
+                }
+                frame.resize(len, 0xE5);
+                assert_eq!(loaded.judge(&frame), judge_lan(list, &frame), "{list:x?} {frame:x?}");
+            });
+        }
+    }
+
+    /// What an underlay's program should say.
+    fn judge_underlay(local: SocketAddr, frame: &[u8]) -> Verdict {
+        let header = if local.is_ipv4() { 20 } else { 40 };
+        if frame.len() < 14 + header + 8 {
+            return Verdict::Short;
+        }
+        let (ip, udp) = frame[14..].split_at(header);
+        let own = half_at(udp, 2) == Some(local.port())
+            && match local.ip() {
+                IpAddr::V4(address) => {
+                    half_at(frame, 12) == Some(0x0800)
+                        && ip[0] == 0x45
+                        && (ip[6] & !0xC0, ip[7], ip[9]) == (0, 0, 17)
+                        && ip[16..20] == address.octets()
+                }
+                IpAddr::V6(address) => {
+                    half_at(frame, 12) == Some(0x86DD)
+                        && ip[6] == 17
+                        && ip[24..40] == address.octets()
+                }
+            };
+        if own { Verdict::Taken } else { Verdict::Foreign }
+    }
+
+    #[test]
+    fn an_underlays_program_takes_what_is_for_its_address_and_port() {
+        for (from, to) in
+            [("192.0.2.1:7", "192.0.2.255:4500"), ("[2001:db8::1]:7", "[fd00::ffff]:4500")]
+        {
+            let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+            let Some(loaded) = Loaded::new(|maps| underlay(to, maps)) else { return };
+            let ends = headers::Ends { own_mac: [2; 6], next_mac: [4; 6], from, to };
+            let mut bytes = [0; LONGEST];
+            let len = headers::write(&mut bytes, &ends, 0xB8, b"payload").unwrap();
+            let valid = [&bytes[..len], b"payload"].concat();
+            assert_eq!(loaded.judge(&valid), Verdict::Taken);
+            let change = (0..valid.len(), any::<u8>());
+            run((14..=valid.len(), proptest::option::of(change)), |(cut, change)| {
+                let mut frame = valid.clone();
+                if let Some((at, byte)) = change {
+                    frame[at] = byte;
+                }
+                frame.truncate(cut.max(change.map_or(0, |_| valid.len())));
+                assert_eq!(loaded.judge(&frame), judge_underlay(to, &frame), "{frame:x?}");
+            });
+        }
+    }
+}
