@@ -20,7 +20,8 @@ pub struct Settings {
     /// Only frames of these EtherTypes (at most 64), looked for behind up to two VLAN tags at
     /// least; empty: all.
     pub ethertypes: Vec<u16>,
-    /// Hand frames to the driver past the interface's queueing discipline.
+    /// Hand frames to the driver past the interface's queueing discipline: a little faster where
+    /// there is one, and nothing shapes or queues them.
     pub bypass_queue: bool,
     /// Bytes that may wait to be fetched, and to be sent.
     pub buffer_bytes: usize,
@@ -31,7 +32,7 @@ impl Default for Settings {
         Self {
             promiscuous: true,
             ethertypes: Vec::new(),
-            bypass_queue: true,
+            bypass_queue: false,
             buffer_bytes: 8 << 20,
         }
     }
@@ -58,6 +59,29 @@ impl PacketPort {
         let what = || format!("a packet socket on {}", interface.name);
         Self::set_up(interface, settings)
             .map_err(|error| OpenError::new(what(), "CAP_NET_RAW", error))
+    }
+
+    /// Opens `count` sockets that share what the interface receives, for as many threads: frames
+    /// of one source address all come to one of them, so they stay in order.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_shared(
+        interface: &Interface,
+        settings: &Settings,
+        count: usize,
+    ) -> Result<Vec<Self>, OpenError> {
+        let mut ports: Vec<Self> = Vec::new();
+        for _ in 0..count {
+            let port = Self::open(interface, settings)?;
+            let joined = join(port.socket.as_fd(), ports.first().map(|port| port.socket.as_fd()));
+            joined.map_err(|error| {
+                let what = format!("packet sockets that share {}", interface.name);
+                OpenError::new(what, "CAP_NET_RAW", error)
+            })?;
+            ports.push(port);
+        }
+        Ok(ports)
     }
 
     fn set_up(interface: &Interface, settings: &Settings) -> io::Result<Self> {
@@ -91,6 +115,22 @@ impl PacketPort {
         change(&mut statistics);
         self.statistics.set(statistics);
     }
+}
+
+/// Makes a socket a member of the group that `first` founded, or the founder of one.
+fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let (level, name) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
+    let kind = libc::PACKET_FANOUT_CBPF << 16;
+    let group = match first {
+        // The kernel's choice, so that no other process has it.
+        None => kind | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,
+        Some(first) => kind | socket::get(first, level, name, 0_u32)? & 0xFFFF,
+    };
+    socket::set(socket, level, name, group)?;
+    if first.is_none() {
+        socket::attach_chooser(socket, &mut ethertype::by_sender())?;
+    }
+    Ok(())
 }
 
 /// Room for what waits in a socket, as much as this process may have.

@@ -43,6 +43,21 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
     Ok(program)
 }
 
+/// Classic BPF that answers a number by which frames of one sender are told from others': a hash
+/// of the source address.
+pub(crate) fn by_sender() -> [libc::sock_filter; 4] {
+    const SOURCE_END: u32 = 8;
+    // A group's program sees a frame without its Ethernet header (SKF_LL_OFF goes back to it).
+    let at = (libc::SKF_LL_OFF as u32).wrapping_add(SOURCE_END);
+    [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at),
+        // Addresses of one vendor differ in few bits: 2^32 divided by the golden ratio spreads them.
+        instruction(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, 0, 0, 0x9E37_79B1),
+        instruction(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 0, 0, 16),
+        instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
+    ]
+}
+
 fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }

@@ -171,6 +171,40 @@ fn an_interface_that_goes_down_comes_back_and_one_that_goes_is_an_error() {
 }
 
 #[test]
+fn threads_share_an_interface_by_sender() {
+    alone(|| {
+        let (near, far) = wire("ls0", "ls1");
+        let settings = Settings::default();
+        let mut near = open(&near, &settings);
+        let mut pool = pool();
+        let mut ports = PacketPort::open_shared(&far, &settings, 3).unwrap();
+        let mut sent = Vec::new();
+        for round in 0..4 {
+            for sender in 0..24 {
+                let mut frame = frame(&[0x88, 0xE5, round]);
+                frame[11] = sender;
+                sent.push(frame);
+            }
+        }
+        send(&mut near, &mut pool, &sent);
+        let mut total = 0;
+        for port in &mut ports {
+            let received = receive(port, &mut pool, 0);
+            let senders: Vec<_> = received.iter().map(|frame| frame[11]).collect();
+            let of = |sender| sent.iter().filter(move |frame| frame[11] == sender);
+            for sender in 0..24 {
+                let mine: Vec<_> = received.iter().filter(|frame| frame[11] == sender).collect();
+                assert!(mine.is_empty() || mine == of(sender).collect::<Vec<_>>(), "{senders:?}");
+            }
+            assert!(!received.is_empty() && received.len() < sent.len(), "{senders:?}");
+            total += received.len();
+        }
+        assert_eq!(total, sent.len());
+        assert_eq!(PacketPort::open_shared(&far, &settings, 0).unwrap().len(), 0);
+    });
+}
+
+#[test]
 fn without_free_frames_nothing_is_lost_but_time() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");

@@ -161,6 +161,16 @@ fn what_stands_in_the_way_is_told_in_one_line() {
         assert_eq!(error.to_string(), "AF_XDP on ls0: the program is not an underlay's");
         let queue = Settings { queue: 7, ..small() };
         assert!(XdpLan::open(&mut pool, &first, queue).is_err());
+        for ring in [32, 100, 1 << 16] {
+            let error =
+                XdpLan::open(&mut pool, &first, Settings { ring, ..small() }).err().unwrap();
+            let told = "AF_XDP on ls0: a ring has 64 to 32768 entries, a power of two";
+            assert_eq!(error.to_string(), told);
+        }
+        let mut large = Pool::new(PoolSettings { frame_bytes: 8192, frames: 64 }).unwrap();
+        let error = XdpLan::open(&mut large, &first, small()).err().unwrap();
+        let told = "AF_XDP on ls0: a pool for AF_XDP has frames of 2048 or 4096 bytes";
+        assert_eq!(error.to_string(), told);
         drop(first);
         Attachment::lan(&near, &[], Mode::Generic).expect("the first one left nothing behind");
         let nobody = Attachment::underlay(&near, "0.0.0.0:9".parse().unwrap(), Mode::Generic);

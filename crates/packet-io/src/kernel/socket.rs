@@ -105,11 +105,28 @@ pub(crate) fn attach_filter(
     fd: BorrowedFd<'_>,
     filter: &mut [libc::sock_filter],
 ) -> io::Result<()> {
+    give_program(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, filter)
+}
+
+/// Gives a packet socket's group the program of classic BPF that says whose a frame is.
+pub(crate) fn attach_chooser(
+    fd: BorrowedFd<'_>,
+    chooser: &mut [libc::sock_filter],
+) -> io::Result<()> {
+    give_program(fd, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, chooser)
+}
+
+/// Sets one of the options that take a program.
+fn give_program(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    filter: &mut [libc::sock_filter],
+) -> io::Result<()> {
     let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
     let pointer: *const libc::sock_fprog = &program;
     let size = size_of::<libc::sock_fprog>() as socklen_t;
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
     // SAFETY: the kernel reads the program and the `len` instructions that it points to, both of
     // which live until it returns.
     checked(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, pointer.cast(), size) })

@@ -9,6 +9,11 @@
 //! queue. An interface that spreads what it receives over several queues needs a port for each, or
 //! one queue (`ethtool -L eth1 combined 1`): what comes on others passes to the kernel.
 //!
+//! # Sizes
+//!
+//! A pool's frames have 4096 bytes at most here, of which the kernel leaves 256 free before what
+//! it receives: packets of up to 3840 bytes. Longer ones (`too_long`) need packet sockets.
+//!
 //! # VLAN tags
 //!
 //! A program sees tags that are in the frame. Tags that a driver took out (`rxvlan`), or that a

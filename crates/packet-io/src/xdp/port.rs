@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+/// The kernel takes frames of a page at most.
+const MAX_FRAME: usize = 4096;
 /// Bytes of an Ethernet header, the least that can be sent.
 const HEADER: usize = 14;
 /// Bytes of two VLAN tags, which an MTU does not count.
@@ -22,7 +24,7 @@ const SEND_BUFFER: i32 = 16 << 20;
 pub struct Settings {
     /// Which receive queue of the interface, from 0 on.
     pub queue: u32,
-    /// Entries of each ring: a power of two. A port has up to twice as many of the pool's frames.
+    /// Entries of each ring: a power of two, 64 to 32768. A port has up to twice as many of the pool's frames.
     pub ring: u32,
     /// Have the driver asked for packets whenever this side asks, instead of by interrupts; and
     /// by a thread that waits, for so long. It needs a driver with queues of its own (NAPI).
@@ -55,6 +57,14 @@ impl Port {
 
     fn set_up(pool: &mut Pool, attachment: &Attachment, settings: Settings) -> io::Result<Self> {
         let interface = attachment.interface();
+        if pool.frame_bytes() > MAX_FRAME {
+            let message = "a pool for AF_XDP has frames of 2048 or 4096 bytes";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        if !settings.ring.is_power_of_two() || !(64..=1 << 15).contains(&settings.ring) {
+            let message = "a ring has 64 to 32768 entries, a power of two";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let flags = |mode| {
             let copy = if mode == Mode::ZeroCopy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
             copy | libc::XDP_USE_NEED_WAKEUP
