@@ -43,6 +43,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("net", Layer::Driver),
     ("packet-io", Layer::Driver),
     ("capi", Layer::Host),
+    ("gateway-host", Layer::Host),
     ("group-host", Layer::Host),
     ("lab", Layer::Host),
     ("lightseal", Layer::Command),

@@ -1,0 +1,126 @@
+//! Where connections come in that nobody knows yet.
+
+use super::greet::{self, Candidate};
+use super::transport::Transport;
+use super::{Cause, Shared};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+/// After an error of the socket, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Greets who comes, and hands each peer its own.
+pub(super) async fn attend(
+    shared: &Arc<Shared>,
+    transport: &dyn Transport,
+    peers: &[mpsc::Sender<Candidate>],
+) {
+    let mut waiting = Waiting::default();
+    let mut greetings = JoinSet::new();
+    loop {
+        let connected = tokio::select! {
+            Some(ended) = greetings.join_next_with_id() => {
+                waiting.forget(match &ended {
+                    Ok((id, ())) => *id,
+                    Err(error) => error.id(),
+                });
+                continue;
+            }
+            connected = transport.accept() => connected,
+        };
+        let (stream, remote) = match connected {
+            Ok(connected) => connected,
+            Err(error) => {
+                tracing::debug!("management channel: {error}");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        if waiting.0.len() >= shared.settings.unauthenticated.max(1) {
+            waiting.push_out();
+        }
+        let (shared, peers) = (Arc::clone(shared), peers.to_vec());
+        let source = source(remote.ip());
+        let greeting = async move {
+            let limit = shared.settings.handshake_timeout;
+            let greeted = timeout(limit, greet::accepted(&shared, stream, remote)).await;
+            match greeted.unwrap_or(Err(Cause::Silent)) {
+                Ok((peer, candidate)) => {
+                    let _ = timeout(limit, peers[peer.0].send(candidate)).await;
+                }
+                Err(Cause::Refused) => {}
+                Err(why) => tracing::debug!("{remote} was not let in: {why}"),
+            }
+        };
+        let handle = greetings.spawn(greeting);
+        waiting.0.push((source, handle));
+    }
+}
+
+/// What one source can have many addresses of: a network of 64 bits in IPv6.
+fn source(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => ip,
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+    }
+}
+
+/// Connections that are greeted, oldest first.
+#[derive(Default)]
+struct Waiting(Vec<(IpAddr, AbortHandle)>);
+
+impl Waiting {
+    fn forget(&mut self, id: tokio::task::Id) {
+        self.0.retain(|(_, handle)| handle.id() != id);
+    }
+
+    /// Ends the oldest of the source that has the most.
+    fn push_out(&mut self) {
+        let mut counts = BTreeMap::new();
+        for (source, _) in &self.0 {
+            *counts.entry(*source).or_insert(0_usize) += 1;
+        }
+        let most = counts.values().copied().max();
+        let oldest = self.0.iter().position(|(source, _)| counts.get(source).copied() == most);
+        if let Some(at) = oldest {
+            self.0.remove(at).1.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_has_the_most_goes_first_and_the_oldest_of_them() {
+        let mut tasks = JoinSet::new();
+        let mut waiting = Waiting::default();
+        for host in [1, 2, 2, 3] {
+            let handle = tasks.spawn(std::future::pending::<()>());
+            waiting.0.push((IpAddr::from([192, 0, 2, host]), handle));
+        }
+        let second = waiting.0[1].1.id();
+        waiting.push_out();
+        let (id, _) =
+            (tasks.join_next_with_id().await.unwrap()).map_or_else(|e| (e.id(), ()), |x| x);
+        assert_eq!((id, waiting.0.len()), (second, 3));
+        // All have one now: the oldest.
+        let first = waiting.0[0].1.id();
+        waiting.push_out();
+        assert!(waiting.0.iter().all(|(_, handle)| handle.id() != first));
+        Waiting::default().push_out();
+    }
+
+    #[test]
+    fn a_source_is_a_network_in_ipv6() {
+        let of = |ip: &str| source(ip.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("192.0.2.1"), "192.0.2.1");
+    }
+}

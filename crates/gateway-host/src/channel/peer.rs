@@ -1,0 +1,272 @@
+//! One peer: dialling it, and deciding which connection counts.
+
+use super::connection::{self, HANDOVER, Place};
+use super::frame::{self, Frame};
+use super::greet::{self, Candidate};
+use super::transport::Transport;
+use super::{Cause, Event, PeerIndex, Shared, tls};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+use vocabulary::Random;
+
+/// A connection that lasted for so long was a good one: the next pause is the first again.
+const GOOD: Duration = Duration::from_secs(10);
+
+type Dialling = Pin<Box<dyn Future<Output = Result<Candidate, Cause>> + Send>>;
+
+/// A task that ends with whoever waits for it.
+struct AbortOnDrop(JoinHandle<Cause>);
+
+impl AbortOnDrop {
+    async fn ended(&mut self) -> Cause {
+        (&mut self.0).await.unwrap_or(Cause::Protocol("what ended the task of its connection"))
+    }
+
+    async fn abort(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The connection that counts.
+struct Live {
+    task: AbortOnDrop,
+    instance: [u8; 16],
+    /// Of the peer's decision, where it decides.
+    number: Option<u64>,
+    since: Instant,
+    /// Ready when all was read.
+    done: oneshot::Receiver<()>,
+}
+
+struct Peer {
+    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    index: PeerIndex,
+    random: Random,
+    live: Option<Live>,
+    dialling: Option<Dialling>,
+    /// When to dial next, if ever.
+    next_dial: Option<Instant>,
+    pause: Duration,
+    /// Connections that another one has followed, and that end.
+    former: JoinSet<()>,
+}
+
+/// Keeps one connection with a peer until the channel ends.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    transport: Arc<dyn Transport>,
+    index: PeerIndex,
+    mut candidates: mpsc::Receiver<Candidate>,
+    random: Random,
+) {
+    let mut stopping = shared.stopping.clone();
+    let pause = shared.settings.pauses.0;
+    let mut peer = Peer {
+        next_dial: shared.settings.peers[index.0].1.is_some().then(Instant::now),
+        shared,
+        transport,
+        index,
+        random,
+        live: None,
+        dialling: None,
+        pause,
+        former: JoinSet::new(),
+    };
+    loop {
+        tokio::select! {
+            Some(candidate) = candidates.recv() => peer.consider(candidate).await,
+            outcome = ready(&mut peer.dialling) => {
+                peer.dialling = None;
+                match outcome {
+                    Ok(candidate) => peer.consider(candidate).await,
+                    Err(why) => peer.not_reached(why),
+                }
+            }
+            () = due(peer.next_dial), if peer.dialling.is_none() => peer.dial(),
+            why = ended(&mut peer.live) => peer.down(why).await,
+            () = stopped(&mut stopping) => break,
+        }
+        while peer.former.try_join_next().is_some() {}
+    }
+    peer.stop().await;
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // If nobody can say so any more, it has come.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn ready(dialling: &mut Option<Dialling>) -> Result<Candidate, Cause> {
+    match dialling {
+        Some(dialling) => dialling.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn ended(live: &mut Option<Live>) -> Cause {
+    match live {
+        Some(live) => live.task.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Peer {
+    fn slot(&self, queue: Option<mpsc::Sender<Vec<u8>>>) {
+        self.shared.slots[self.index.0].set(queue);
+    }
+
+    /// Begins to dial: the first connection, or one that follows another.
+    fn dial(&mut self) {
+        self.next_dial = None;
+        let (shared, transport) = (Arc::clone(&self.shared), Arc::clone(&self.transport));
+        let (index, renewal) = (self.index, self.live.is_some());
+        self.dialling = Some(Box::pin(async move {
+            let endpoint = shared.settings.peers[index.0].1.as_deref().unwrap_or_default();
+            let connected = transport.dial(endpoint).await;
+            let lost = |error| Cause::Lost(tls::explained(&error));
+            let (stream, remote) = connected.map_err(lost)?;
+            let greeting = greet::dialled(&shared, index, stream, remote, renewal);
+            let greeted = timeout(shared.settings.handshake_timeout, greeting).await;
+            greeted.unwrap_or(Err(Cause::Silent))
+        }));
+    }
+
+    fn not_reached(&mut self, why: Cause) {
+        // It has another connection with us, which is on its way here.
+        if why != Cause::Refused {
+            tracing::debug!("peer {}: {why}", self.index.0);
+            // Where nobody takes events, this one is not worth waiting for.
+            let _ = self.shared.events.try_send(Event::NotReached { peer: self.index, why });
+        }
+        self.dial_later();
+    }
+
+    fn dial_later(&mut self) {
+        if self.shared.settings.peers[self.index.0].1.is_some() {
+            let pause = self.between(self.pause / 2, self.pause);
+            self.next_dial = Some(Instant::now() + pause);
+            self.pause = (self.pause * 2).min(self.shared.settings.pauses.1);
+        }
+    }
+
+    fn between(&mut self, low: Duration, high: Duration) -> Duration {
+        let span = u64::try_from((high - low).as_micros()).unwrap_or(u64::MAX);
+        low + Duration::from_micros(self.random.below(span.saturating_add(1)))
+    }
+
+    /// Takes a connection for the one that counts, or does not.
+    async fn consider(&mut self, mut candidate: Candidate) {
+        let is_same = |live: &Live| live.instance == candidate.hello.instance;
+        let same = self.live.as_ref().filter(|live| is_same(live));
+        let limit = self.shared.settings.handshake_timeout;
+        let (is_taken, renewal) = match (candidate.number, same) {
+            // The peer has decided. An earlier decision may arrive after a later one.
+            (Some(number), Some(live)) if live.number > Some(number) => (false, false),
+            (Some(_), same) => (true, candidate.renewal && same.is_some()),
+            (None, None) => (true, false),
+            (None, Some(_)) if candidate.renewal => (true, true),
+            // Both dialled at once.
+            (None, Some(_)) if candidate.initiator => (false, false),
+            (None, Some(live)) => (live.since.elapsed() >= limit, false),
+        };
+        if candidate.number.is_none() {
+            let number = self.shared.number.fetch_add(1, Ordering::Relaxed);
+            let verdict = match is_taken {
+                true => Frame::Use { number, renewal },
+                false => Frame::Refuse,
+            };
+            let told = timeout(limit, frame::write(&mut candidate.stream, &verdict)).await;
+            if !is_taken || !matches!(told, Ok(Ok(()))) {
+                if self.live.is_none() && self.dialling.is_none() && self.next_dial.is_none() {
+                    self.dial_later();
+                }
+                return;
+            }
+        } else if !is_taken {
+            return;
+        }
+        self.take(candidate, renewal).await;
+    }
+
+    async fn take(&mut self, candidate: Candidate, renewal: bool) {
+        let (tell, queue) = mpsc::channel(self.shared.settings.messages.max(1));
+        let former = self.live.take();
+        let before = match former {
+            Some(former) if renewal => {
+                // It sends what it was given, says that it ends, and is read to its end.
+                let mut task = former.task;
+                self.former.spawn(async move {
+                    let _ = timeout(2 * HANDOVER, task.ended()).await;
+                });
+                Some(former.done)
+            }
+            Some(former) => {
+                self.slot(None);
+                former.task.abort().await;
+                let down = Event::Down { peer: self.index, why: Cause::Replaced };
+                let _ = self.shared.events.send(down).await;
+                None
+            }
+            None => None,
+        };
+        let (done, all_read) = oneshot::channel();
+        self.slot(Some(tell));
+        let place = Place { peer: self.index, queue, before, done };
+        let (instance, number) = (candidate.hello.instance, candidate.number);
+        let initiator = candidate.initiator;
+        let task = tokio::spawn(connection::run(Arc::clone(&self.shared), candidate, place));
+        let since = Instant::now();
+        let task = AbortOnDrop(task);
+        self.live = Some(Live { task, instance, number, since, done: all_read });
+        self.dialling = None;
+        // Who dialled renews.
+        self.next_dial = initiator.then(|| {
+            let every = self.shared.settings.renew_every;
+            since + self.between(every - every / 10, every)
+        });
+    }
+
+    /// The connection is gone.
+    async fn down(&mut self, why: Cause) {
+        self.slot(None);
+        if let Some(live) = self.live.take()
+            && live.since.elapsed() >= GOOD
+        {
+            self.pause = self.shared.settings.pauses.0;
+        }
+        let _ = self.shared.events.send(Event::Down { peer: self.index, why }).await;
+        if self.dialling.is_none() {
+            self.dial_later();
+        }
+    }
+
+    /// Says that nothing follows.
+    async fn stop(mut self) {
+        self.slot(None);
+        self.dialling = None;
+        if let Some(live) = &mut self.live {
+            let _ = timeout(HANDOVER, live.task.ended()).await;
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Two or more gateways in one process, over streams without a network and in stopped time.
+
+use super::transport::{Connected, Stream};
+use super::*;
+use std::pin::Pin;
+use std::sync::Mutex as StdMutex;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+type Arrivals = (mpsc::Sender<Box<dyn Stream>>, Arc<Mutex<mpsc::Receiver<Box<dyn Stream>>>>);
+
+/// Gateways that can reach each other by name, over wires that can be cut without a word.
+#[derive(Clone)]
+struct Wires {
+    hosts: Arc<StdMutex<BTreeMap<String, Arrivals>>>,
+    /// How often all wires were cut: those that were there carry nothing any more, and stay open.
+    cuts: watch::Sender<u32>,
+    dialled: Arc<StdMutex<Vec<Instant>>>,
+}
+
+impl Wires {
+    fn new() -> Self {
+        Self { hosts: Arc::default(), cuts: watch::channel(0).0, dialled: Arc::default() }
+    }
+
+    fn arrivals(&self, name: &str) -> Arrivals {
+        let mut hosts = self.hosts.lock().unwrap();
+        let fresh = || {
+            let (to, from) = mpsc::channel(16);
+            (to, Arc::new(Mutex::new(from)))
+        };
+        hosts.entry(name.to_owned()).or_insert_with(fresh).clone()
+    }
+}
+
+struct Host {
+    name: String,
+    wires: Wires,
+}
+
+/// Where tests come from.
+fn somewhere() -> SocketAddr {
+    "192.0.2.1:1".parse().unwrap()
+}
+
+impl Transport for Host {
+    fn dial<'a>(
+        &'a self,
+        endpoint: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Connected> + Send + 'a>> {
+        Box::pin(async move {
+            self.wires.dialled.lock().unwrap().push(Instant::now());
+            sleep(Duration::from_millis(10)).await;
+            let host = self.wires.hosts.lock().unwrap().get(endpoint).map(|host| host.0.clone());
+            let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+            let (ours, mut wire_a) = tokio::io::duplex(1 << 20);
+            let (mut wire_b, theirs) = tokio::io::duplex(1 << 20);
+            host.ok_or_else(refused)?.try_send(Box::new(theirs)).map_err(|_| refused())?;
+            let mut cuts = self.wires.cuts.subscribe();
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut wire_a, &mut wire_b) => {}
+                    _ = cuts.changed() => std::future::pending().await,
+                }
+            });
+            Ok((Box::new(ours) as Box<dyn Stream>, somewhere()))
+        })
+    }
+
+    fn accept(&self) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        let arrivals = self.wires.arrivals(&self.name).1;
+        Box::pin(async move {
+            let stream = arrivals.lock().await.recv().await;
+            Ok((stream.ok_or(io::ErrorKind::NotConnected)?, somewhere()))
+        })
+    }
+}
+
+fn identity(seed: u8) -> Identity {
+    Identity::from_seed(Zeroizing::new([seed; 32]))
+}
+
+/// A running gateway with one peer.
+struct Gateway {
+    events: mpsc::Receiver<Event>,
+    sender: Sender,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+const PEER: PeerIndex = PeerIndex(0);
+
+impl Gateway {
+    /// `name` is the seed of its key; it dials `peer` if `dials`.
+    fn start(
+        wires: &Wires,
+        name: u8,
+        peer: u8,
+        dials: bool,
+        adjust: impl Fn(&mut Settings),
+    ) -> Self {
+        let endpoint = dials.then(|| peer.to_string());
+        let peers = vec![(identity(peer).public_key(), endpoint)];
+        let mut settings = Settings::new(identity(name), peers);
+        adjust(&mut settings);
+        static RUNS: AtomicU64 = AtomicU64::new(1);
+        let seed = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // What a former run left unread.
+        wires.hosts.lock().unwrap().remove(&name.to_string());
+        wires.arrivals(&name.to_string());
+        let host = Arc::new(Host { name: name.to_string(), wires: wires.clone() });
+        let (channel, sender, events) =
+            Channel::over(host, settings, Random::insecure(seed)).unwrap();
+        let (stop, until) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(channel.run(async move {
+            let _ = until.await;
+        }));
+        Self { events, sender, stop: Some(stop), task }
+    }
+
+    async fn next(&mut self) -> Event {
+        let limit = Duration::from_secs(100_000);
+        timeout(limit, self.events.recv()).await.expect("an event").expect("a channel")
+    }
+
+    /// The secret of the connection that comes up next, and whether we dialled.
+    async fn up(&mut self) -> ([u8; 32], bool) {
+        loop {
+            match self.next().await {
+                Event::Up { exporter, initiator, .. } => return (*exporter, initiator),
+                Event::NotReached { .. } => {}
+                other => panic!("{other:?} before it was up"),
+            }
+        }
+    }
+
+    async fn down(&mut self) -> Cause {
+        loop {
+            match self.next().await {
+                Event::Down { why, .. } => return why,
+                Event::NotReached { .. } => {}
+                other => panic!("{other:?} before it was down"),
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Vec<u8> {
+        match self.next().await {
+            Event::Message { bytes, .. } => bytes,
+            other => panic!("{other:?} instead of a message"),
+        }
+    }
+
+    fn say(&self, text: &[u8]) {
+        self.sender.send(PEER, text.to_vec()).unwrap();
+    }
+
+    /// As if its power failed.
+    async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
+    async fn stop(mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        self.task.await.unwrap();
+    }
+}
+
+/// Neither end hears anything but what it says to the other.
+async fn talk(a: &mut Gateway, b: &mut Gateway) {
+    a.say(b"from a");
+    b.say(b"from b");
+    assert_eq!(b.message().await, b"from a");
+    assert_eq!(a.message().await, b"from b");
+}
+
+fn as_is(_: &mut Settings) {}
+
+#[tokio::test(start_paused = true)]
+async fn both_ends_have_one_secret_and_every_connection_another() {
+    // Either of them has the lower key.
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let mut one = Gateway::start(&wires, a, b, true, as_is);
+        let mut other = Gateway::start(&wires, b, a, false, as_is);
+        let (first, dialled) = one.up().await;
+        assert_eq!((first, false), other.up().await);
+        assert!(dialled);
+        talk(&mut one, &mut other).await;
+        other.stop().await;
+        assert_eq!(one.down().await, Cause::Ended);
+        assert!(!one.sender.is_up(PEER));
+        assert_eq!(one.sender.send(PEER, Vec::new()), Err(SendError::Down));
+        let mut other = Gateway::start(&wires, b, a, false, as_is);
+        let (second, _) = one.up().await;
+        assert_eq!((second, false), other.up().await);
+        assert_ne!(first, second);
+        talk(&mut one, &mut other).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_both_dial_at_once_one_connection_stays() {
+    let wires = Wires::new();
+    let mut one = Gateway::start(&wires, 1, 2, true, as_is);
+    let mut other = Gateway::start(&wires, 2, 1, true, as_is);
+    let ((a, one_dialled), (b, other_dialled)) = tokio::join!(one.up(), other.up());
+    assert_eq!(a, b);
+    assert_ne!(one_dialled, other_dialled);
+    // An hour without anything else.
+    for gateway in [&mut one, &mut other] {
+        assert!(timeout(Duration::from_secs(3600), gateway.events.recv()).await.is_err());
+    }
+    talk(&mut one, &mut other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_falls_silent_is_down_within_ten_seconds_and_comes_again() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let mut one = Gateway::start(&wires, a, b, true, as_is);
+        let mut other = Gateway::start(&wires, b, a, false, as_is);
+        let _ = tokio::join!(one.up(), other.up());
+        sleep(Duration::from_secs(1000)).await;
+        let before = Instant::now();
+        wires.cuts.send_modify(|cuts| *cuts += 1);
+        let (why, _) = tokio::join!(one.down(), other.down());
+        assert_eq!(why, Cause::Silent);
+        assert!(before.elapsed() <= Duration::from_secs(10), "{:?}", before.elapsed());
+        let (one_up, other_up) = tokio::join!(one.up(), other.up());
+        assert_eq!(one_up.0, other_up.0);
+        talk(&mut one, &mut other).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_lost_a_connection_need_not_wait_for_the_other_to_notice() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let impatient = |settings: &mut Settings| settings.dead_after = Duration::from_secs(2);
+        let patient = |settings: &mut Settings| settings.dead_after = Duration::from_secs(300);
+        let mut one = Gateway::start(&wires, a, b, true, impatient);
+        let mut other = Gateway::start(&wires, b, a, false, patient);
+        let _ = tokio::join!(one.up(), other.up());
+        sleep(Duration::from_secs(1000)).await;
+        wires.cuts.send_modify(|cuts| *cuts += 1);
+        let before = Instant::now();
+        assert_eq!(one.down().await, Cause::Silent);
+        assert_eq!(other.down().await, Cause::Replaced);
+        assert_eq!(one.up().await.0, other.up().await.0);
+        assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+        talk(&mut one, &mut other).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn either_end_may_start_anew() {
+    for killed_dials in [false, true] {
+        let wires = Wires::new();
+        let mut stays = Gateway::start(&wires, 1, 2, !killed_dials, as_is);
+        let mut killed = Gateway::start(&wires, 2, 1, killed_dials, as_is);
+        let _ = tokio::join!(stays.up(), killed.up());
+        for _ in 0..5 {
+            killed.kill().await;
+            killed = Gateway::start(&wires, 2, 1, killed_dials, as_is);
+            let (secret, ()) = tokio::join!(killed.up(), async {
+                stays.down().await;
+            });
+            assert_eq!(stays.up().await.0, secret.0);
+            talk(&mut stays, &mut killed).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_loses_nothing_and_changes_no_order() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let hourly = |settings: &mut Settings| settings.renew_every = Duration::from_secs(3600);
+        let mut one = Gateway::start(&wires, a, b, true, hourly);
+        let mut other = Gateway::start(&wires, b, a, false, hourly);
+        let mut secrets = vec![(one.up().await.0, other.up().await.0)];
+        let began = Instant::now();
+        let (mut said, mut heard) = (0_u32, [0_u32; 2]);
+        let mut renewed = [0; 2];
+        while renewed != [3, 3] {
+            for gateway in [&one, &other] {
+                gateway.say(&said.to_be_bytes());
+            }
+            said += 1;
+            sleep(Duration::from_secs(7)).await;
+            for (at, gateway) in [&mut one, &mut other].into_iter().enumerate() {
+                while let Ok(event) = gateway.events.try_recv() {
+                    match event {
+                        Event::Message { bytes, .. } => {
+                            assert_eq!(bytes, heard[at].to_be_bytes());
+                            heard[at] += 1;
+                        }
+                        Event::Up { exporter, .. } => {
+                            renewed[at] += 1;
+                            secrets.resize(secrets.len().max(renewed[at] + 1), Default::default());
+                            let entry = &mut secrets[renewed[at]];
+                            *(if at == 0 { &mut entry.0 } else { &mut entry.1 }) = *exporter;
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            assert!(began.elapsed() < Duration::from_secs(4 * 3600), "{renewed:?}");
+        }
+        assert_eq!(heard, [said; 2]);
+        assert!(secrets.iter().all(|(one, other)| one == other));
+        secrets.sort();
+        secrets.dedup();
+        assert_eq!(secrets.len(), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_between_attempts_grow_to_fifteen_seconds_and_are_drawn() {
+    let wires = Wires::new();
+    let _alone = Gateway::start(&wires, 1, 2, true, as_is);
+    sleep(Duration::from_secs(600)).await;
+    let dialled = wires.dialled.lock().unwrap().clone();
+    let pauses: Vec<_> = dialled.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let (first, last) = (pauses[0], &pauses[10..]);
+    assert!((90..=230).contains(&first.as_millis()), "{pauses:?}");
+    let range = Duration::from_millis(7_500)..=Duration::from_millis(15_050);
+    assert!(last.len() > 30 && last.iter().all(|pause| range.contains(pause)), "{pauses:?}");
+    assert!(last.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > Duration::from_secs(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_nobody_reads_is_full_and_its_peer_still_alive() {
+    let wires = Wires::new();
+    let few = |settings: &mut Settings| (settings.events, settings.messages) = (2, 4);
+    let mut one = Gateway::start(&wires, 1, 2, true, few);
+    let mut other = Gateway::start(&wires, 2, 1, false, few);
+    let _ = tokio::join!(one.up(), other.up());
+    let message = vec![7; MAX_MESSAGE];
+    assert_eq!(one.sender.send(PEER, vec![0; MAX_MESSAGE + 1]), Err(SendError::TooLong));
+    assert_eq!(one.sender.send(PeerIndex(1), Vec::new()), Err(SendError::Down));
+    let mut sent = 0;
+    loop {
+        match one.sender.send(PEER, message.clone()) {
+            Ok(()) => sent += 1,
+            Err(error) => {
+                // What lies in the wires is bounded as well.
+                sleep(Duration::from_secs(1)).await;
+                if one.sender.send(PEER, message.clone()) == Err(SendError::Full) {
+                    assert_eq!(error, SendError::Full);
+                    break;
+                }
+                sent += 1;
+            }
+        }
+        assert!(sent < 200);
+    }
+    // An hour later it reads all of it.
+    sleep(Duration::from_secs(3600)).await;
+    for _ in 0..sent {
+        assert_eq!(other.message().await, message);
+    }
+    talk(&mut one, &mut other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_peers_with_one_key_and_ourselves_are_no_peers() {
+    let host = || Arc::new(Host { name: "1".into(), wires: Wires::new() });
+    let refused = |peers: &[u8]| {
+        let peers = peers.iter().map(|seed| (identity(*seed).public_key(), None)).collect();
+        let settings = Settings::new(identity(1), peers);
+        Channel::over(host(), settings, Random::insecure(1)).err().map(|e| e.to_string())
+    };
+    assert_eq!(refused(&[2, 3]), None);
+    assert!(refused(&[2, 2]).unwrap().contains("twice"));
+    assert!(refused(&[2, 1]).unwrap().contains("our own"));
+}

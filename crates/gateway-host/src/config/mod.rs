@@ -1,0 +1,538 @@
+//! What a gateway is told: one TOML file.
+//!
+//! [`SAMPLE`] is such a file with every setting and its comment. What is absent has the default
+//! that stands there; what is unknown, out of range or contradicts itself is one line with the name
+//! of the setting and its line. [`check`] looks at what the file speaks of: other files, interfaces,
+//! ports and names.
+
+mod check;
+mod values;
+
+pub use check::{Finding, Severity, check};
+
+use crate::OneLine;
+use crate::identity::PublicKey;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+use values::{bytes, some_time, time, within};
+
+/// A file with every setting, its default and its range.
+pub const SAMPLE: &str = include_str!("../../../../docs/gateway.toml");
+
+/// The port of the tunnel and of the management channel where none is given.
+pub const DEFAULT_PORT: u16 = 4790;
+
+/// No sensible configuration is larger: some 5000 peers.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// A gateway's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Who it is and what it carries.
+    pub gateway: Gateway,
+    /// The side of the MACsec devices.
+    pub lan: Lan,
+    /// The side of the other gateways.
+    #[serde(default)]
+    pub underlay: Underlay,
+    /// What may be remembered.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How often keys change.
+    #[serde(default)]
+    pub rekey: Rekey,
+    /// Connections with the other gateways.
+    #[serde(default)]
+    pub management: Management,
+    /// Where Prometheus asks. Absent: nowhere.
+    pub metrics: Option<Metrics>,
+    /// The other gateways, at most 1024.
+    #[serde(default, rename = "peer")]
+    pub peers: Vec<Peer>,
+}
+
+/// Who a gateway is and what it carries.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    /// Its name in logs and metrics: 1 to 64 letters, digits, `-`, `_` and `.`.
+    #[serde(deserialize_with = "name")]
+    pub name: String,
+    /// The file of its private key.
+    pub identity: PathBuf,
+    /// How frames are sealed; the same at all gateways.
+    #[serde(default)]
+    pub scheme: Scheme,
+    /// With `sealed`: packets of known flows have short headers.
+    #[serde(default)]
+    pub compress: bool,
+    /// What becomes of MKA's frames (EtherType 0x888E).
+    #[serde(default)]
+    pub mka: Mka,
+    /// Frames without a SecTAG that are carried all the same, at most 64 kinds.
+    #[serde(default)]
+    pub allow: Vec<Allowed>,
+    /// Directory of the administrator's socket. Absent: `/run/lightseal/NAME`.
+    pub state: Option<PathBuf>,
+    /// User to become once all sockets are open: a name in `/etc/passwd`, or a number.
+    pub user: Option<String>,
+}
+
+/// How frames are sealed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// Header encrypted, payload and ICV authenticated.
+    #[default]
+    Sealed,
+    /// Rotating identifiers, with SipHash keyed as it should be.
+    Identifier,
+    /// Rotating identifiers as in the paper.
+    IdentifierPaper,
+    /// The first two blocks encrypted, as in the paper.
+    EncryptionPaper,
+    /// VXLAN's framing (RFC 7348), **without protection**.
+    Plain,
+}
+
+/// What becomes of MKA's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mka {
+    /// They take the way of other frames.
+    #[default]
+    Tunnel,
+    /// They take the management channel, which loses none.
+    Management,
+    /// They are dropped and counted.
+    Drop,
+}
+
+/// A kind of frame without a SecTAG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Allowed {
+    /// By EtherType, 0x0600 to 0xFFFF but MACsec's, MKA's and those of VLAN tags.
+    EtherType(u16),
+    /// Bridges' frames: LLC with the address 0x42.
+    Bpdu,
+}
+
+/// The side of the MACsec devices.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lan {
+    /// Name of the interface.
+    #[serde(deserialize_with = "interface")]
+    pub interface: String,
+    /// How its frames are read and written.
+    #[serde(default)]
+    pub io: LanIo,
+    /// Queues, with a thread each: 1 to 64.
+    #[serde(default = "one", deserialize_with = "within::<_, _, 1, 64>")]
+    pub queues: u32,
+    /// What happens when another gateway is found on this LAN.
+    #[serde(default)]
+    pub second_gateway: SecondGateway,
+}
+
+/// How frames of the LAN are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LanIo {
+    /// AF_XDP if it can be had, else AF_PACKET.
+    #[default]
+    Auto,
+    /// AF_XDP.
+    Xdp,
+    /// AF_PACKET.
+    Packet,
+}
+
+/// What happens when another gateway is found on the LAN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecondGateway {
+    /// It is said and counted.
+    #[default]
+    Warn,
+    /// This gateway stops carrying.
+    Stop,
+}
+
+/// The side of the other gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Underlay {
+    /// Address of the tunnel (UDP) and of the management channel (TCP).
+    pub listen: SocketAddr,
+    /// How datagrams are read and written.
+    pub io: UnderlayIo,
+    /// The interface, with `xdp`.
+    #[serde(deserialize_with = "some_interface")]
+    pub interface: Option<String>,
+    /// The largest IP packet of the tunnel.
+    pub mtu: Mtu,
+}
+
+impl Default for Underlay {
+    fn default() -> Self {
+        let listen = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+        Self { listen, io: UnderlayIo::default(), interface: None, mtu: Mtu::default() }
+    }
+}
+
+/// How datagrams of the tunnel are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnderlayIo {
+    /// UDP sockets.
+    #[default]
+    Auto,
+    /// AF_XDP.
+    Xdp,
+    /// UDP sockets, in batches.
+    Udp,
+}
+
+/// The largest IP packet of the tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mtu {
+    /// Found for each peer.
+    #[default]
+    Probe,
+    /// So many bytes, 576 to 65535, with the IP header.
+    Bytes(u16),
+}
+
+/// What may be remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Flows at a time: 16 to 1 048 576.
+    #[serde(deserialize_with = "within::<_, _, 16, 1_048_576>")]
+    pub flows: u32,
+    /// Flows of one source address: 1 to 65 536.
+    #[serde(deserialize_with = "within::<_, _, 1, 65_536>")]
+    pub flows_per_source: u32,
+    /// Flows begun each second: 1 to 100 000.
+    #[serde(deserialize_with = "within::<_, _, 1, 100_000>")]
+    pub new_flows_per_second: u32,
+    /// A flow that carried nothing for so long is forgotten: 10 s to 24 h.
+    #[serde(deserialize_with = "time::<_, { 10 * SECOND }, DAY>")]
+    pub flow_timeout: Duration,
+    /// Frames that wait until a peer knows their flow: 0 to 65 536.
+    #[serde(deserialize_with = "within::<_, _, 0, 65_536>")]
+    pub held_frames: u32,
+    /// Bytes of frames that are not complete, for each peer: 64 KiB to 1 GiB.
+    #[serde(deserialize_with = "bytes::<_, { 64 << 10 }, { 1 << 30 }>")]
+    pub reassembly_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            flows: 65_536,
+            flows_per_source: 256,
+            new_flows_per_second: 1_000,
+            flow_timeout: Duration::from_millis(5 * MINUTE),
+            held_frames: 1_024,
+            reassembly_bytes: 4 << 20,
+        }
+    }
+}
+
+/// How often keys of the tunnel change.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rekey {
+    /// Time between two epochs: 10 s to 24 h.
+    #[serde(deserialize_with = "time::<_, { 10 * SECOND }, DAY>")]
+    pub every: Duration,
+}
+
+impl Default for Rekey {
+    fn default() -> Self {
+        Self { every: Duration::from_millis(HOUR) }
+    }
+}
+
+/// Connections with the other gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Management {
+    /// A peer that was not heard of for so long is down: 2 s to 5 min.
+    #[serde(deserialize_with = "time::<_, { 2 * SECOND }, { 5 * MINUTE }>")]
+    pub dead_after: Duration,
+    /// A connection must be authenticated within: 1 s to 1 min.
+    #[serde(deserialize_with = "time::<_, SECOND, MINUTE>")]
+    pub handshake_timeout: Duration,
+    /// Connections that are not authenticated yet: 1 to 4096.
+    #[serde(deserialize_with = "within::<_, _, 1, 4_096>")]
+    pub unauthenticated: u32,
+    /// A connection is replaced by another, with fresh secrets: 1 min to 7 d.
+    #[serde(deserialize_with = "time::<_, MINUTE, { 7 * DAY }>")]
+    pub renew_every: Duration,
+}
+
+impl Default for Management {
+    fn default() -> Self {
+        Self {
+            dead_after: Duration::from_millis(10 * SECOND),
+            handshake_timeout: Duration::from_millis(5 * SECOND),
+            unauthenticated: 64,
+            renew_every: Duration::from_millis(DAY),
+        }
+    }
+}
+
+/// Where Prometheus asks.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// Address of the HTTP responder.
+    pub listen: SocketAddr,
+}
+
+/// Another gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name here, in logs and metrics; as [`Gateway::name`].
+    #[serde(deserialize_with = "name")]
+    pub name: String,
+    /// Who it is.
+    pub public_key: PublicKey,
+    /// Where it is, as `host:port`. Absent: it comes to us.
+    #[serde(default, deserialize_with = "endpoint")]
+    pub endpoint: Option<String>,
+    /// Send something so often, for the NATs on the way: 1 s to 1 h. Absent: only when needed.
+    #[serde(default, deserialize_with = "some_time::<_, SECOND, HOUR>")]
+    pub keepalive: Option<Duration>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or something in it is wrong.
+    pub fn load(path: &Path) -> Result<Self, OneLine> {
+        let name = format!("configuration {}", path.display());
+        let failed = |error: std::io::Error| OneLine::of(&name, error);
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let mut text = String::new();
+        std::io::Read::read_to_string(
+            &mut std::io::Read::take(file, MAX_FILE_BYTES + 1),
+            &mut text,
+        )
+        .map_err(failed)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(OneLine::of(name, "longer than 1 MiB"));
+        }
+        Self::parse(&name, &text)
+    }
+
+    /// Reads a text, which errors call `name`.
+    ///
+    /// # Errors
+    /// Something in it is wrong.
+    pub fn parse(name: &str, text: &str) -> Result<Self, OneLine> {
+        let config: Self = toml::from_str(text).map_err(|error| located(name, text, &error))?;
+        config.consistent(text).map_err(|(at, what)| match at {
+            Some(at) => OneLine::of(format_args!("{name}, line {}", line(text, at)), what),
+            None => OneLine::of(name, what),
+        })?;
+        Ok(config)
+    }
+
+    /// Directory of the administrator's socket.
+    pub fn state(&self) -> PathBuf {
+        match &self.gateway.state {
+            Some(state) => state.clone(),
+            None => Path::new("/run/lightseal").join(&self.gateway.name),
+        }
+    }
+
+    /// What no setting can know alone: where it stands, if anywhere, and what is wrong.
+    fn consistent(&self, text: &str) -> Result<(), (Option<usize>, String)> {
+        let places: Places = toml::from_str(text).unwrap_or_default();
+        if self.peers.len() > 1024 {
+            return Err((None, format!("{} peers: 1024 are possible", self.peers.len())));
+        }
+        let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        for (index, peer) in self.peers.iter().enumerate() {
+            let place = places.peer.get(index);
+            if !names.insert(&peer.name) || peer.name == self.gateway.name {
+                let at = place.map(|place| place.name.span().start);
+                return Err((at, format!("name: {:?} is another gateway's already", peer.name)));
+            }
+            if !keys.insert(peer.public_key) {
+                let at = place.map(|place| place.public_key.span().start);
+                return Err((at, "public_key: it is another peer's already".into()));
+            }
+        }
+        if self.gateway.allow.len() > 64 {
+            return Err((None, "allow: 64 kinds of frames are possible".into()));
+        }
+        if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
+            return Err((None, "compress: only scheme \"sealed\" has short headers".into()));
+        }
+        if self.underlay.io == UnderlayIo::Xdp && self.underlay.interface.is_none() {
+            return Err((None, "[underlay] io = \"xdp\" needs an interface".into()));
+        }
+        if self.underlay.interface.as_ref() == Some(&self.lan.interface) {
+            let what = "[lan] and [underlay] have the same interface".into();
+            return Err((None, what));
+        }
+        if self.underlay.listen.port() == 0 {
+            return Err((None, "[underlay] listen: a port is needed, such as 4790".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Where settings stand that are compared with each other.
+#[derive(Default, Deserialize)]
+struct Places {
+    #[serde(default)]
+    peer: Vec<PeerPlaces>,
+}
+
+#[derive(Deserialize)]
+struct PeerPlaces {
+    name: Spanned<String>,
+    public_key: Spanned<String>,
+}
+
+/// The number of the line with byte `at`, from 1 on.
+fn line(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or_default().matches('\n').count() + 1
+}
+
+/// Names the setting and the line of a TOML error, without the drawing that comes with it.
+fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
+    let what = error.message();
+    let Some(span) = error.span() else {
+        return OneLine::of(name, what);
+    };
+    let number = line(text, span.start);
+    let name = format!("{name}, line {number}");
+    let content = text.lines().nth(number - 1).unwrap_or_default();
+    let key = content.split_once('=').map(|(key, _)| key.trim());
+    let is_key = |key: &&str| {
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
+    match key.filter(is_key) {
+        // It names the field itself.
+        Some(key) if !what.contains(&format!("`{key}`")) => {
+            OneLine::of(name, format_args!("{key}: {what}"))
+        }
+        _ => OneLine::of(name, what),
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+fn name<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    let name = String::deserialize(d)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // It becomes part of a path.
+    if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('.') {
+        return Ok(name);
+    }
+    Err(Error::custom("a name has 1 to 64 letters, digits, `-`, `_` and `.`"))
+}
+
+/// A name that the kernel takes for an interface (`dev_valid_name`).
+fn interface<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    let name = String::deserialize(d)?;
+    let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
+    if (1..=15).contains(&name.len()) && !name.contains(wrong) && name != "." && name != ".." {
+        return Ok(name);
+    }
+    Err(Error::custom(format_args!("{name:?} is no name of an interface (1 to 15 bytes)")))
+}
+
+fn some_interface<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    interface(d).map(Some)
+}
+
+fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(d)?;
+    let is_good = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host_is_good = match bare {
+            Some(inside) => inside.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => {
+                (1..=253).contains(&host.len())
+                    && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            }
+        };
+        host_is_good && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    if is_good {
+        return Ok(Some(text));
+    }
+    Err(Error::custom(format_args!("{text:?} is not HOST:PORT, such as b.example.org:4790")))
+}
+
+impl<'de> Deserialize<'de> for Mtu {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"probe\" or 576 to 65535 bytes")]
+        enum Written {
+            Bytes(u16),
+            Text(String),
+        }
+        match Written::deserialize(d)? {
+            Written::Bytes(bytes @ 576..) => Ok(Self::Bytes(bytes)),
+            Written::Text(text) if text == "probe" => Ok(Self::Probe),
+            _ => Err(Error::custom("expected \"probe\" or 576 to 65535 bytes")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Allowed {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        // IEEE 802 numbers, the registry of EtherTypes.
+        let ether_type = match text.as_str() {
+            "bpdu" => return Ok(Self::Bpdu),
+            "ipv4" => Some(0x0800),
+            "arp" => Some(0x0806),
+            "ipv6" => Some(0x86DD),
+            "profinet" => Some(0x8892),
+            "goose" => Some(0x88B8),
+            "lldp" => Some(0x88CC),
+            "ptp" => Some(0x88F7),
+            other => other.strip_prefix("0x").and_then(|hex| u16::from_str_radix(hex, 16).ok()),
+        };
+        match ether_type {
+            Some(0x88E5) => Err(Error::custom("MACsec's frames (0x88e5) are always carried")),
+            Some(0x888E) => Err(Error::custom("MKA's frames (0x888e): see `mka`")),
+            Some(0x8100 | 0x88A8) => {
+                Err(Error::custom("VLAN tags are looked through: name what is behind them"))
+            }
+            Some(ether_type @ 0x0600..) => Ok(Self::EtherType(ether_type)),
+            _ => Err(Error::custom(format_args!(
+                "{text:?} is no EtherType such as \"0x0806\", nor arp, ipv4, ipv6, lldp, bpdu, \
+                 ptp, profinet or goose"
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

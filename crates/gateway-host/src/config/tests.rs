@@ -1,0 +1,174 @@
+use super::*;
+
+const KEYS: [&str; 2] = [
+    "6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw=",
+    "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=",
+];
+
+fn parse(text: &str) -> Result<Config, OneLine> {
+    Config::parse("a.toml", text)
+}
+
+fn least() -> String {
+    "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n[lan]\ninterface = \"eth1\"\n".into()
+}
+
+fn wrong(more: &str) -> String {
+    parse(&format!("{}{more}", least())).unwrap_err().to_string()
+}
+
+/// The line of a mistake that stands at once after the least file.
+const NEXT: usize = 6;
+
+#[test]
+fn the_sample_says_what_the_defaults_are() {
+    let sample = parse(SAMPLE).unwrap();
+    assert_eq!(sample.gateway.name, "plant-a");
+    assert_eq!(sample.peers[0].endpoint.as_deref(), Some("b.example.org:4790"));
+    // Every setting once, commented out or not.
+    let uncommented: String = SAMPLE
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let whole = parse(&uncommented).unwrap();
+    assert_eq!(whole.limits, Limits::default());
+    assert_eq!(whole.rekey, Rekey::default());
+    assert_eq!(whole.management, Management::default());
+    assert_eq!(whole.lan, sample.lan);
+    assert_eq!(whole.underlay, Underlay { interface: Some("eth0".into()), ..Underlay::default() });
+    let gateway = &whole.gateway;
+    assert_eq!(gateway.state.as_ref(), Some(&sample.state()));
+    let plain = Gateway { state: None, user: None, ..gateway.clone() };
+    assert_eq!(plain, sample.gateway);
+    assert_eq!(whole.metrics.unwrap().listen, "127.0.0.1:9431".parse().unwrap());
+    assert_eq!(whole.peers[0].keepalive, Some(Duration::from_secs(25)));
+}
+
+#[test]
+fn a_mistake_is_one_line_with_field_and_line() {
+    let cases = [
+        ("[limits]\nflows = 15\n", "line 7: flows: 15 is out of range: 16 to 1048576"),
+        ("[limits]\nflows = \"many\"\n", "line 7: flows: "),
+        ("[limits]\nflows = -1\n", "line 7: flows: "),
+        ("[limits]\nflow = 20\n", "line 7: unknown field `flow`"),
+        ("[limit]\n", "unknown field `limit`"),
+        ("[limits]\nflow_timeout = 5\n", "line 7: flow_timeout: "),
+        ("[limits]\nflow_timeout = \"9s\"\n", "flow_timeout: out of range: 10s to 1d"),
+        ("[limits]\nreassembly_bytes = \"1GB\"\n", "reassembly_bytes: "),
+        ("queues = 65\n", "line 6: queues: 65 is out of range: 1 to 64"),
+        ("io = \"fast\"\n", "line 6: io: unknown variant `fast`"),
+        ("[underlay]\nlisten = \"here\"\n", "line 7: listen: "),
+        ("[underlay]\nlisten = \"[::]:0\"\n", "a port is needed"),
+        ("[underlay]\nmtu = 575\n", "line 7: mtu: expected \"probe\" or 576 to 65535"),
+        ("[underlay]\nmtu = \"big\"\n", "line 7: mtu: expected \"probe\""),
+        ("[underlay]\nio = \"xdp\"\n", "needs an interface"),
+        ("[underlay]\ninterface = \"eth1\"\n", "the same interface"),
+        ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no name"),
+        ("[[peer]]\nname = \"b\"\npublic_key = \"AAAA\"\n", "line 8: public_key: not a public key"),
+        ("[[peer]]\nname = \"b/c\"\n", "line 7: name: a name has"),
+        ("[[peer]]\nname = \"b\"\n", "missing field `public_key`"),
+        ("what\n", "line 6: "),
+    ];
+    for (more, expected) in cases {
+        let message = wrong(more);
+        assert!(message.starts_with("a.toml"), "{message}");
+        assert!(message.contains(expected), "{expected:?} is not in {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    assert!(wrong("oops = 1\n").contains(&format!("line {NEXT}: unknown field `oops`")));
+    let gateway = parse("[gateway]\nname = \"\"\n").unwrap_err().to_string();
+    assert!(gateway.contains("line 2: name: a name has 1 to 64"), "{gateway}");
+    assert!(parse("").unwrap_err().to_string().contains("missing field `gateway`"));
+}
+
+#[test]
+fn ranges_end_where_they_say() {
+    let good = |more: &str| parse(&format!("{}{more}", least())).is_ok();
+    for (inside, outside) in [
+        ("[limits]\nflows = 1048576", "[limits]\nflows = 1048577"),
+        ("[limits]\nheld_frames = 0", "[limits]\nheld_frames = 65537"),
+        ("[limits]\nreassembly_bytes = \"64KiB\"", "[limits]\nreassembly_bytes = 65535"),
+        ("[rekey]\nevery = \"10s\"", "[rekey]\nevery = \"9999ms\""),
+        ("[rekey]\nevery = \"24h\"", "[rekey]\nevery = \"1441m\""),
+        ("[management]\nunauthenticated = 1", "[management]\nunauthenticated = 0"),
+        ("[underlay]\nmtu = 576", "[underlay]\nmtu = 65536"),
+        (
+            "[underlay]\ninterface = \"fifteen-letters\"",
+            "[underlay]\ninterface = \"sixteen-letters!\"",
+        ),
+    ] {
+        assert!(good(inside), "{inside}");
+        assert!(!good(outside), "{outside}");
+    }
+}
+
+#[test]
+fn peers_differ_in_name_and_key() {
+    let peer =
+        |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\npublic_key = \"{key}\"\n");
+    let two = |a: &str, b: &str| parse(&format!("{}{a}{b}", least()));
+    assert_eq!(two(&peer("b", KEYS[0]), &peer("c", KEYS[1])).unwrap().peers.len(), 2);
+    let name = two(&peer("b", KEYS[0]), &peer("b", KEYS[1])).unwrap_err().to_string();
+    assert!(name.contains("line 10: name: \"b\" is another gateway's already"), "{name}");
+    let key = two(&peer("b", KEYS[0]), &peer("c", KEYS[0])).unwrap_err().to_string();
+    assert!(key.contains("line 11: public_key: it is another peer's already"), "{key}");
+    let own = two(&peer("a", KEYS[0]), "").unwrap_err().to_string();
+    assert!(own.contains("\"a\" is another gateway's already"), "{own}");
+}
+
+#[test]
+fn endpoints_are_host_and_port() {
+    let good = |endpoint: &str| {
+        let key = KEYS[0];
+        let peer = format!("[[peer]]\nname=\"b\"\npublic_key=\"{key}\"\nendpoint=\"{endpoint}\"\n");
+        parse(&format!("{}{peer}", least())).is_ok()
+    };
+    for right in ["b.example.org:4790", "192.0.2.1:1", "[2001:db8::1]:65535", "b:1"] {
+        assert!(good(right), "{right}");
+    }
+    for wrong in ["", "b", "b:", "b:0", "b:65536", ":1", "2001:db8::1:1", "[b]:1", "b c:1", "u@b:1"]
+    {
+        assert!(!good(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn other_frames_are_named_or_numbered() {
+    let allow = |list: &str| {
+        let text = least().replace("[lan]", &format!("allow = {list}\n[lan]"));
+        parse(&text).map(|config| config.gateway.allow)
+    };
+    assert_eq!(
+        allow(r#"["0x0806", "lldp", "bpdu", "0x600"]"#).unwrap(),
+        [
+            Allowed::EtherType(0x0806),
+            Allowed::EtherType(0x88CC),
+            Allowed::Bpdu,
+            Allowed::EtherType(0x0600)
+        ]
+    );
+    for wrong in ["0x88e5", "0x888E", "0x8100", "0x5ff", "0x10000", "2054", "ARP!", ""] {
+        let error = allow(&format!("[\"{wrong}\"]")).unwrap_err().to_string();
+        assert!(error.contains("line 4: allow: "), "{error}");
+    }
+}
+
+#[test]
+fn short_headers_are_for_sealed_alone() {
+    let with = |scheme: &str| {
+        let text =
+            least().replace("[lan]", &format!("compress = true\nscheme = \"{scheme}\"\n[lan]"));
+        parse(&text)
+    };
+    assert!(with("sealed").unwrap().gateway.compress);
+    assert!(with("identifier").unwrap_err().to_string().contains("compress"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Path::new("/nowhere/a.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("configuration /nowhere/a.toml: "), "{error}");
+}

@@ -1,0 +1,244 @@
+//! Who a gateway is: an Ed25519 key pair (RFC 8032), and nothing else.
+//!
+//! A private key stands alone in a file of its own, which only its owner can read:
+//!
+//! ```text
+//! lightseal-gateway-private-1:BASE64 of the seed (32 bytes)
+//! ```
+//!
+//! Lines that begin with `#` and empty ones mean nothing. Public keys are 44 characters of base64
+//! (RFC 4648, section 4); later kinds of key will have a prefix in both places.
+
+use crate::OneLine;
+use base64ct::{Base64, Encoding};
+use ed25519_dalek::{SigningKey, VerifyingKey};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::str::FromStr;
+use zeroize::Zeroizing;
+
+/// Before the key in a file of version 1.
+const PREFIX: &str = "lightseal-gateway-private-1:";
+/// Characters of 32 bytes as base64.
+const BASE64_CHARS: usize = 44;
+/// No sensible key file is larger.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// A gateway's public key, by which others know it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+impl PublicKey {
+    /// From the 32 bytes of RFC 8032, section 5.1.2. `None` if they are no point of the curve, or
+    /// one of the few of small order, for which anybody can make signatures.
+    pub fn from_bytes(bytes: [u8; 32]) -> Option<Self> {
+        let key = VerifyingKey::from_bytes(&bytes).ok()?;
+        (!key.is_weak()).then_some(Self(bytes))
+    }
+
+    /// The 32 bytes of RFC 8032.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Base64::encode_string(&self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 32];
+        match Base64::decode(text, &mut bytes) {
+            Ok(decoded) if decoded.len() == 32 => {}
+            _ => return Err("not a public key of 44 characters, as `keygen` prints it"),
+        }
+        Self::from_bytes(bytes).ok_or("not a public key: mistyped?")
+    }
+}
+
+impl Serialize for PublicKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A gateway's private key. It is wiped from memory when it is dropped.
+#[derive(Clone)]
+pub struct Identity {
+    seed: Zeroizing<[u8; 32]>,
+    public: PublicKey,
+}
+
+impl Identity {
+    /// From a seed, which must be 32 bytes of full entropy that nobody else ever sees.
+    pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Self {
+        let public = PublicKey(SigningKey::from_bytes(&seed).verifying_key().to_bytes());
+        Self { seed, public }
+    }
+
+    /// A fresh one.
+    ///
+    /// # Errors
+    /// The operating system has no randomness to give.
+    pub fn generate() -> Result<Self, OneLine> {
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *seed).map_err(|error| OneLine::of("no randomness", error))?;
+        Ok(Self::from_seed(seed))
+    }
+
+    /// Reads a key file.
+    ///
+    /// # Errors
+    /// It cannot be read, is open to other users, or holds no key.
+    pub fn load(path: &Path) -> Result<Self, OneLine> {
+        let name = format!("identity {}", path.display());
+        let failed = |error: std::io::Error| OneLine::of(&name, error);
+        let file = File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            return Err(OneLine::of(
+                name,
+                format_args!("open to other users (mode {:03o}); chmod 600 it", mode & 0o777),
+            ));
+        }
+        // Reserved whole, so that growing leaves no copies behind.
+        let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize + 1));
+        file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
+        Self::parse(&text).map_err(|what| OneLine::of(name, what))
+    }
+
+    /// Writes a key file that only this user can read.
+    ///
+    /// # Errors
+    /// It cannot be written, or there is a file already: a key that is overwritten is gone.
+    pub fn store(&self, path: &Path) -> Result<(), OneLine> {
+        let failed = |error: std::io::Error| OneLine::of(path.display(), error);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let mut file = file.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                OneLine::of(path.display(), "there already, and not overwritten")
+            }
+            _ => failed(error),
+        })?;
+        file.write_all(self.to_text().as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)
+    }
+
+    /// The content of a key file.
+    fn to_text(&self) -> Zeroizing<String> {
+        let mut encoded = Zeroizing::new([0; BASE64_CHARS]);
+        let encoded =
+            Base64::encode(&*self.seed, &mut *encoded).expect("44 characters hold 32 bytes");
+        let mut text = Zeroizing::new(String::with_capacity(PREFIX.len() + BASE64_CHARS + 1));
+        text.push_str(PREFIX);
+        text.push_str(encoded);
+        text.push('\n');
+        text
+    }
+
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let line = lines.next().ok_or("holds no key")?;
+        if lines.next().is_some() {
+            return Err("holds more than one key");
+        }
+        let encoded = line.strip_prefix(PREFIX).ok_or_else(|| {
+            match line.strip_prefix("lightseal-gateway-private-") {
+                Some(_) => "a key of a version that this program does not know",
+                None => "not a gateway's private key, as `keygen` writes it",
+            }
+        })?;
+        let mut seed = Zeroizing::new([0; 32]);
+        match Base64::decode(encoded, &mut *seed) {
+            Ok(decoded) if decoded.len() == 32 => {}
+            _ => return Err("a key that was cut or mistyped"),
+        }
+        Ok(Self::from_seed(seed))
+    }
+
+    /// The public half.
+    pub const fn public_key(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The private half.
+    pub(crate) fn seed(&self) -> &[u8; 32] {
+        &self.seed
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(seed: u8) -> Identity {
+        Identity::from_seed(Zeroizing::new([seed; 32]))
+    }
+
+    #[test]
+    fn the_public_key_is_that_of_rfc_8032() {
+        // Section 7.1, test 1.
+        let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+        let public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+        let bytes = |hex: &str| -> [u8; 32] {
+            std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
+        };
+        let identity = Identity::from_seed(Zeroizing::new(bytes(seed)));
+        assert_eq!(identity.public_key().as_bytes(), &bytes(public));
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_was_written_and_never_mistyped() {
+        let text = identity(7).to_text();
+        let read = Identity::parse(&format!("# plant A\n\n{}", *text)).unwrap();
+        assert_eq!((read.public, *read.seed), (identity(7).public, [7; 32]));
+        assert!(!format!("{read:?}").contains("7, 7"));
+        for len in 0..text.trim_end().len() {
+            assert!(Identity::parse(&text[..len]).is_err(), "{len}");
+        }
+        assert!(Identity::parse(&text.replace("-1:", "-2:")).unwrap_err().contains("version"));
+        assert!(Identity::parse(&format!("{}{}", *text, *text)).unwrap_err().contains("one key"));
+    }
+
+    #[test]
+    fn a_public_key_is_44_characters_and_a_point_of_large_order() {
+        let text = identity(7).public_key().to_string();
+        assert_eq!(text.len(), BASE64_CHARS);
+        assert_eq!(text.parse(), Ok(identity(7).public_key()));
+        for wrong in ["", &text[..43], &text[1..], &format!("{text}="), &"A".repeat(44)] {
+            assert!(wrong.parse::<PublicKey>().is_err(), "{wrong}");
+        }
+        // The neutral element, whose signatures anybody can make.
+        let mut one = [0; 32];
+        one[0] = 1;
+        assert_eq!(PublicKey::from_bytes(one), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! The error that people read.
+
+use std::fmt;
+
+/// What went wrong, in one line that names the thing it is about.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OneLine(String);
+
+impl OneLine {
+    /// One line, whatever a library put into its message.
+    pub fn new(message: impl fmt::Display) -> Self {
+        let text = message.to_string();
+        let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        Self(lines.join(": "))
+    }
+
+    /// `what`, a colon, and the error.
+    pub fn of(what: impl fmt::Display, error: impl fmt::Display) -> Self {
+        Self::new(format_args!("{what}: {error}"))
+    }
+}
+
+impl fmt::Display for OneLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for OneLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OneLine {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_lines_become_one() {
+        let error = OneLine::of("a.toml", "it says\n\n  no");
+        assert_eq!(error.to_string(), "a.toml: it says: no");
+    }
+}

@@ -1,0 +1,169 @@
+//! Rights that a gateway needs to open its sockets, and gives up then.
+//!
+//! Linux keeps identities and capabilities for each thread: [`drop_to`] works on the only thread
+//! there is, and those that it starts later inherit what is left.
+
+use crate::OneLine;
+
+/// A user and its group, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+impl User {
+    /// Finds a user of `/etc/passwd` by name, or makes one of a number, whose group has the same
+    /// number unless `/etc/passwd` says otherwise.
+    ///
+    /// # Errors
+    /// There is none, or it is root.
+    pub fn named(name: &str) -> Result<Self, OneLine> {
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        Self::within(&passwd, name)
+    }
+
+    fn within(passwd: &str, name: &str) -> Result<Self, OneLine> {
+        let number = name.parse().ok();
+        let found = passwd.lines().find_map(|line| {
+            // passwd(5): name, password, user, group, ...
+            let mut fields = line.split(':');
+            let login = fields.next()?;
+            let uid: u32 = fields.nth(1)?.parse().ok()?;
+            let gid: u32 = fields.next()?.parse().ok()?;
+            (login == name || Some(uid) == number).then_some(Self { uid, gid })
+        });
+        let user = found.or(number.map(|number| Self { uid: number, gid: number }));
+        match user {
+            None => Err(OneLine::new(format_args!("user {name:?}: there is none"))),
+            Some(Self { uid: 0, .. } | Self { gid: 0, .. }) => {
+                Err(OneLine::new(format_args!("user {name:?}: it would be root's rights still")))
+            }
+            // The kernel takes the highest number for "leave it as it is".
+            Some(Self { uid: u32::MAX, .. } | Self { gid: u32::MAX, .. }) => {
+                Err(OneLine::new(format_args!("user {name:?}: no such number")))
+            }
+            Some(user) => Ok(user),
+        }
+    }
+}
+
+/// Gives up everything that open sockets do not need: other users' identities and groups, all
+/// capabilities but `keep`, and the way to get any of them back (`no_new_privs`, bounding set).
+/// With `user` the process becomes that user first. Without it, whoever it is, it stays.
+///
+/// To be called while the process has one thread.
+///
+/// # Errors
+/// There are threads already, or the operating system refuses.
+#[cfg(target_os = "linux")]
+pub fn drop_to(user: Option<User>, keep: Keep) -> Result<(), OneLine> {
+    use rustix::thread::{self, CapabilitySet, CapabilitySets};
+    let failed = |what: &'static str| move |error| OneLine::of(what, error);
+    if threads().is_none_or(|threads| threads > 1) {
+        return Err(OneLine::new("privileges are dropped before threads are started"));
+    }
+    let keep = match keep {
+        Keep::Nothing => CapabilitySet::empty(),
+        Keep::Sockets => CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | CapabilitySet::BPF,
+    };
+    let before = thread::capabilities(None).map_err(failed("capabilities"))?;
+    if before.effective.contains(CapabilitySet::SETPCAP) {
+        for number in 0..64 {
+            let capability = CapabilitySet::from_bits_retain(1 << number);
+            let bounded = thread::capability_is_in_bounding_set(capability);
+            // Numbers that this kernel does not know are an error.
+            if !keep.contains(capability) && bounded.unwrap_or(false) {
+                thread::remove_capability_from_bounding_set(capability)
+                    .map_err(failed("bounding set"))?;
+            }
+        }
+    }
+    if let Some(User { uid, gid }) = user {
+        let (uid, gid) = (thread::Uid::from_raw(uid), thread::Gid::from_raw(gid));
+        let already = rustix::process::getuid() == uid && rustix::process::getgid() == gid;
+        if !already {
+            thread::set_keep_capabilities(true).map_err(failed("keep capabilities"))?;
+            thread::set_thread_groups(&[]).map_err(failed("groups of other users"))?;
+            thread::set_thread_res_gid(gid, gid, gid).map_err(failed("change of group"))?;
+            thread::set_thread_res_uid(uid, uid, uid).map_err(failed("change of user"))?;
+            thread::set_keep_capabilities(false).map_err(failed("keep capabilities"))?;
+        }
+    }
+    let left = before.permitted & keep;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: left, permitted: left, inheritable: none };
+    thread::set_capabilities(None, sets).map_err(failed("capabilities"))?;
+    // A kernel that knows no ambient set has none to clear.
+    let _ = thread::clear_ambient_capability_set();
+    thread::set_no_new_privs(true).map_err(failed("no_new_privs"))
+}
+
+/// What a reload needs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: a reload keeps the sockets as they are.
+    Nothing,
+    /// `CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`: a reload may open others.
+    Sockets,
+}
+
+/// Threads of this process.
+#[cfg(target_os = "linux")]
+fn threads() -> Option<usize> {
+    std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
+}
+
+/// What this process may not do and a gateway must: raw sockets, and for AF_XDP programs and maps.
+#[cfg(target_os = "linux")]
+pub fn missing(xdp: bool) -> Vec<&'static str> {
+    use rustix::thread::CapabilitySet;
+    let may = rustix::thread::capabilities(None).map(|sets| sets.effective);
+    let may = may.unwrap_or(CapabilitySet::empty());
+    let mut missing = Vec::new();
+    if !may.contains(CapabilitySet::NET_RAW) {
+        missing.push("open raw sockets (CAP_NET_RAW)");
+    }
+    if xdp && !may.contains(CapabilitySet::NET_ADMIN) {
+        missing.push("attach to interfaces (CAP_NET_ADMIN)");
+    }
+    if xdp && !may.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
+        missing.push("load programs (CAP_BPF)");
+    }
+    missing
+}
+
+/// What this process may not do and a gateway must.
+#[cfg(not(target_os = "linux"))]
+pub fn missing(_: bool) -> Vec<&'static str> {
+    vec!["open AF_PACKET sockets (Linux alone has them)"]
+}
+
+/// Gives up everything that open sockets do not need.
+///
+/// # Errors
+/// Always: this is known for Linux alone.
+#[cfg(not(target_os = "linux"))]
+pub fn drop_to(_: Option<User>, _: Keep) -> Result<(), OneLine> {
+    Err(OneLine::new("a gateway needs Linux"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nlight:x:990:980::/:/bin/false\nbroken\n";
+
+    #[test]
+    fn users_are_found_by_name_or_number_and_never_root() {
+        let user = |name| User::within(PASSWD, name).ok();
+        assert_eq!(user("light"), Some(User { uid: 990, gid: 980 }));
+        assert_eq!(user("990"), user("light"));
+        assert_eq!(user("65534"), Some(User { uid: 65534, gid: 65534 }));
+        for wrong in ["root", "0", "broken", "nobody", "", "-1", "4294967295", "4294967296"] {
+            assert_eq!(user(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a service manager is told: the protocol of `sd_notify(3)`.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It does its work now.
+    Ready,
+    /// It reads its configuration again; `Ready` ends this.
+    Reloading,
+    /// It ends.
+    Stopping,
+    /// How things stand, in one line.
+    Status(String),
+}
+
+/// Tells the service manager that started this process, if there is one.
+///
+/// # Errors
+/// Those of the operating system. Nothing depends on them but the service manager's patience.
+pub fn notify(notice: &Notice) -> io::Result<()> {
+    match std::env::var_os("NOTIFY_SOCKET") {
+        Some(socket) => send(&socket, text(notice).as_bytes()),
+        None => Ok(()),
+    }
+}
+
+fn text(notice: &Notice) -> String {
+    match notice {
+        Notice::Ready => "READY=1".into(),
+        Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
+        Notice::Stopping => "STOPPING=1".into(),
+        Notice::Status(text) => format!("STATUS={}", text.replace('\n', " ")),
+    }
+}
+
+/// The clock by which `Type=notify-reload` tells an answer from one to an earlier reload.
+fn monotonic_us() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
+    }
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+fn send(socket: &OsStr, text: &[u8]) -> io::Result<()> {
+    let sender = UnixDatagram::unbound()?;
+    #[cfg(target_os = "linux")]
+    if let Some(name) = socket.as_bytes().strip_prefix(b"@") {
+        use std::os::linux::net::SocketAddrExt;
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+        return sender.send_to_addr(text, &address).map(drop);
+    }
+    sender.send_to(text, std::path::Path::new(socket)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_arrive_as_systemd_reads_them() {
+        let path = std::env::temp_dir().join(format!("lightseal-notify-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let manager = UnixDatagram::bind(&path).unwrap();
+        send(path.as_os_str(), text(&Notice::Ready).as_bytes()).unwrap();
+        send(path.as_os_str(), text(&Notice::Status("2\n3".into())).as_bytes()).unwrap();
+        let mut buf = [0; 100];
+        let mut read = || {
+            let len = manager.recv(&mut buf).unwrap();
+            String::from_utf8(buf[..len].to_vec()).unwrap()
+        };
+        assert_eq!((read(), read()), ("READY=1".into(), "STATUS=2 3".into()));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn abstract_sockets_do_too() {
+        use std::os::linux::net::SocketAddrExt;
+        let name = format!("lightseal-notify-{}", std::process::id());
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+        let manager = UnixDatagram::bind_addr(&address).unwrap();
+        send(OsStr::new(&format!("@{name}")), b"READY=1").unwrap();
+        assert_eq!(manager.recv(&mut [0; 100]).unwrap(), 7);
+        assert!(text(&Notice::Reloading).starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    }
+}

@@ -1,0 +1,374 @@
+//! How a gateway stands, and the Unix socket where it says so.
+//!
+//! The socket is `gateway.sock` in the state directory, open to its user alone. Whoever asks sends
+//! lines of JSON, each a [`Request`], and gets a line for each: `{"done": ...}` or
+//! `{"refused": "why"}`.
+
+use crate::identity::PublicKey;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// The socket, in the state directory.
+const SOCKET: &str = "gateway.sock";
+/// The longest request.
+const MAX_REQUEST: u64 = 4 << 10;
+/// The longest answer: a thousand peers are a third of it.
+const MAX_ANSWER: u64 = 4 << 20;
+/// Questioners at a time; others wait.
+const QUESTIONERS: usize = 16;
+/// A questioner that says nothing for so long is sent away.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How a gateway stands at one moment. Counters begin at zero when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Standing {
+    /// Its name.
+    pub gateway: String,
+    /// Its version.
+    pub version: String,
+    /// Its public key.
+    pub public_key: Option<PublicKey>,
+    /// How frames are sealed, as the configuration calls it.
+    pub scheme: String,
+    /// Seconds since it started.
+    pub uptime_seconds: u64,
+    /// The side of the MACsec devices.
+    pub lan: LanStanding,
+    /// What is remembered of flows.
+    pub flows: FlowStanding,
+    /// The other gateways, in the order of the configuration.
+    pub peers: Vec<PeerStanding>,
+    /// Frames and packets that were dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Other counters, by name: lower case with underscores.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The side of the MACsec devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LanStanding {
+    /// Name of the interface.
+    pub interface: String,
+    /// How its frames are read and written: `xdp`, `packet` and so on.
+    pub io: String,
+    /// What came from there.
+    pub received: Traffic,
+    /// What went there.
+    pub sent: Traffic,
+}
+
+/// Frames and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// How many.
+    pub frames: u64,
+    /// Their bytes, from the destination address to the last byte before the FCS.
+    pub bytes: u64,
+}
+
+/// What is remembered of flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowStanding {
+    /// Flows now.
+    pub present: u64,
+    /// As many there may be.
+    pub most: u64,
+    /// Flows that were refused, since there were too many.
+    pub refused: u64,
+    /// Frames that wait until a peer knows their flow.
+    pub held_frames: u64,
+}
+
+/// Another gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PeerStanding {
+    /// Its name.
+    pub name: String,
+    /// Whether the management channel is up.
+    pub up: bool,
+    /// For how long it is so, in seconds.
+    pub since_seconds: u64,
+    /// Where its packets go.
+    pub remote: Option<SocketAddr>,
+    /// Why the channel is down, or was last.
+    pub why_down: Option<String>,
+    /// The epoch of the keys we send with.
+    pub epoch: Option<u32>,
+    /// The largest IP packet on the way there, in bytes.
+    pub path_mtu_bytes: Option<u32>,
+    /// Flows that go there or come from there.
+    pub flows: u64,
+    /// Frames that came from there, as they went to the LAN.
+    pub received: Traffic,
+    /// Frames that went there, as they came from the LAN.
+    pub sent: Traffic,
+}
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// How things stand: a [`Standing`].
+    Status,
+    /// Read the configuration again.
+    Reload,
+    /// New keys for the tunnel.
+    Rekey,
+}
+
+/// Opens the socket, to this user alone; makes the directory if it is not there.
+///
+/// # Errors
+/// Those of the operating system, or that another gateway has that directory.
+pub fn listen(directory: &Path) -> io::Result<UnixListener> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let path = socket(directory);
+    match std::os::unix::net::UnixStream::connect(&path) {
+        Ok(_) => {
+            let what = "another gateway runs there";
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        // Whoever left this is gone.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(&path)?;
+        }
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn socket(directory: &Path) -> PathBuf {
+    directory.join(SOCKET)
+}
+
+/// Answers whoever asks, until it is dropped. `answer` does what is asked and says what came of it,
+/// or in one line why not.
+///
+/// # Errors
+/// The socket cannot be used any more.
+pub async fn serve<A, F>(listener: UnixListener, answer: A) -> io::Result<()>
+where
+    A: Fn(Request) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<Value, String>> + Send,
+{
+    let answer = Arc::new(answer);
+    let places = Arc::new(Semaphore::new(QUESTIONERS));
+    let mut questioners = JoinSet::new();
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, _) = listener.accept().await?;
+        let answer = Arc::clone(&answer);
+        questioners.spawn(async move {
+            let _place = place;
+            // Whoever hangs up has heard enough.
+            let _ = attend(stream, &*answer).await;
+        });
+        while questioners.try_join_next().is_some() {}
+    }
+}
+
+async fn attend<A, F>(stream: UnixStream, answer: &A) -> io::Result<()>
+where
+    A: Fn(Request) -> F,
+    F: Future<Output = Result<Value, String>>,
+{
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        let mut limited = (&mut stream).take(MAX_REQUEST);
+        if tokio::time::timeout(SILENCE, limited.read_line(&mut line)).await?? == 0 {
+            return Ok(());
+        }
+        let reply = match serde_json::from_str(&line) {
+            Ok(request) => answer(request).await,
+            Err(error) => Err(format!("not understood: {error}")),
+        };
+        let is_understood = line.ends_with('\n');
+        let reply = match reply {
+            Ok(done) => json!({ "done": done }),
+            Err(reason) => json!({ "refused": reason }),
+        };
+        let mut reply = reply.to_string();
+        reply.push('\n');
+        stream.write_all(reply.as_bytes()).await?;
+        if !is_understood {
+            return stream.shutdown().await;
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// No gateway runs on that directory.
+    NotRunning,
+    /// The socket cannot be used.
+    Socket(io::Error),
+    /// It says no.
+    Refused(String),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRunning => f.write_str("no gateway runs there"),
+            Self::Socket(error) => error.fmt(f),
+            Self::Refused(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// A way to ask a gateway again and again.
+pub struct Door(BufReader<UnixStream>);
+
+impl Door {
+    /// That of the gateway with this state directory.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn open(directory: &Path) -> Result<Self, AskError> {
+        match UnixStream::connect(socket(directory)).await {
+            Ok(stream) => Ok(Self(BufReader::new(stream))),
+            Err(error) => Err(match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning,
+                _ => AskError::Socket(error),
+            }),
+        }
+    }
+
+    /// Asks.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn ask(&mut self, request: &Request) -> Result<Value, AskError> {
+        let mut line = json!(request).to_string();
+        line.push('\n');
+        self.0.write_all(line.as_bytes()).await.map_err(AskError::Socket)?;
+        let mut reply = String::new();
+        let read = (&mut self.0).take(MAX_ANSWER).read_line(&mut reply).await;
+        if read.map_err(AskError::Socket)? == 0 {
+            return Err(AskError::NotRunning);
+        }
+        let reply = serde_json::from_str(&reply).map_err(|e| AskError::Socket(e.into()));
+        let mut reply: Value = reply?;
+        match reply["refused"].as_str() {
+            Some(reason) => Err(AskError::Refused(reason.to_owned())),
+            None => Ok(reply["done"].take()),
+        }
+    }
+
+    /// Asks how things stand.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub async fn standing(&mut self) -> Result<Standing, AskError> {
+        let answer = self.ask(&Request::Status).await?;
+        serde_json::from_value(answer).map_err(|error| AskError::Socket(error.into()))
+    }
+}
+
+/// Asks the gateway with this state directory once.
+///
+/// # Errors
+/// See [`AskError`].
+pub async fn ask(directory: &Path, request: &Request) -> Result<Value, AskError> {
+    Door::open(directory).await?.ask(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-status-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn start(dir: &Dir) -> tokio::task::JoinHandle<io::Result<()>> {
+        let listener = listen(&dir.0.join("a")).unwrap();
+        tokio::spawn(serve(listener, |request| async move {
+            match request {
+                Request::Status => Ok(json!(Standing { uptime_seconds: 7, ..Standing::default() })),
+                Request::Reload => Err("line 3 is wrong".to_owned()),
+                Request::Rekey => Ok(json!({})),
+            }
+        }))
+    }
+
+    #[tokio::test]
+    async fn one_asks_again_and_again() {
+        let dir = Dir::new("asks");
+        let _server = start(&dir);
+        let mut door = Door::open(&dir.0.join("a")).await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(door.standing().await.unwrap().uptime_seconds, 7);
+        }
+        let refused = door.ask(&Request::Reload).await.unwrap_err().to_string();
+        assert_eq!(refused, "line 3 is wrong");
+        assert_eq!(door.ask(&Request::Rekey).await.unwrap(), json!({}));
+        let mode = std::fs::metadata(dir.0.join("a/gateway.sock")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn junk_is_answered_and_a_long_line_cut() {
+        let dir = Dir::new("junk");
+        let _server = start(&dir);
+        let mut stream = UnixStream::connect(dir.0.join("a/gateway.sock")).await.unwrap();
+        stream.write_all(b"{\"what\"\n").await.unwrap();
+        let mut answer = String::new();
+        BufReader::new(&mut stream).read_line(&mut answer).await.unwrap();
+        assert!(answer.contains("not understood"), "{answer}");
+        let mut stream = UnixStream::connect(dir.0.join("a/gateway.sock")).await.unwrap();
+        stream.write_all(&vec![b'x'; MAX_REQUEST as usize]).await.unwrap();
+        answer.clear();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("not understood"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_directory_has_one_gateway_and_a_dead_one_is_followed() {
+        let dir = Dir::new("one");
+        assert!(matches!(ask(&dir.0, &Request::Status).await, Err(AskError::NotRunning)));
+        let server = start(&dir);
+        let error = listen(&dir.0.join("a")).unwrap_err();
+        assert!(error.to_string().contains("another gateway"), "{error}");
+        server.abort();
+        let _ = server.await;
+        assert!(matches!(ask(&dir.0.join("a"), &Request::Status).await, Err(AskError::NotRunning)));
+        let _server = start(&dir);
+        assert!(ask(&dir.0.join("a"), &Request::Status).await.is_ok());
+    }
+}
