@@ -28,6 +28,16 @@ const BASE64_CHARS: usize = 44;
 /// No sensible key file is larger.
 const MAX_FILE_BYTES: u64 = 4096;
 
+/// The bits of a mode that show that others can read or write a key.
+///
+/// What systemd hands in (`LoadCredential=`) may be its own file with an ACL for the service's user;
+/// the ACL's mask stands in the place of the group's rights then.
+fn exposed_to_others(path: &Path) -> u32 {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+    let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
+    if is_credential { 0o037 } else { 0o077 }
+}
+
 /// A gateway's public key, by which others know it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
@@ -116,7 +126,7 @@ impl Identity {
         let failed = |error: std::io::Error| OneLine::of(&name, error);
         let file = File::open(path).map_err(failed)?;
         let mode = file.metadata().map_err(failed)?.permissions().mode();
-        if mode & 0o077 != 0 {
+        if mode & exposed_to_others(path) != 0 {
             return Err(OneLine::of(
                 name,
                 format_args!("open to other users (mode {:03o}); chmod 600 it", mode & 0o777),

@@ -107,8 +107,7 @@ mod tests {
         }
         let second = waiting.0[1].1.id();
         waiting.push_out();
-        let (id, _) =
-            (tasks.join_next_with_id().await.unwrap()).map_or_else(|e| (e.id(), ()), |x| x);
+        let (id, _) = tasks.join_next_with_id().await.unwrap().unwrap_or_else(|e| (e.id(), ()));
         assert_eq!((id, waiting.0.len()), (second, 3));
         // All have one now: the oldest.
         let first = waiting.0[0].1.id();

@@ -135,15 +135,14 @@ pub(super) fn exporter<IO>(
     ends.sort();
     let context = ends.map(|key| *key.as_bytes()).concat();
     let secret = Zeroizing::new([0; 32]);
-    let secret = match stream {
+    match stream {
         TlsStream::Client(s) => {
             s.get_ref().1.export_keying_material(secret, EXPORTER, Some(&context))
         }
         TlsStream::Server(s) => {
             s.get_ref().1.export_keying_material(secret, EXPORTER, Some(&context))
         }
-    };
-    secret
+    }
 }
 
 /// A TLS error as an administrator reads it.

@@ -95,11 +95,9 @@ fn interface(section: &str, name: &str, findings: &mut Vec<Finding>) {
         return;
     }
     // Interfaces without a carrier of their own, such as `lo`, say "unknown".
-    match std::fs::read_to_string(directory.join("operstate")).as_deref().map(str::trim) {
-        Ok("down" | "lowerlayerdown") => {
-            findings.push(Finding::warning(format_args!("[{section}] interface {name} is down")));
-        }
-        _ => {}
+    let state = std::fs::read_to_string(directory.join("operstate"));
+    if let Ok("down" | "lowerlayerdown") = state.as_deref().map(str::trim) {
+        findings.push(Finding::warning(format_args!("[{section}] interface {name} is down")));
     }
 }
 

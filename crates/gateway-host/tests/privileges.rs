@@ -1,0 +1,86 @@
+//! Privileges are dropped for good. It takes root, and a process with one thread: no harness.
+
+use gateway_host::privileges::{Keep, User, drop_to};
+use std::process::Command;
+
+/// How this program calls itself again.
+const CHILD: &str = "LIGHTSEAL_TEST_PRIVILEGES";
+
+fn main() {
+    match std::env::var(CHILD).as_deref() {
+        Ok("threads") => {
+            let (_keep, wait) = std::sync::mpsc::channel::<()>();
+            std::thread::spawn(move || wait.recv());
+            let error = drop_to(None, Keep::Nothing).unwrap_err().to_string();
+            assert!(error.contains("before threads"), "{error}");
+        }
+        Ok("user") => become_nobody(),
+        Ok(_) => stay_who_we_are(),
+        Err(_) if cfg!(target_os = "linux") => parent(),
+        Err(_) => println!("privileges: not on Linux, not tested"),
+    }
+}
+
+fn parent() {
+    // CAP_SETGID (6), CAP_SETUID (7), CAP_SETPCAP (8).
+    let is_root = u64::from_str_radix(&status("CapEff:"), 16).unwrap() >> 6 & 7 == 7;
+    let mut cases = vec!["threads", "same"];
+    if is_root {
+        cases.push("user");
+    } else {
+        println!("privileges: not root, becoming another user is not tested");
+    }
+    for case in cases {
+        let program = std::env::current_exe().unwrap();
+        let child = Command::new(program).env(CHILD, case).output().unwrap();
+        let errors = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{case}: {errors}");
+        println!("privileges, {case}: ok");
+    }
+}
+
+/// A line of /proc/self/status.
+fn status(field: &str) -> String {
+    let text = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn become_nobody() {
+    let user = User::named("65534").unwrap();
+    drop_to(Some(user), Keep::Nothing).unwrap();
+    let is_nobody = |ids: String| ids.split_whitespace().all(|id| id == "65534");
+    assert!(is_nobody(status("Uid:")) && is_nobody(status("Gid:")));
+    assert_eq!(status("Groups:"), "");
+    for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+        assert_eq!(u64::from_str_radix(&status(set), 16), Ok(0), "{set}");
+    }
+    assert_eq!(status("NoNewPrivs:"), "1");
+    // There is no way back, for threads either.
+    std::thread::spawn(|| {
+        assert!(is_nobody_now());
+        assert!(std::fs::write("/proc/sys/kernel/hostname", "x").is_err());
+    })
+    .join()
+    .unwrap();
+    // A second time is no mistake.
+    drop_to(Some(user), Keep::Nothing).unwrap();
+}
+
+fn is_nobody_now() -> bool {
+    status("Uid:").split_whitespace().all(|id| id == "65534") && status("CapPrm:").ends_with("000")
+}
+
+fn stay_who_we_are() {
+    let (uid, before) = (status("Uid:"), capabilities());
+    drop_to(None, Keep::Sockets).unwrap();
+    assert_eq!(status("Uid:"), uid);
+    // CAP_NET_ADMIN (12), CAP_NET_RAW (13), CAP_BPF (39), as far as they were there.
+    let kept = 1 << 12 | 1 << 13 | 1 << 39;
+    assert_eq!(capabilities(), before & kept);
+    assert_eq!(status("NoNewPrivs:"), "1");
+}
+
+fn capabilities() -> u64 {
+    u64::from_str_radix(&status("CapPrm:"), 16).unwrap()
+}
