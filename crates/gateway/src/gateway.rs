@@ -8,6 +8,8 @@ use crate::bucket::Bucket;
 use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
 use crate::counters::{Drops, Reason, Traffic};
 use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
+use crate::holding::Holding;
+pub use crate::holding::Released;
 use crate::keys::GatewayId;
 use crate::link::{Link, Links, SEALING};
 use crate::lock;
@@ -135,6 +137,7 @@ pub struct Gateway {
     floods: Mutex<Bucket>,
     reassembly: Vec<Mutex<Reassembly>>,
     notices: Mutex<VecDeque<Notice>>,
+    holding: Holding,
 }
 
 impl Gateway {
@@ -164,6 +167,7 @@ impl Gateway {
             )),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
             notices: Mutex::new(VecDeque::new()),
+            holding: Holding::default(),
             settings,
         }
     }
@@ -284,11 +288,14 @@ impl Gateway {
     pub fn plan(&self, peer: PeerIndex, parcel: &Parcel) -> Result<Plan, Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
         let payload = link.payload();
-        let growth = match &parcel.header {
-            Some(header) => self.scheme.growth(header),
-            None => SEALING as isize + 1,
+        let fits = |growth| parcel.len.checked_add_signed(growth).is_some_and(|len| len <= payload);
+        let whole = match &parcel.header {
+            Some(header) => {
+                fits(self.scheme.growth(header)) || fits(self.scheme.growth_to(peer, header))
+            }
+            None => fits(SEALING as isize + 1),
         };
-        if parcel.len.checked_add_signed(growth).is_some_and(|len| len <= payload) {
+        if whole {
             return Ok(Plan::Whole);
         }
         let most = payload.saturating_sub(SEALING + PIECE_LEN);
@@ -363,6 +370,25 @@ impl Gateway {
         done
     }
 
+    /// Keeps a frame, without its padding, of which [`seal`](Self::seal) said
+    /// [`Sealed::Hold`]. What there is no room for is counted.
+    pub fn hold(&self, now: Instant, peer: PeerIndex, parcel: &Parcel, frame: &[u8]) {
+        let released = Released { peer, parcel: *parcel, frame: frame.to_vec() };
+        if !self.holding.hold(now, released)
+            && let Some(link) = self.links.get(peer)
+        {
+            link.counters.drops.count(Reason::HoldFull);
+        }
+    }
+
+    /// The next frame that was held and may go now. Cheap while nothing is held; to be asked for
+    /// by one of the threads that send, about as often as it looks for frames.
+    pub fn poll_released(&self) -> Option<Released> {
+        self.holding.release(self.scheme.acknowledged(), |peer, parcel| {
+            parcel.header.as_ref().is_some_and(|header| self.scheme.knows(peer, header))
+        })
+    }
+
     /// Takes a datagram that came from `from`, in place. What comes to nothing is counted.
     pub fn from_peer(
         &self,
@@ -425,8 +451,16 @@ impl Gateway {
             }
             _ => self.scheme.open(&Incoming { now, from, kind, links: &self.links }, packet)?,
         };
-        let frame = Frame::parse(packet.bytes()).map_err(|_| (Some(peer), Reason::NotMacsec))?;
-        self.learn_behind(now, peer, &frame.header);
+        match Frame::parse(packet.bytes()) {
+            Ok(frame) => {
+                self.learn_behind(now, peer, &frame.header);
+                if matches!(kind, Type::Sealed | Type::Compressed) {
+                    self.scheme.hear(peer, &frame.header);
+                }
+            }
+            Err(_) if self.scheme.is_strict() => return Err((Some(peer), Reason::NotMacsec)),
+            Err(_) => {}
+        }
         Ok(Arrived::Frame(peer))
     }
 
@@ -470,7 +504,10 @@ impl Gateway {
         }
         let Some(frame) = frame else { return Ok(Arrived::Nothing) };
         match Frame::parse(&frame) {
-            Ok(parsed) => self.learn_behind(now, peer, &parsed.header),
+            Ok(parsed) => {
+                self.learn_behind(now, peer, &parsed.header);
+                self.scheme.hear(peer, &parsed.header);
+            }
             Err(_) => self.check_other(now, peer, &frame)?,
         }
         link.counters.reassembled.add(1);
@@ -483,6 +520,7 @@ impl Gateway {
             Kind::Macsec => {
                 let frame = Frame::parse(frame).map_err(|_| Reason::NotMacsec)?;
                 self.learn_behind(now, peer, &frame.header);
+                self.scheme.hear(peer, &frame.header);
                 Ok(())
             }
             Kind::Mka if self.settings.mka != Mka::Drop => Ok(()),
@@ -569,6 +607,11 @@ impl Gateway {
         self.links.expire(now);
         self.bridge.expire(now);
         self.scheme.handle_timeout(now);
+        self.holding.expire(now, |peer| {
+            if let Some(link) = self.links.get(peer) {
+                link.counters.drops.count(Reason::HeldTooLong);
+            }
+        });
         for (reassembly, link) in self.reassembly.iter().zip(self.links.iter()) {
             for _ in 0..lock(reassembly).expire(now) {
                 link.counters.drops.count(Reason::Incomplete);

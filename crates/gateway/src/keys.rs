@@ -4,7 +4,8 @@
 //! R, exported from the management channel (EXPORTER-lightseal-tunnel)
 //!   └ Extract(nonce of the proposer ‖ nonce of the answerer, R) ─► EpochSecret
 //!        ├ "ls tun key" (sender ‖ receiver ‖ epoch ‖ lane)   an AES-256-GCM key
-//!        └ "ls tun iv"  (sender ‖ receiver ‖ epoch ‖ lane)   its 12-byte IV
+//!        ├ "ls tun iv"  (sender ‖ receiver ‖ epoch ‖ lane)   its 12-byte IV
+//!        └ "ls tun pcbc" (sender ‖ receiver ‖ epoch)         AES-128, of `encryption-paper`
 //! ```
 //!
 //! No two lanes, directions, peers or epochs have a key in common, so a counter of its own is
@@ -37,6 +38,23 @@ impl EpochSecret {
         nonces[..32].copy_from_slice(proposer);
         nonces[32..].copy_from_slice(answerer);
         Self(TrafficSecret::extract(&nonces, exported))
+    }
+
+    /// The key of blocks that `sender` encrypts for `receiver` in `epoch`, under the scheme
+    /// `encryption-paper`.
+    pub fn block_key(
+        &self,
+        sender: &GatewayId,
+        receiver: &GatewayId,
+        epoch: u32,
+    ) -> Zeroizing<[u8; 16]> {
+        let mut context = [0; 68];
+        context[..32].copy_from_slice(&sender.0);
+        context[32..64].copy_from_slice(&receiver.0);
+        context[64..].copy_from_slice(&epoch.to_be_bytes());
+        let mut key = Zeroizing::new([0; 16]);
+        self.0.expand("ls tun pcbc", &context, &mut *key);
+        key
     }
 
     /// The key of `lane` of what `sender` seals for `receiver` in `epoch`.

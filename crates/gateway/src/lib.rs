@@ -6,6 +6,7 @@
 //! and needs none.
 //!
 //! - [`schemes`]: what a frame looks like outside; one trait, five schemes;
+//! - [`flows`]: what both ends know of frames that follow each other, so that headers can be short;
 //! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
 //! - [`bridge`]: where stations are, learned within limits;
 //! - [`fragments`]: frames that are longer than a datagram;
@@ -40,11 +41,14 @@ pub mod bucket;
 pub mod codepoints;
 pub mod control;
 pub mod counters;
+pub mod flows;
 pub mod fragments;
 pub mod gateway;
 mod hashing;
+mod holding;
 pub mod keys;
 pub mod link;
+pub mod pcbc;
 pub mod schemes;
 pub mod set;
 pub mod tuning;

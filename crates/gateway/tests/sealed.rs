@@ -9,16 +9,10 @@ use gateway::gateway::Mka;
 use gateway::schemes::sealed::Sealed;
 use macsec::VlanTag;
 use vocabulary::Random;
-use world::{Datagram, Flow, World, address, index, quiet};
+use world::{Datagram, Flow, World, address, drops, quiet};
 
 fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
     Box::new(Sealed)
-}
-
-fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
-    let gateway = &world.sites[site].gateway;
-    let link = gateway.links.get(index(site, from)).unwrap();
-    link.counters.drops.of(reason) + gateway.drops.of(reason)
 }
 
 /// A world whose keepalives are out of the way.

@@ -145,12 +145,11 @@ impl Control {
     /// both ends.
     ///
     /// [`EXPORTER`]: crate::codepoints::EXPORTER
-    pub fn handle_up(&mut self, now: Instant, peer: PeerIndex, exported: [u8; 32]) {
+    pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: [u8; 32]) {
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
         let exported = Some(Zeroizing::new(exported));
         let probing = core::mem::take(&mut channel.probing);
         *channel = Channel { exported, probing, ..Channel::default() };
-        self.gateway.scheme.restart(now, peer);
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
         self.say(peer, &Message::Hello(hello));
     }
@@ -193,6 +192,8 @@ impl Control {
                     return Err(DecodeError::Invalid("scheme: the peer is set to another"));
                 }
                 self.channel(peer)?.greeted = true;
+                // Not before: what the scheme says until then goes nowhere.
+                self.gateway.scheme.restart(now, peer);
                 if leads {
                     self.propose(peer)?;
                 }

@@ -4,6 +4,7 @@ use super::outbound::{SEALING, TAG_LEN};
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
+use crate::pcbc::Pcbc;
 use crate::tuning::{FAILURES, LANES};
 use crate::window::Window;
 use core::fmt;
@@ -34,6 +35,7 @@ pub struct Inbound {
     epoch: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
+    pcbc: OnceLock<Pcbc>,
 }
 
 struct Lane {
@@ -52,7 +54,7 @@ impl Inbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; LANES];
-        Self { secret, sender, receiver, epoch, provider, lanes }
+        Self { secret, sender, receiver, epoch, provider, lanes, pcbc: OnceLock::new() }
     }
 
     /// The epoch.
@@ -94,6 +96,13 @@ impl Inbound {
         packet.take_front(PREFIX_LEN).ok_or(OpenError::Malformed)?;
         packet.take_back(TAG_LEN).ok_or(OpenError::Malformed)?;
         Ok(newest)
+    }
+
+    /// The cipher of the scheme `encryption-paper`.
+    pub fn pcbc(&self) -> &Pcbc {
+        self.pcbc.get_or_init(|| {
+            Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))
+        })
     }
 
     fn lane(&self, lane: u8) -> Lane {

@@ -16,6 +16,7 @@ use crate::codepoints::Type;
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
+use crate::pcbc::Pcbc;
 use crate::{read, write};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -138,6 +139,18 @@ impl Link {
         }
     }
 
+    /// Lends the cipher of the scheme `encryption-paper` towards this peer; returns what the
+    /// peer calls the key.
+    ///
+    /// # Errors
+    /// [`Reason::NoPeer`] without keys, [`Reason::NoBuffer`] if `encrypt` found too little.
+    pub fn encrypt_blocks(&self, encrypt: impl FnOnce(&Pcbc) -> Option<()>) -> Result<u32, Reason> {
+        let outbound = read(&self.outbound);
+        let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
+        encrypt(outbound.pcbc()).ok_or(Reason::NoBuffer)?;
+        Ok(outbound.index())
+    }
+
     /// Takes note of where an authentic datagram came from.
     fn heard_from(&self, from: SocketAddr, newest: bool) {
         if self.roams && newest && self.address() != Some(from) {
@@ -206,6 +219,26 @@ impl Links {
     /// Forgets keys that open nothing any more. To be called about once a second.
     pub fn expire(&self, now: Instant) {
         write(&self.receivers).retain(|_, receiver| receiver.until.is_none_or(|until| now < until));
+    }
+
+    /// Lends the cipher of the scheme `encryption-paper` by which what comes for `index` is
+    /// decrypted, and says which peer has it.
+    ///
+    /// # Errors
+    /// Where nobody has that index.
+    pub fn decrypt_blocks(
+        &self,
+        now: Instant,
+        index: u32,
+        decrypt: impl FnOnce(&Pcbc),
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        let receivers = read(&self.receivers);
+        let receiver = receivers
+            .get(&index)
+            .filter(|receiver| receiver.until.is_none_or(|until| now < until))
+            .ok_or((None, Reason::UnknownReceiver))?;
+        decrypt(receiver.inbound.pcbc());
+        Ok(receiver.peer)
     }
 
     /// Opens a sealed datagram in place and says whose it is.

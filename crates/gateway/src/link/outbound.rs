@@ -4,6 +4,7 @@ use super::prefix::{PREFIX_LEN, Prefix};
 use crate::codepoints::Type;
 use crate::keys::{EpochSecret, GatewayId};
 use crate::lock;
+use crate::pcbc::Pcbc;
 use crate::tuning::{LANES, PACKETS, PACKETS_BEFORE_REKEY};
 use core::fmt;
 use macsec::crypto::{Gcm, GcmProvider};
@@ -33,6 +34,7 @@ pub struct Outbound {
     index: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
+    pcbc: OnceLock<Pcbc>,
 }
 
 struct Lane {
@@ -58,7 +60,7 @@ impl Outbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; LANES];
-        Self { secret, sender, receiver, epoch, index, provider, lanes }
+        Self { secret, sender, receiver, epoch, index, provider, lanes, pcbc: OnceLock::new() }
     }
 
     /// The epoch.
@@ -105,6 +107,18 @@ impl Outbound {
         packet.append(&tag).ok_or(SealError::Room)?;
         packet.prepend(&prefix.encode()).ok_or(SealError::Room)?;
         Ok(Used { ages })
+    }
+
+    /// What the receiver calls these keys.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The cipher of the scheme `encryption-paper`.
+    pub fn pcbc(&self) -> &Pcbc {
+        self.pcbc.get_or_init(|| {
+            Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))
+        })
     }
 
     fn lane(&self, lane: u8) -> Lane {

@@ -3,14 +3,17 @@
 //! | scheme | an observer learns of a flow | what a forger gets past the gateway |
 //! |---|---|---|
 //! | [`sealed`] | nothing | nothing |
-//! | `identifier` | nothing | junk under an identifier it overtook |
-//! | `identifier-paper` | TCI and SL | the same, and floods of guesses cost a lookup each |
-//! | `encryption-paper` | nothing | replays, and frames with random addresses |
+//! | [`identifier`] | nothing | junk under an identifier it overtook |
+//! | [`identifier-paper`](identifier) | TCI and SL | the same, and floods of guesses cost a lookup each |
+//! | [`encryption-paper`](encryption) | nothing | replays, and frames with random addresses |
 //! | [`plain`] | everything | everything |
 //!
 //! Each implements [`Scheme`]. What is not a MACsec frame (MKA, allowed EtherTypes, signs of
 //! life) and what is split goes sealed under every scheme but `plain`.
 
+pub mod compressed;
+pub mod encryption;
+pub mod identifier;
 pub mod plain;
 pub mod sealed;
 
@@ -109,8 +112,14 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// Which it is.
     fn name(&self) -> SchemeName;
 
-    /// By how many bytes the datagram is longer than a frame with this header, IP and UDP aside.
+    /// By how many bytes a datagram is longer than a frame with this header at most, IP and UDP
+    /// aside.
     fn growth(&self, header: &Header) -> isize;
+
+    /// The same as it stands now, for one peer. Asked only where it matters.
+    fn growth_to(&self, _peer: PeerIndex, header: &Header) -> isize {
+        self.growth(header)
+    }
 
     /// Makes a datagram of a frame without padding, in place.
     ///
@@ -135,6 +144,25 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// Where no flow has that number, or the scheme has no short headers.
     fn expand(&self, _peer: PeerIndex, _packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
         Err(Reason::UnknownType)
+    }
+
+    /// Whether what [`open`](Self::open) makes must be a well-formed MACsec frame. Only schemes
+    /// that are here to show what happens otherwise say no.
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    /// A frame with this header came from `peer`, sealed: how far its packet numbers are.
+    fn hear(&self, _peer: PeerIndex, _header: &Header) {}
+
+    /// How often peers acknowledged flows: where it grew, frames that were held may go.
+    fn acknowledged(&self) -> u64 {
+        0
+    }
+
+    /// Whether `peer` knows the flow of frames with this header.
+    fn knows(&self, _peer: PeerIndex, _header: &Header) -> bool {
+        true
     }
 
     /// Takes what a peer's scheme has to say over the management channel.

@@ -46,6 +46,9 @@ impl Scheme for Plain {
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        if from.kind != Type::Plain {
+            return Err((None, Reason::UnknownType));
+        }
         // Reserved bits are ignored on receipt (RFC 7348, section 5).
         let vni = packet.bytes().get(4..7).ok_or((None, Reason::Malformed))?;
         if vni != &self.header[4..7] {

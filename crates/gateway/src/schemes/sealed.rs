@@ -7,7 +7,7 @@ use crate::codepoints::Type;
 use crate::counters::Reason;
 use crate::link::SEALING;
 use macsec::Header;
-use vocabulary::PacketBuf;
+use vocabulary::{DecodeError, Instant, PacketBuf};
 
 /// The scheme, without short headers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,5 +36,16 @@ impl Scheme for Sealed {
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
         // All types of this scheme are opened with a peer's keys, before the scheme is asked.
         Err((None, Reason::UnknownType))
+    }
+
+    /// Whatever a peer with short headers says of flows is left unanswered: it sends whole
+    /// headers then.
+    fn handle_message(
+        &self,
+        _now: Instant,
+        _peer: PeerIndex,
+        _message: &[u8],
+    ) -> Result<(), DecodeError> {
+        Ok(())
     }
 }

@@ -6,7 +6,8 @@ use core::net::SocketAddr;
 use gateway::bridge::{Limits, PeerIndex};
 use gateway::codepoints::Whole;
 use gateway::control::{Control, Event, Output, Timing};
-use gateway::gateway::{Arrived, Gateway, Mka, Plan, Settings};
+use gateway::counters::Reason;
+use gateway::gateway::{Arrived, Gateway, Mka, Parcel, Plan, Released, Settings};
 use gateway::keys::GatewayId;
 use gateway::link::Link;
 use gateway::schemes::{Scheme, Sealed};
@@ -140,6 +141,11 @@ impl World {
                 while let Some(output) = self.sites[site].control.poll(self.now) {
                     self.act(site, output);
                 }
+                while let Some(Released { peer, parcel, frame }) =
+                    self.sites[site].gateway.poll_released()
+                {
+                    self.send(site, 0, peer, &parcel, &frame);
+                }
             }
             let Some((from, to, bytes)) = self.messages.pop_front() else { return };
             let peer = index(to, from);
@@ -184,26 +190,34 @@ impl World {
         let gateway = Arc::clone(&self.sites[site].gateway);
         let Ok(parcel) = gateway.from_lan(self.now, frame) else { return };
         for peer in parcel.to {
-            let frame = &frame[..parcel.len];
-            match gateway.plan(peer, &parcel) {
-                Ok(Plan::Whole) => {
-                    let bytes = in_room(frame, |packet| {
-                        let sealed = gateway.seal(self.now, lane, peer, &parcel, packet);
-                        (sealed == Ok(Sealed::Ready)).then_some(())
+            self.send(site, lane, peer, &parcel, &frame[..parcel.len]);
+        }
+    }
+
+    fn send(&mut self, site: usize, lane: u8, peer: PeerIndex, parcel: &Parcel, frame: &[u8]) {
+        let gateway = Arc::clone(&self.sites[site].gateway);
+        match gateway.plan(peer, parcel) {
+            Ok(Plan::Whole) => {
+                let mut sealed = Ok(Sealed::Ready);
+                let bytes = in_room(frame, |packet| {
+                    sealed = gateway.seal(self.now, lane, peer, parcel, packet);
+                    (sealed == Ok(Sealed::Ready)).then_some(())
+                });
+                if sealed == Ok(Sealed::Hold) {
+                    gateway.hold(self.now, peer, parcel, frame);
+                }
+                self.post(site, peer, bytes);
+            }
+            Ok(Plan::Pieces { number, split }) => {
+                for (at, piece) in frame.chunks(split.size).enumerate() {
+                    let place = (number, at * split.size);
+                    let bytes = in_room(piece, |packet| {
+                        gateway.seal_piece(lane, peer, parcel, place, packet).ok()
                     });
                     self.post(site, peer, bytes);
                 }
-                Ok(Plan::Pieces { number, split }) => {
-                    for (at, piece) in frame.chunks(split.size).enumerate() {
-                        let place = (number, at * split.size);
-                        let bytes = in_room(piece, |packet| {
-                            gateway.seal_piece(lane, peer, &parcel, place, packet).ok()
-                        });
-                        self.post(site, peer, bytes);
-                    }
-                }
-                Err(_) => {}
             }
+            Err(_) => {}
         }
     }
 
@@ -247,6 +261,13 @@ impl World {
         self.frame(site, frame);
         self.deliver();
     }
+}
+
+/// Drops of `site` that `from` is blamed for, or nobody.
+pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
+    let gateway = &world.sites[site].gateway;
+    let link = gateway.links.get(index(site, from)).unwrap();
+    link.counters.drops.of(reason) + gateway.drops.of(reason)
 }
 
 /// Lends a copy of `content` with room around it; returns what it became.

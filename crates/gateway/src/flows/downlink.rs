@@ -1,0 +1,382 @@
+//! Flows that a gateway receives, and the identifiers it looks out for.
+
+use super::messages::Register;
+use super::uplink::{forget_one, recover};
+use super::{BaseIdentifier, Limits, Needs, SaKey, Template};
+use crate::bridge::PeerIndex;
+use crate::counters::Reason;
+use crate::hashing::{Keyed, Table};
+use crate::tuning::OLD_EPOCH;
+use macsec::Header;
+use vocabulary::{DecodeError, Instant, Random};
+
+/// How often a peer's channel was new: what is of an earlier one is apart.
+type Generation = u32;
+
+/// Where a number of a peer leads.
+type Number = (PeerIndex, Generation, u32);
+
+/// A flow: an entry of the paper's downlink table.
+#[derive(Debug)]
+struct Flow {
+    number: Number,
+    group: (PeerIndex, Generation, SaKey),
+    template: Template,
+    secret: Option<BaseIdentifier>,
+    /// Identifiers of packet numbers from here on count at all.
+    start: u64,
+    /// Those in `low..top` are in the table, if they were not seen.
+    low: u64,
+    top: u64,
+    until: Option<Instant>,
+}
+
+/// Flows of one association: they are bound, since they share packet numbers.
+#[derive(Debug)]
+struct Group {
+    /// One more than the highest packet number known of.
+    next: u64,
+    flows: Vec<u32>,
+}
+
+/// An entry of the identifier table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    flow: u32,
+    pn: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    generation: Generation,
+    flows: usize,
+}
+
+/// The tables of flows that are received.
+pub struct Downlink {
+    needs: Needs,
+    limits: Limits,
+    flows: Vec<Option<Flow>>,
+    free: Vec<u32>,
+    numbers: Table<Number, u32>,
+    groups: Table<(PeerIndex, Generation, SaKey), Group>,
+    identifiers: Table<u64, Place>,
+    peers: Vec<Peer>,
+    /// How many flows go from one station to another, and to a station at all.
+    pairs: Table<([u8; 6], [u8; 6]), usize>,
+    stations: Table<[u8; 6], usize>,
+}
+
+impl core::fmt::Debug for Downlink {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Downlink")
+            .field("flows", &self.len())
+            .field("identifiers", &self.identifiers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Downlink {
+    /// No flows yet.
+    pub fn new(needs: Needs, limits: Limits, random: &mut Random) -> Self {
+        let keyed = Keyed::new(random.array());
+        Self {
+            needs,
+            limits,
+            flows: Vec::new(),
+            free: Vec::new(),
+            numbers: Table::with_hasher(keyed),
+            groups: Table::with_hasher(keyed),
+            identifiers: Table::with_hasher(keyed),
+            peers: Vec::new(),
+            pairs: Table::with_hasher(keyed),
+            stations: Table::with_hasher(keyed),
+        }
+    }
+
+    /// Flows there are.
+    pub fn len(&self) -> usize {
+        self.flows.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Identifiers that are looked out for.
+    pub fn identifiers(&self) -> usize {
+        self.identifiers.len()
+    }
+
+    fn peer(&mut self, peer: PeerIndex) -> &mut Peer {
+        let at = usize::from(peer.0);
+        if self.peers.len() <= at {
+            self.peers.resize(at + 1, Peer::default());
+        }
+        &mut self.peers[at]
+    }
+
+    fn generation(&self, peer: PeerIndex) -> Generation {
+        self.peers.get(usize::from(peer.0)).map_or(0, |peer| peer.generation)
+    }
+
+    /// Takes a flow; `false` if there is no room for it.
+    ///
+    /// # Errors
+    /// If its number is taken.
+    pub fn register(
+        &mut self,
+        now: Instant,
+        peer: PeerIndex,
+        register: Register,
+    ) -> Result<bool, DecodeError> {
+        let Register { number, next, secret, template } = register;
+        let Peer { generation, .. } = *self.peer(peer);
+        let number = (peer, generation, number);
+        if self.numbers.contains_key(&number) {
+            return Err(DecodeError::Invalid("number of a flow that there is"));
+        }
+        if self.is_full(peer) {
+            self.drop_old(now, Some(peer));
+        }
+        if self.is_full(peer) {
+            return Ok(false);
+        }
+        self.peer(peer).flows += 1;
+        let header = *template.header();
+        *self.pairs.entry((header.source, header.destination)).or_default() += 1;
+        *self.stations.entry(header.destination).or_default() += 1;
+        let group = (peer, generation, SaKey::of(&header));
+        let flow = Flow {
+            number,
+            group,
+            template,
+            secret,
+            start: next,
+            low: next,
+            top: next,
+            until: None,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.flows.push(None);
+                // Far fewer than 2^32: each is counted against a limit.
+                (self.flows.len() - 1) as u32
+            }
+        };
+        self.flows[slot as usize] = Some(flow);
+        self.numbers.insert(number, slot);
+        let entry = self.groups.entry(group).or_insert(Group { next, flows: Vec::new() });
+        entry.flows.push(slot);
+        let target = entry.next.max(next);
+        self.slide_group(&group, target);
+        Ok(true)
+    }
+
+    fn is_full(&self, peer: PeerIndex) -> bool {
+        let window = (self.needs.ahead + self.needs.behind) as usize;
+        let identifiers = (self.len() + 1).saturating_mul(window);
+        self.len() >= self.limits.received
+            || self.peers[usize::from(peer.0)].flows >= self.limits.received_a_peer
+            || self.needs.derivation.is_some() && identifiers > self.limits.identifiers
+    }
+
+    /// Forgets a flow of `peer`.
+    pub fn remove(&mut self, peer: PeerIndex, number: u32) {
+        let number = (peer, self.generation(peer), number);
+        if let Some(&slot) = self.numbers.get(&number) {
+            self.drop_flow(slot);
+        }
+    }
+
+    fn drop_flow(&mut self, slot: u32) {
+        let Some(flow) = self.flows.get_mut(slot as usize).and_then(Option::take) else { return };
+        self.free.push(slot);
+        self.numbers.remove(&flow.number);
+        if let Some(peer) = self.peers.get_mut(usize::from(flow.number.0.0)) {
+            peer.flows -= 1;
+        }
+        let header = flow.template.header();
+        forget_one(&mut self.pairs, &(header.source, header.destination));
+        forget_one(&mut self.stations, &header.destination);
+        if let Some(group) = self.groups.get_mut(&flow.group) {
+            group.flows.retain(|&other| other != slot);
+            if group.flows.is_empty() {
+                self.groups.remove(&flow.group);
+            }
+        }
+        for pn in flow.low..flow.top {
+            self.forget_identifier(&flow, slot, pn);
+        }
+    }
+
+    fn forget_identifier(&mut self, flow: &Flow, slot: u32, pn: u64) {
+        let Some(key) = identifier(&self.needs, flow, pn) else { return };
+        if self.identifiers.get(&key) == Some(&Place { flow: slot, pn }) {
+            self.identifiers.remove(&key);
+        }
+    }
+
+    /// The channel to `peer` is new: its flows are known for a while, and new ones are apart.
+    pub fn restart(&mut self, now: Instant, peer: PeerIndex) {
+        let state = self.peer(peer);
+        state.generation = state.generation.wrapping_add(1);
+        for flow in self.flows.iter_mut().flatten().filter(|flow| flow.number.0 == peer) {
+            flow.until.get_or_insert(now + OLD_EPOCH);
+        }
+    }
+
+    /// Forgets flows of channels that are no more.
+    pub fn expire(&mut self, now: Instant) {
+        self.drop_old(now, None);
+    }
+
+    /// The same, and at once those of `early`, where room is needed.
+    fn drop_old(&mut self, now: Instant, early: Option<PeerIndex>) {
+        for slot in 0..self.flows.len() {
+            let old = self.flows[slot].as_ref().is_some_and(|flow| {
+                flow.until.is_some_and(|until| now >= until || early == Some(flow.number.0))
+            });
+            if old {
+                self.drop_flow(slot as u32);
+            }
+        }
+    }
+
+    /// Whether the destination of frames with this header sends to their source; for groups,
+    /// whether anybody does.
+    pub fn answers(&self, header: &Header) -> bool {
+        if header.destination[0] & 1 == 1 {
+            self.stations.contains_key(&header.source)
+        } else {
+            self.pairs.contains_key(&(header.destination, header.source))
+        }
+    }
+
+    /// The header of the frame under an identifier, with TCI and SL as they are masked in its
+    /// datagram, and which peer sent it. The identifier is used up.
+    ///
+    /// # Errors
+    /// [`Reason::UnknownIdentifier`], or [`Reason::Malformed`] if `rest`, the bytes behind it,
+    /// cannot be a frame's with that TCI and SL.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        ridf: [u8; 8],
+        [tci, sl]: [u8; 2],
+        rest: usize,
+    ) -> Result<(PeerIndex, Header), (Option<PeerIndex>, Reason)> {
+        let unknown = (None, Reason::UnknownIdentifier);
+        let key = u64::from_le_bytes(ridf);
+        let place = *self.identifiers.get(&key).ok_or(unknown)?;
+        let flow = self.flows.get(place.flow as usize).and_then(Option::as_ref).ok_or(unknown)?;
+        if flow.until.is_some_and(|until| now >= until) {
+            return Err(unknown);
+        }
+        let peer = flow.number.0;
+        let malformed = (Some(peer), Reason::Malformed);
+        let an = flow.template.header().tag.an.get();
+        let derived = self.needs.derivation.zip(flow.secret.as_ref());
+        let mask = derived.map_or([0; 2], |(how, secret)| how.derive(secret, place.pn, an).mask);
+        let octet = tci ^ mask[0];
+        let header = (octet & 3 == 0)
+            .then(|| flow.template.restore(octet | an, sl ^ mask[1], place.pn as u32))
+            .flatten()
+            .ok_or(malformed)?;
+        header.secure_data_len(header.len() + rest).map_err(|_| malformed)?;
+        let group = flow.group;
+        self.identifiers.remove(&key);
+        self.slide_group(&group, place.pn.saturating_add(1));
+        Ok((peer, header))
+    }
+
+    /// The header that a flow's frames have in common.
+    ///
+    /// # Errors
+    /// [`Reason::UnknownFlow`].
+    pub fn find(&self, peer: PeerIndex, number: u32) -> Result<&Template, Reason> {
+        let newest = self.generation(peer);
+        // A datagram may be older than the channel.
+        let found = [newest, newest.wrapping_sub(1)]
+            .into_iter()
+            .find_map(|generation| self.numbers.get(&(peer, generation, number)));
+        let flow = found.and_then(|&slot| self.flows.get(slot as usize)?.as_ref());
+        flow.map(|flow| &flow.template).ok_or(Reason::UnknownFlow)
+    }
+
+    /// Whether `peer` has a flow of the association of this SCI and AN.
+    pub fn has_channel(&self, peer: PeerIndex, sci: [u8; 8], an: u8) -> bool {
+        let newest = self.generation(peer);
+        let key = SaKey::named(sci, an);
+        [newest, newest.wrapping_sub(1)]
+            .into_iter()
+            .any(|generation| self.groups.contains_key(&(peer, generation, key)))
+    }
+
+    /// A frame of `peer` with this header came sealed: identifiers go on from there.
+    pub fn hear(&mut self, peer: PeerIndex, header: &Header) {
+        let key = (peer, self.generation(peer), SaKey::of(header));
+        let Some(group) = self.groups.get(&key) else { return };
+        if let Some(pn) = recover(group.next, header.tag.pn) {
+            self.slide_group(&key, pn.saturating_add(1));
+        }
+    }
+
+    /// The peer says how far the association of its flow `number` is.
+    pub fn advance_to(&mut self, peer: PeerIndex, number: u32, pn: u64) {
+        let number = (peer, self.generation(peer), number);
+        let flow = self.numbers.get(&number).and_then(|&slot| self.flows[slot as usize].as_ref());
+        if let Some(group) = flow.map(|flow| flow.group) {
+            self.slide_group(&group, pn.saturating_add(1));
+        }
+    }
+
+    /// Moves the windows of all flows of an association on, never back.
+    fn slide_group(&mut self, key: &(PeerIndex, Generation, SaKey), next: u64) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.next = group.next.max(next);
+        if self.needs.derivation.is_none() {
+            return;
+        }
+        let next = group.next;
+        for at in 0..group_len(&self.groups, key) {
+            let Some(&slot) = self.groups.get(key).and_then(|group| group.flows.get(at)) else {
+                return;
+            };
+            self.slide(slot, next);
+        }
+    }
+
+    fn slide(&mut self, slot: u32, next: u64) {
+        let Needs { ahead, behind, .. } = self.needs;
+        let Some(mut flow) = self.flows.get_mut(slot as usize).and_then(Option::take) else {
+            return;
+        };
+        let low = flow.start.max(next.saturating_sub(behind)).max(flow.low);
+        let top = next.saturating_add(ahead).max(flow.top);
+        for pn in flow.low..flow.top.min(low) {
+            self.forget_identifier(&flow, slot, pn);
+        }
+        for pn in flow.top.max(low)..top {
+            if let Some(key) = identifier(&self.needs, &flow, pn) {
+                self.identifiers.entry(key).or_insert(Place { flow: slot, pn });
+            }
+        }
+        (flow.low, flow.top) = (low, top);
+        self.flows[slot as usize] = Some(flow);
+    }
+}
+
+fn group_len(
+    groups: &Table<(PeerIndex, Generation, SaKey), Group>,
+    key: &(PeerIndex, Generation, SaKey),
+) -> usize {
+    groups.get(key).map_or(0, |group| group.flows.len())
+}
+
+fn identifier(needs: &Needs, flow: &Flow, pn: u64) -> Option<u64> {
+    let (how, secret) = needs.derivation.zip(flow.secret.as_ref())?;
+    Some(how.derive(secret, pn, flow.template.header().tag.an.get()).key())
+}

@@ -1,0 +1,496 @@
+//! Flows that a gateway sends.
+
+use super::messages::{Beacon, Message, Register};
+use super::{BaseIdentifier, Limits, NUMBERS, Needs, SaKey, Template};
+use crate::bridge::PeerIndex;
+use crate::bucket::Bucket;
+use crate::hashing::{Keyed, Table};
+use crate::lock;
+use crate::window::Window;
+use core::hash::BuildHasher;
+use macsec::Header;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+use vocabulary::{Instant, Random};
+
+/// How a frame goes to a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In short: the peer knows the flow.
+    Short(Known),
+    /// The peer has not acknowledged its flow yet.
+    NotYet,
+    /// It is of no flow: a limit is reached, or its packet number is far behind the others.
+    Over,
+}
+
+/// A frame of a flow that the peer knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The flow's number.
+    pub number: u32,
+    /// The frame's extended packet number; where flows do not follow them, the one in its tag.
+    pub pn: u64,
+    /// The flow's base identifier, in schemes that have them.
+    pub secret: Option<BaseIdentifier>,
+    /// Whether the peer was not told for long how far packet numbers are: sealed whole, the
+    /// frame tells it.
+    pub should_tell: bool,
+}
+
+/// Frames in a row that are far behind before their association counts as begun anew: it has
+/// other keys under the same AN.
+const ANEW: u8 = 3;
+const SHARDS: usize = 16;
+
+/// One association: an entry of the paper's uplink table.
+#[derive(Debug)]
+struct Association {
+    highest: u64,
+    late: u8,
+    told: Vec<Told>,
+    flows: Vec<Flow>,
+}
+
+/// What a peer was told of an association's packet numbers.
+#[derive(Debug)]
+struct Told {
+    peer: PeerIndex,
+    pn: u64,
+    due: bool,
+}
+
+#[derive(Debug)]
+struct Flow {
+    template: Template,
+    peer: PeerIndex,
+    number: u32,
+    secret: Option<BaseIdentifier>,
+    standing: Standing,
+    used: Instant,
+    /// Which packet numbers went in short: an association may begin anew inside of the window,
+    /// and no identifier is sent twice.
+    sent: Option<Box<Window>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// The channel is new: the next frame registers it.
+    Unregistered,
+    Registered,
+    Known,
+    Refused,
+}
+
+/// Who has how many flows.
+#[derive(Debug)]
+struct Census {
+    all: usize,
+    peers: Vec<usize>,
+    sources: Table<[u8; 6], usize>,
+    channels: Table<([u8; 8], bool), usize>,
+    fresh: Bucket,
+    next: u32,
+    numbers: Table<(PeerIndex, u32), SaKey>,
+    random: Random,
+}
+
+/// The table of flows that are sent.
+#[derive(Debug)]
+pub struct Uplink {
+    needs: Needs,
+    limits: Limits,
+    keyed: Hashing,
+    shards: [Mutex<Table<SaKey, Association>>; SHARDS],
+    census: Mutex<Census>,
+    due: Mutex<VecDeque<(PeerIndex, SaKey)>>,
+}
+
+/// A hasher whose key is not shown.
+struct Hashing(Keyed);
+
+impl core::fmt::Debug for Hashing {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Hashing")
+    }
+}
+
+impl Uplink {
+    /// No flows yet.
+    pub fn new(needs: Needs, limits: Limits, random: &mut Random, now: Instant) -> Self {
+        let keyed = Keyed::new(random.array());
+        let census = Census {
+            all: 0,
+            peers: Vec::new(),
+            sources: Table::with_hasher(keyed),
+            channels: Table::with_hasher(keyed),
+            fresh: Bucket::new(limits.new_a_second, limits.burst, now),
+            // What a gateway that starts again numbers meets nothing of before.
+            next: random.below(u64::from(NUMBERS)) as u32,
+            numbers: Table::with_hasher(keyed),
+            random: random.fork(),
+        };
+        Self {
+            needs,
+            limits,
+            keyed: Hashing(keyed),
+            shards: core::array::from_fn(|_| Mutex::new(Table::with_hasher(keyed))),
+            census: Mutex::new(census),
+            due: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Flows there are.
+    pub fn len(&self) -> usize {
+        lock(&self.census).all
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn key(&self, header: &Header) -> (SaKey, Template) {
+        let template = Template::of(header, self.needs.an);
+        let key = if self.needs.an { header } else { template.header() };
+        (SaKey::of(key), template)
+    }
+
+    fn shard(&self, key: &SaKey) -> MutexGuard<'_, Table<SaKey, Association>> {
+        lock(&self.shards[self.keyed.0.hash_one(key) as usize % SHARDS])
+    }
+
+    /// As [`Flows::way`](super::Flows::way); `say` takes what is to be said to which peer.
+    pub fn way(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        header: &Header,
+        say: &mut dyn FnMut(PeerIndex, Message),
+    ) -> Way {
+        let (key, template) = self.key(header);
+        let mut shard = self.shard(&key);
+        let mut pn = u64::from(header.tag.pn);
+        if let Some(association) = shard.get_mut(&key) {
+            if self.needs.follows {
+                match association.follow(header.tag.pn, self.needs.behind) {
+                    Follow::In(extended) => pn = extended,
+                    Follow::Late => return Way::Over,
+                    Follow::Anew => {
+                        let mut census = lock(&self.census);
+                        for flow in association.flows.drain(..) {
+                            census.leave(&key, &flow);
+                            say(flow.peer, Message::Remove(flow.number));
+                        }
+                        association.told.clear();
+                        association.highest = pn;
+                    }
+                }
+                self.mark_due(&key, association);
+            }
+            if let Some(way) = self.known_way(now, peer, &key, association, &template, pn, say) {
+                return way;
+            }
+        }
+        let mut census = lock(&self.census);
+        let Some((number, secret)) = self.admit(now, peer, &key, &template, &mut census) else {
+            return Way::Over;
+        };
+        drop(census);
+        let association = shard.entry(key).or_insert_with(|| Association {
+            highest: pn,
+            late: 0,
+            told: Vec::new(),
+            flows: Vec::new(),
+        });
+        if !association.told.iter().any(|told| told.peer == peer) {
+            association.told.push(Told { peer, pn, due: false });
+        }
+        say(peer, register(number, pn, &secret, template));
+        let standing = Standing::Registered;
+        let sent = self.window();
+        association.flows.push(Flow { template, peer, number, secret, standing, used: now, sent });
+        Way::NotYet
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the middle of `way`, with the shard locked")]
+    fn known_way(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        key: &SaKey,
+        association: &mut Association,
+        template: &Template,
+        pn: u64,
+        say: &mut dyn FnMut(PeerIndex, Message),
+    ) -> Option<Way> {
+        let Association { told, flows, .. } = association;
+        let of_flow = |flow: &&mut Flow| flow.peer == peer && flow.template == *template;
+        let flow = flows.iter_mut().find(of_flow)?;
+        if flow.standing != Standing::Refused {
+            flow.used = now;
+        }
+        Some(match flow.standing {
+            Standing::Known if flow.sent.as_ref().is_some_and(|sent| !sent.check(pn)) => Way::Over,
+            Standing::Known => {
+                if let Some(sent) = &mut flow.sent {
+                    sent.commit(pn);
+                }
+                let told = told.iter_mut().find(|told| told.peer == peer);
+                let should_tell = told.is_some_and(|told| {
+                    let long = self.needs.beacons && pn > told.pn + self.needs.ahead / 4 * 3;
+                    if long {
+                        told.pn = pn;
+                    }
+                    long
+                });
+                let secret = flow.secret.clone();
+                Way::Short(Known { number: flow.number, pn, secret, should_tell })
+            }
+            Standing::Registered => Way::NotYet,
+            Standing::Refused => Way::Over,
+            Standing::Unregistered => {
+                let mut census = lock(&self.census);
+                census.numbers.remove(&(peer, flow.number));
+                (flow.number, flow.secret) = census.number(peer, key, &self.needs);
+                flow.standing = Standing::Registered;
+                flow.sent = self.window();
+                say(peer, register(flow.number, pn, &flow.secret, flow.template));
+                Way::NotYet
+            }
+        })
+    }
+
+    /// As [`Flows::is_known`](super::Flows::is_known).
+    pub fn is_known(&self, peer: PeerIndex, header: &Header) -> bool {
+        let (key, template) = self.key(header);
+        let shard = self.shard(&key);
+        let known = |flow: &Flow| {
+            flow.peer == peer && flow.template == template && flow.standing == Standing::Known
+        };
+        shard.get(&key).is_some_and(|association| association.flows.iter().any(known))
+    }
+
+    fn window(&self) -> Option<Box<Window>> {
+        self.needs.beacons.then(Box::default)
+    }
+
+    /// Counts one more flow, if there may be one, and numbers it.
+    fn admit(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        key: &SaKey,
+        template: &Template,
+        census: &mut Census,
+    ) -> Option<(u32, Option<BaseIdentifier>)> {
+        let source = template.header().source;
+        let at = usize::from(peer.0);
+        if census.peers.len() <= at {
+            census.peers.resize(at + 1, 0);
+        }
+        let of_source = census.sources.get(&source).copied().unwrap_or(0);
+        let of_channel = census.channels.get(&key.channel()).copied().unwrap_or(0);
+        let full = census.all >= self.limits.flows
+            || census.peers[at] >= self.limits.flows_a_peer
+            || of_source >= self.limits.flows_a_source
+            || of_channel >= self.limits.flows_an_sci;
+        if full || !census.fresh.take(now) {
+            return None;
+        }
+        census.all += 1;
+        census.peers[at] += 1;
+        *census.sources.entry(source).or_default() += 1;
+        *census.channels.entry(key.channel()).or_default() += 1;
+        Some(census.number(peer, key, &self.needs))
+    }
+
+    /// The peer acknowledged or refused a flow.
+    pub fn handle_answer(&self, now: Instant, peer: PeerIndex, number: u32, took: bool) {
+        let key = lock(&self.census).numbers.get(&(peer, number)).copied();
+        let Some(key) = key else { return };
+        let mut shard = self.shard(&key);
+        let flows = shard.get_mut(&key).map(|association| association.flows.iter_mut());
+        let found = flows
+            .and_then(|mut flows| flows.find(|flow| flow.peer == peer && flow.number == number));
+        if let Some(flow) = found
+            && flow.standing == Standing::Registered
+        {
+            flow.standing = if took { Standing::Known } else { Standing::Refused };
+            flow.used = now;
+        }
+    }
+
+    /// Beacons that are due by the number of frames.
+    fn mark_due(&self, key: &SaKey, association: &mut Association) {
+        let every = self.needs.ahead / 2;
+        for told in &mut association.told {
+            if self.needs.beacons && !told.due && association.highest >= told.pn + every {
+                told.due = true;
+                lock(&self.due).push_back((told.peer, *key));
+            }
+        }
+    }
+
+    /// The next beacon.
+    pub fn poll_beacon(&self) -> Option<(PeerIndex, Beacon)> {
+        loop {
+            let to = lock(&self.due).front().map(|(peer, _)| *peer)?;
+            let mut entries = Vec::new();
+            while entries.len() < Beacon::MOST {
+                let Some(key) = self.next_due(to) else { break };
+                entries.extend(self.entry(to, &key));
+            }
+            if !entries.is_empty() {
+                return Some((to, Beacon(entries)));
+            }
+        }
+    }
+
+    fn next_due(&self, peer: PeerIndex) -> Option<SaKey> {
+        let mut due = lock(&self.due);
+        let same = due.front().is_some_and(|(to, _)| *to == peer);
+        if same { due.pop_front().map(|(_, key)| key) } else { None }
+    }
+
+    /// What a beacon tells `peer` of an association.
+    fn entry(&self, peer: PeerIndex, key: &SaKey) -> Option<(u32, u64)> {
+        let mut shard = self.shard(key);
+        let Association { highest, told, flows, .. } = shard.get_mut(key)?;
+        let told = told.iter_mut().find(|told| told.peer == peer)?;
+        told.due = false;
+        told.pn = *highest;
+        let known = |flow: &&Flow| flow.peer == peer && flow.standing == Standing::Known;
+        flows.iter().find(known).map(|flow| (flow.number, *highest))
+    }
+
+    /// Flows to `peer` are registered anew with their next frame.
+    pub fn restart(&self, peer: PeerIndex) {
+        for shard in &self.shards {
+            for association in lock(shard).values_mut() {
+                let flows = association.flows.iter_mut().filter(|flow| flow.peer == peer);
+                flows.for_each(|flow| flow.standing = Standing::Unregistered);
+            }
+        }
+    }
+
+    /// Lets flows go that were silent, and says which; makes beacons due of associations that
+    /// went on. `answered` says whether whom a flow goes to sends back.
+    pub fn expire(
+        &self,
+        now: Instant,
+        answered: &dyn Fn(&Header) -> bool,
+        gone: &mut dyn FnMut(PeerIndex, u32),
+    ) {
+        let Limits { timeout, probation, .. } = self.limits;
+        for shard in &self.shards {
+            lock(shard).retain(|key, association| {
+                association.flows.retain(|flow| {
+                    let idle = now - flow.used;
+                    let refused = flow.standing == Standing::Refused;
+                    let stays = idle <= probation
+                        || !refused && idle <= timeout && answered(flow.template.header());
+                    if !stays {
+                        lock(&self.census).leave(key, flow);
+                        gone(flow.peer, flow.number);
+                    }
+                    stays
+                });
+                let Association { told, flows, highest, .. } = association;
+                told.retain(|told| flows.iter().any(|flow| flow.peer == told.peer));
+                for told in told {
+                    if self.needs.beacons && !told.due && *highest > told.pn {
+                        told.due = true;
+                        lock(&self.due).push_back((told.peer, *key));
+                    }
+                }
+                !flows.is_empty()
+            });
+        }
+    }
+}
+
+fn register(
+    number: u32,
+    next: u64,
+    secret: &Option<BaseIdentifier>,
+    template: Template,
+) -> Message {
+    Message::Register(Register { number, next, secret: secret.clone(), template })
+}
+
+impl Census {
+    /// A number and a secret for a flow.
+    fn number(
+        &mut self,
+        peer: PeerIndex,
+        key: &SaKey,
+        needs: &Needs,
+    ) -> (u32, Option<BaseIdentifier>) {
+        // There are far fewer flows than numbers.
+        let number = loop {
+            let number = self.next;
+            self.next = (number + 1) % NUMBERS;
+            if !self.numbers.contains_key(&(peer, number)) {
+                break number;
+            }
+        };
+        self.numbers.insert((peer, number), *key);
+        let secret = needs.derivation.map(|_| BaseIdentifier::new(self.random.array()));
+        (number, secret)
+    }
+
+    fn leave(&mut self, key: &SaKey, flow: &Flow) {
+        self.all -= 1;
+        if let Some(peer) = self.peers.get_mut(usize::from(flow.peer.0)) {
+            *peer -= 1;
+        }
+        forget_one(&mut self.sources, &flow.template.header().source);
+        forget_one(&mut self.channels, &key.channel());
+        self.numbers.remove(&(flow.peer, flow.number));
+    }
+}
+
+/// Counts one less, and nobody who has none.
+pub(super) fn forget_one<K: Eq + core::hash::Hash>(counts: &mut Table<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+enum Follow {
+    In(u64),
+    Late,
+    Anew,
+}
+
+impl Association {
+    /// Takes note of a packet number.
+    fn follow(&mut self, low: u32, behind: u64) -> Follow {
+        match recover(self.highest, low) {
+            Some(pn) if pn + behind > self.highest => {
+                self.late = 0;
+                self.highest = self.highest.max(pn);
+                Follow::In(pn)
+            }
+            _ if self.late + 1 < ANEW => {
+                self.late += 1;
+                Follow::Late
+            }
+            _ => {
+                self.late = 0;
+                Follow::Anew
+            }
+        }
+    }
+}
+
+/// The extended packet number with the low half `low` that is nearest to `near`, as in IEEE
+/// 802.1AE-2018, clause 10.6.2, but to both sides; `None` below zero.
+pub(super) fn recover(near: u64, low: u32) -> Option<u64> {
+    let ahead = low.wrapping_sub(near as u32) as i32;
+    near.checked_add_signed(ahead.into())
+}

@@ -1,0 +1,148 @@
+//! Frames that wait until a peer knows their flow, within bounds.
+
+use crate::bridge::PeerIndex;
+use crate::gateway::Parcel;
+use crate::lock;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use vocabulary::Instant;
+
+/// Frames that wait at most, of all flows.
+const FRAMES: usize = 1024;
+/// Their bytes.
+const BYTES: usize = 1 << 20;
+/// How long one waits: some round trips of the management channel, and less than a transport
+/// waits before it sends again.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A frame that waited, and may go now: [`Gateway::plan`] and then [`Gateway::seal`].
+///
+/// [`Gateway::plan`]: crate::gateway::Gateway::plan
+/// [`Gateway::seal`]: crate::gateway::Gateway::seal
+#[derive(Debug)]
+pub struct Released {
+    /// To whom.
+    pub peer: PeerIndex,
+    /// What it is.
+    pub parcel: Parcel,
+    /// Its bytes, without padding.
+    pub frame: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Held {
+    since: Instant,
+    released: Released,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    frames: VecDeque<Held>,
+    bytes: usize,
+    /// What the scheme's count of acknowledgements was when nothing could go.
+    looked: Option<u64>,
+}
+
+/// All frames that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    queue: Mutex<Queue>,
+    len: AtomicUsize,
+}
+
+impl Holding {
+    /// Keeps a frame; `false` if there is no room.
+    pub(crate) fn hold(&self, now: Instant, released: Released) -> bool {
+        let mut queue = lock(&self.queue);
+        let len = released.frame.len();
+        if queue.frames.len() >= FRAMES || queue.bytes + len > BYTES {
+            return false;
+        }
+        queue.bytes += len;
+        queue.frames.push_back(Held { since: now, released });
+        // The peer may have learned its flow before the frame was here.
+        queue.looked = None;
+        self.len.store(queue.frames.len(), Ordering::Release);
+        true
+    }
+
+    /// The first frame that may go. `acknowledged` is the scheme's count.
+    pub(crate) fn release(
+        &self,
+        acknowledged: u64,
+        may_go: impl Fn(PeerIndex, &Parcel) -> bool,
+    ) -> Option<Released> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut queue = lock(&self.queue);
+        if queue.looked == Some(acknowledged) {
+            return None;
+        }
+        let ready = |held: &Held| may_go(held.released.peer, &held.released.parcel);
+        let Some(at) = queue.frames.iter().position(ready) else {
+            queue.looked = Some(acknowledged);
+            return None;
+        };
+        let held = queue.frames.remove(at)?;
+        queue.bytes -= held.released.frame.len();
+        self.len.store(queue.frames.len(), Ordering::Release);
+        Some(held.released)
+    }
+
+    /// Gives up what waited for too long; `gone` hears whom it was for.
+    pub(crate) fn expire(&self, now: Instant, mut gone: impl FnMut(PeerIndex)) {
+        let mut queue = lock(&self.queue);
+        while queue.frames.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
+            let Some(held) = queue.frames.pop_front() else { break };
+            queue.bytes -= held.released.frame.len();
+            gone(held.released.peer);
+        }
+        self.len.store(queue.frames.len(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::set::PeerSet;
+
+    fn frame(peer: u8, len: usize) -> Released {
+        let peer = PeerIndex(peer);
+        let parcel = Parcel { to: PeerSet::of(peer), len, class: 0, header: None };
+        Released { peer, parcel, frame: vec![0; len] }
+    }
+
+    #[test]
+    fn frames_go_in_order_once_their_flow_is_known_and_not_before() {
+        let holding = Holding::default();
+        let now = Instant::from_micros(1);
+        for (peer, len) in [(1, 10), (2, 20), (2, 30)] {
+            assert!(holding.hold(now, frame(peer, len)));
+        }
+        assert!(holding.release(0, |_, _| false).is_none());
+        assert!(holding.release(0, |_, _| true).is_none(), "nothing is new");
+        let second = |peer: PeerIndex, _: &Parcel| peer.0 == 2;
+        let lens = [20, 30].map(|_| holding.release(1, second).unwrap().frame.len());
+        assert_eq!(lens, [20, 30]);
+        assert!(holding.release(1, second).is_none());
+        let mut gone = 0;
+        holding.expire(now + PATIENCE, |_| gone += 1);
+        assert_eq!(gone, 0);
+        holding.expire(now + PATIENCE + Duration::from_micros(1), |_| gone += 1);
+        assert_eq!(gone, 1);
+    }
+
+    #[test]
+    fn frames_and_bytes_have_bounds() {
+        let holding = Holding::default();
+        let now = Instant::from_micros(1);
+        let held = (0..2000).filter(|_| holding.hold(now, frame(0, 60))).count();
+        assert_eq!(held, FRAMES);
+        let holding = Holding::default();
+        let held = (0..2000).filter(|_| holding.hold(now, frame(0, 9000))).count();
+        assert_eq!(held, BYTES / 9000);
+    }
+}

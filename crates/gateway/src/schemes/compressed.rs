@@ -1,0 +1,151 @@
+//! `sealed` with short headers: what is encrypted of a frame's header is the number of its flow
+//! and what differs from frame to frame.
+//!
+//! ```text
+//! | prefix (14) | number (3) | TCI, AN (1) | SL (1) | PN (4) | secure data | ICV (16) | tag (16) |
+//!               |<------------- encrypted -------------->|
+//! ```
+//!
+//! A flow outlives changes of AN: the octet is there. Until the peer has acknowledged a flow, and
+//! for flows over a limit, headers are whole. Nobody outside sees more than which of both it is.
+
+use super::identifier::put_header;
+use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed as Outcome};
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::Reason;
+use crate::flows::uplink::{Known, Way};
+use crate::flows::{Flows, Limits, Needs};
+use crate::link::SEALING;
+use macsec::Header;
+use vocabulary::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
+
+/// Bytes of a short header.
+pub const SHORT_LEN: usize = 9;
+
+/// The scheme.
+#[derive(Debug)]
+pub struct Compressed {
+    flows: Flows,
+}
+
+impl Compressed {
+    /// No flows yet. The keys of tables are drawn from `random`.
+    pub fn new(limits: Limits, random: &mut Random, now: Instant) -> Self {
+        let needs = Needs {
+            an: false,
+            follows: false,
+            derivation: None,
+            ahead: 0,
+            behind: 0,
+            beacons: false,
+        };
+        Self { flows: Flows::new(needs, limits, random, now) }
+    }
+
+    fn shorten(header: &Header, known: &Known, packet: &mut PacketBuf<'_>) -> Option<()> {
+        let mut short = [0; SHORT_LEN];
+        short[..3].copy_from_slice(&known.number.to_be_bytes()[1..]);
+        short[3] = header.tag.tci_an();
+        short[4] = header.tag.short_length.get();
+        short[5..].copy_from_slice(&header.tag.pn.to_be_bytes());
+        packet.take_front(header.len())?;
+        packet.prepend(&short)
+    }
+}
+
+/// What a short header says.
+struct Short {
+    number: u32,
+    octet: u8,
+    short_length: u8,
+    pn: u32,
+}
+
+impl<'a> Decode<'a> for Short {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            number: reader.u24()?,
+            octet: reader.u8()?,
+            short_length: reader.u8()?,
+            pn: reader.u32()?,
+        })
+    }
+}
+
+impl Scheme for Compressed {
+    fn name(&self) -> SchemeName {
+        SchemeName::Sealed
+    }
+
+    fn growth(&self, _header: &Header) -> isize {
+        SEALING as isize
+    }
+
+    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if self.flows.is_known_now(peer, header) {
+            (SEALING + SHORT_LEN) as isize - header.len() as isize
+        } else {
+            self.growth(header)
+        }
+    }
+
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Outcome, Reason> {
+        match self.flows.way(to.now, to.link.peer, to.header) {
+            Way::Short(known) => {
+                Self::shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
+                to.link.seal(to.lane, Type::Compressed, SHORT_LEN as u8, packet)?;
+            }
+            // At most 36 bytes, of 255.
+            Way::NotYet | Way::Over => {
+                to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
+            }
+        }
+        Ok(Outcome::Ready)
+    }
+
+    fn open(
+        &self,
+        _from: &Incoming<'_>,
+        _packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        // All types of this scheme are opened with a peer's keys, before the scheme is asked.
+        Err((None, Reason::UnknownType))
+    }
+
+    fn expand(&self, peer: PeerIndex, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+        let short = packet.take_front(SHORT_LEN).ok_or(Reason::Malformed)?;
+        let short = Short::decode(short).map_err(|_| Reason::Malformed)?;
+        let restored = self.flows.downlink().find(peer, short.number)?.restore(
+            short.octet,
+            short.short_length,
+            short.pn,
+        );
+        put_header(&restored.ok_or(Reason::Malformed)?, packet)
+    }
+
+    fn handle_message(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        message: &[u8],
+    ) -> Result<(), DecodeError> {
+        self.flows.handle_message(now, peer, message)
+    }
+
+    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        self.flows.poll_message()
+    }
+
+    fn restart(&self, now: Instant, peer: PeerIndex) {
+        self.flows.restart(now, peer);
+    }
+
+    fn handle_timeout(&self, now: Instant) {
+        self.flows.handle_timeout(now);
+    }
+
+    fn flows(&self) -> (usize, usize) {
+        self.flows.count()
+    }
+}

@@ -1,0 +1,181 @@
+//! `encryption-paper`: a frame's first 32 bytes are encrypted, and nothing is added to prove
+//! them (the paper's section 4.3). Here for comparison.
+//!
+//! ```text
+//! | type (1) | receiver index (4) | first 32 bytes of the frame, encrypted | rest of the frame |
+//! ```
+//!
+//! The receiver looks up SCI and AN in what it decrypted, as the paper has it, and forwards the
+//! frame if it knows them. So a datagram is accepted as often as it comes; nothing behind the
+//! 32 bytes is proven; and since the SCI stands in the second block, whatever comes in place of
+//! the first passes with random addresses wherever the AN happens to be a known one.
+//!
+//! The 32 bytes are addresses, SecTAG and the first four bytes that MACsec encrypted. That is
+//! right for frames with an SCI and without VLAN tags alone. A VLAN tag moves the header past
+//! them, so that SCI bytes would be in clear, or leaves nothing in them that MACsec made
+//! unpredictable. Of frames without an SCI there is nothing to look up. The paper leaves
+//! both aside; such frames go sealed here, since dropping them would say nothing of the scheme and
+//! break networks.
+
+use super::identifier::{Unknown, seal_meanwhile};
+use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::Reason;
+use crate::flows::uplink::Way;
+use crate::flows::{Flows, Limits, Needs};
+use crate::link::SEALING;
+use crate::pcbc::COVERED;
+use macsec::{Header, SciField};
+use vocabulary::{DecodeError, Instant, PacketBuf, Random};
+
+/// Bytes before the frame.
+pub const PREFIX_LEN: usize = 5;
+/// The header that the paper's 32 bytes are made for: addresses and a SecTAG with an SCI.
+const HEADER_LEN: usize = 28;
+
+/// What the scheme is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many flows there may be.
+    pub limits: Limits,
+    /// What becomes of frames whose flow the peer does not know.
+    pub unknown: Unknown,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { limits: Limits::default(), unknown: Unknown::Hold }
+    }
+}
+
+/// The scheme.
+#[derive(Debug)]
+pub struct Encryption {
+    unknown: Unknown,
+    flows: Flows,
+}
+
+impl Encryption {
+    /// No flows yet. The keys of tables are drawn from `random`.
+    pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
+        // A new AN is a new flow, but nothing follows packet numbers.
+        let needs = Needs {
+            an: true,
+            follows: false,
+            derivation: None,
+            ahead: 0,
+            behind: 0,
+            beacons: false,
+        };
+        let flows = Flows::new(needs, settings.limits, random, now);
+        Self { unknown: settings.unknown, flows }
+    }
+}
+
+/// Whether the 32 bytes are right for frames with this header.
+fn covers(header: &Header) -> bool {
+    matches!(header.tag.sci_field, SciField::Explicit(_)) && header.len() == HEADER_LEN
+}
+
+impl Scheme for Encryption {
+    fn name(&self) -> SchemeName {
+        SchemeName::EncryptionPaper
+    }
+
+    fn growth(&self, header: &Header) -> isize {
+        let sealed = self.unknown == Unknown::Seal || !covers(header);
+        if sealed { SEALING as isize } else { PREFIX_LEN as isize }
+    }
+
+    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if covers(header) && self.flows.is_known_now(peer, header) {
+            PREFIX_LEN as isize
+        } else {
+            self.growth(header)
+        }
+    }
+
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
+        if !covers(to.header) {
+            return seal_meanwhile(to, packet);
+        }
+        match (self.flows.way(to.now, to.link.peer, to.header), self.unknown) {
+            (Way::Short(_), _) => {
+                let index = to.link.encrypt_blocks(|pcbc| {
+                    let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>();
+                    blocks.map(|blocks| pcbc.encrypt(blocks))
+                })?;
+                let [a, b, c, d] = index.to_be_bytes();
+                let prefix = [Type::EncryptionPaper as u8, a, b, c, d];
+                packet.prepend(&prefix).ok_or(Reason::NoBuffer)?;
+                Ok(Sealed::Ready)
+            }
+            (_, Unknown::Seal) => seal_meanwhile(to, packet),
+            (Way::NotYet, Unknown::Hold) => Ok(Sealed::Hold),
+            (Way::Over, Unknown::Hold) => Err(Reason::FlowLimit),
+        }
+    }
+
+    fn open(
+        &self,
+        from: &Incoming<'_>,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        if from.kind != Type::EncryptionPaper {
+            return Err((None, Reason::UnknownType));
+        }
+        let malformed = (None, Reason::Malformed);
+        let prefix = packet.take_front(PREFIX_LEN).ok_or(malformed)?;
+        let &[_, a, b, c, d] = prefix.first_chunk().ok_or(malformed)?;
+        let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>().ok_or(malformed)?;
+        let index = u32::from_be_bytes([a, b, c, d]);
+        let peer = from.links.decrypt_blocks(from.now, index, |pcbc| pcbc.decrypt(blocks))?;
+        // Where they stand in such a frame; that the rest is a frame's is not looked at.
+        let unknown = (Some(peer), Reason::UnknownFlow);
+        let (&octet, sci) = blocks.get(14).zip(blocks.get(20..28)).ok_or(unknown)?;
+        let sci = sci.try_into().map_err(|_| unknown)?;
+        if self.flows.downlink().has_channel(peer, sci, octet & 3) {
+            Ok(peer)
+        } else {
+            Err(unknown)
+        }
+    }
+
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    fn handle_message(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        message: &[u8],
+    ) -> Result<(), DecodeError> {
+        self.flows.handle_message(now, peer, message)
+    }
+
+    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        self.flows.poll_message()
+    }
+
+    fn restart(&self, now: Instant, peer: PeerIndex) {
+        self.flows.restart(now, peer);
+    }
+
+    fn handle_timeout(&self, now: Instant) {
+        self.flows.handle_timeout(now);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.flows.acknowledged()
+    }
+
+    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
+        self.flows.is_known(peer, header)
+    }
+
+    fn flows(&self) -> (usize, usize) {
+        self.flows.count()
+    }
+}

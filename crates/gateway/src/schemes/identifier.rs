@@ -1,0 +1,236 @@
+//! `identifier` and `identifier-paper`: instead of its header a frame has an identifier that
+//! changes with every frame and that only the receiver foresees.
+//!
+//! ```text
+//! | type (1) | ridf (8) | TCI (1) | SL (1) | secure data | ICV (16) |
+//! ```
+//!
+//! TCI has no AN: the flow has it. Under `identifier` TCI and SL are masked with bytes that
+//! derive as ridf does; under `identifier-paper` they are in clear.
+//!
+//! An identifier authenticates nothing but that its frame is new. Whoever copies a fresh one
+//! onto junk and is first gets that junk onto the LAN, where MACsec devices refuse it, and the
+//! true frame is dropped as seen. `sealed` has no such race.
+
+use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
+use crate::bridge::PeerIndex;
+use crate::codepoints::Type;
+use crate::counters::Reason;
+use crate::flows::uplink::{Known, Way};
+use crate::flows::{Derivation, Flows, Limits, Needs};
+use crate::link::SEALING;
+use macsec::Header;
+use vocabulary::{DecodeError, Encode, Instant, PacketBuf, Random, Writer};
+
+/// Bytes that stand for a frame's header.
+pub const SHORT_LEN: usize = 11;
+
+/// What becomes of frames whose flow the peer does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// They go sealed, as under the scheme of that name, and so do those over a limit.
+    Seal,
+    /// They are held until the peer knows the flow; those over a limit are dropped.
+    Hold,
+}
+
+/// What the scheme is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many flows there may be.
+    pub limits: Limits,
+    /// What becomes of frames whose flow the peer does not know.
+    pub unknown: Unknown,
+    /// Identifiers that are looked ahead for: so many frames may be lost in a row without a
+    /// further one being lost.
+    pub ahead: u64,
+    /// The same behind: so far frames may overtake each other.
+    pub behind: u64,
+}
+
+impl Default for Settings {
+    /// Of `identifier`.
+    fn default() -> Self {
+        Self { limits: Limits::default(), unknown: Unknown::Seal, ahead: 1536, behind: 512 }
+    }
+}
+
+impl Settings {
+    /// What `identifier-paper` is set to.
+    pub fn paper() -> Self {
+        Self { unknown: Unknown::Hold, ahead: 64, behind: 64, ..Self::default() }
+    }
+}
+
+/// The scheme, in both forms.
+#[derive(Debug)]
+pub struct Identifier {
+    name: SchemeName,
+    kind: Type,
+    unknown: Unknown,
+    flows: Flows,
+}
+
+impl Identifier {
+    /// `identifier`. Base identifiers and the keys of tables are drawn from `random`.
+    pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
+        Self::with(settings, Derivation::Keyed, random, now)
+    }
+
+    /// `identifier-paper`: as the paper has it, for comparison.
+    pub fn paper(settings: Settings, random: &mut Random, now: Instant) -> Self {
+        Self::with(settings, Derivation::Paper, random, now)
+    }
+
+    fn with(settings: Settings, how: Derivation, random: &mut Random, now: Instant) -> Self {
+        let Settings { limits, unknown, ahead, behind } = settings;
+        let ours = how == Derivation::Keyed;
+        let derivation = Some(how);
+        let needs = Needs { an: true, follows: true, derivation, ahead, behind, beacons: ours };
+        let flows = Flows::new(needs, limits, random, now);
+        let (name, kind) = match how {
+            Derivation::Keyed => (SchemeName::Identifier, Type::Identifier),
+            Derivation::Paper => (SchemeName::IdentifierPaper, Type::IdentifierPaper),
+        };
+        Self { name, kind, unknown, flows }
+    }
+
+    fn shorten(&self, header: &Header, known: &Known, packet: &mut PacketBuf<'_>) -> Option<()> {
+        let (how, secret) = self.flows.needs().derivation.zip(known.secret.as_ref())?;
+        let an = header.tag.an.get();
+        let rotating = how.derive(secret, known.pn, an);
+        let mut short = [0; SHORT_LEN];
+        short[0] = self.kind as u8;
+        short[1..9].copy_from_slice(&rotating.identifier);
+        short[9] = (header.tag.tci_an() ^ an) ^ rotating.mask[0];
+        short[10] = header.tag.short_length.get() ^ rotating.mask[1];
+        packet.take_front(header.len())?;
+        packet.prepend(&short)
+    }
+}
+
+/// Makes a frame go as it does under `sealed`, if it fits.
+pub(super) fn seal_meanwhile(
+    to: &Outgoing<'_>,
+    packet: &mut PacketBuf<'_>,
+) -> Result<Sealed, Reason> {
+    if packet.len() + SEALING > to.link.payload() {
+        return Err(Reason::TooLong);
+    }
+    // At most 36 bytes, of 255.
+    to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
+    Ok(Sealed::Ready)
+}
+
+/// Puts a header before what is left of a frame.
+pub(super) fn put_header(header: &Header, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+    let mut bytes = [0; Header::MAX_LEN];
+    let mut writer = Writer::new(&mut bytes);
+    header.write(&mut writer).map_err(|_| Reason::NoBuffer)?;
+    packet.prepend_slice(writer.written()).ok_or(Reason::NoBuffer)
+}
+
+impl Scheme for Identifier {
+    fn name(&self) -> SchemeName {
+        self.name
+    }
+
+    fn growth(&self, header: &Header) -> isize {
+        match self.unknown {
+            Unknown::Seal => SEALING as isize,
+            Unknown::Hold => SHORT_LEN as isize - header.len() as isize,
+        }
+    }
+
+    fn growth_to(&self, peer: PeerIndex, header: &Header) -> isize {
+        if self.flows.is_known_now(peer, header) {
+            SHORT_LEN as isize - header.len() as isize
+        } else {
+            self.growth(header)
+        }
+    }
+
+    fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason> {
+        let way = self.flows.way(to.now, to.link.peer, to.header);
+        match (way, self.unknown) {
+            (Way::Short(known), _) => {
+                if known.should_tell && packet.len() + SEALING <= to.link.payload() {
+                    return seal_meanwhile(to, packet);
+                }
+                self.shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
+                Ok(Sealed::Ready)
+            }
+            (_, Unknown::Seal) => seal_meanwhile(to, packet),
+            (Way::NotYet, Unknown::Hold) => Ok(Sealed::Hold),
+            (Way::Over, Unknown::Hold) => Err(Reason::FlowLimit),
+        }
+    }
+
+    fn open(
+        &self,
+        from: &Incoming<'_>,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
+        if from.kind != self.kind {
+            return Err((None, Reason::UnknownType));
+        }
+        let malformed = (None, Reason::Malformed);
+        let &short: &[u8; SHORT_LEN] = packet.bytes().first_chunk().ok_or(malformed)?;
+        let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
+        let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
+        let rest = packet.len() - SHORT_LEN;
+        let (peer, header) = self.flows.downlink().take(from.now, ridf, [tci, sl], rest)?;
+        packet.take_front(SHORT_LEN).ok_or(malformed)?;
+        put_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
+        Ok(peer)
+    }
+
+    fn hear(&self, peer: PeerIndex, header: &Header) {
+        if self.flows.needs().beacons {
+            self.flows.downlink().hear(peer, header);
+        }
+    }
+
+    fn handle_message(
+        &self,
+        now: Instant,
+        peer: PeerIndex,
+        message: &[u8],
+    ) -> Result<(), DecodeError> {
+        self.flows.handle_message(now, peer, message)
+    }
+
+    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        self.flows.poll_message()
+    }
+
+    fn poll_beacon(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
+        self.flows.poll_beacon()
+    }
+
+    fn handle_beacon(&self, _now: Instant, peer: PeerIndex, content: &[u8]) {
+        if self.flows.needs().beacons {
+            self.flows.handle_beacon(peer, content);
+        }
+    }
+
+    fn restart(&self, now: Instant, peer: PeerIndex) {
+        self.flows.restart(now, peer);
+    }
+
+    fn handle_timeout(&self, now: Instant) {
+        self.flows.handle_timeout(now);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.flows.acknowledged()
+    }
+
+    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
+        self.flows.is_known(peer, header)
+    }
+
+    fn flows(&self) -> (usize, usize) {
+        self.flows.count()
+    }
+}
