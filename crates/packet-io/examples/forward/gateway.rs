@@ -23,6 +23,8 @@ pub(crate) struct Options {
     runs: bool,
     bypass: bool,
     six: bool,
+    pub(crate) pin: bool,
+    pub(crate) second: usize,
     mode: Mode,
     busy: Option<Duration>,
 }
@@ -39,6 +41,8 @@ impl Options {
             runs: true,
             bypass: true,
             six: false,
+            pin: false,
+            second: 0,
             mode: Mode::Generic,
             busy: None,
         };
@@ -58,6 +62,8 @@ impl Options {
                 "bypass" => options.bypass = number() != 0,
                 "native" => options.mode = Mode::Native,
                 "busy" => options.busy = Some(Duration::from_micros(number())),
+                "pin" => options.pin = number() != 0,
+                "second" => options.second = number() as usize,
                 "six" => options.six = number() != 0,
                 _ => panic!("{name} is not known here"),
             }
@@ -176,7 +182,8 @@ impl Gateway {
             Beyond::Lan(other) => other.statistics(),
             Beyond::Underlay(underlay, _) => underlay.statistics(),
         };
-        let nanoseconds = (processor_time() - started) / forwarded.max(1) as u64;
+        let worked = processor_time() - started;
+        let nanoseconds = worked / forwarded.max(1) as u64;
         let lan = self.lan.statistics();
         let round = forwarded / rounds.max(1);
         format!(

@@ -45,6 +45,16 @@ impl Host {
         self.start(job).recv().expect("a job ends")
     }
 
+    /// Keeps the host's thread on one processor.
+    pub(crate) fn pin(&self, processor: usize) {
+        self.call(move || {
+            let mut set = nix::sched::CpuSet::new();
+            set.set(processor).expect("a processor");
+            let this = nix::unistd::Pid::from_raw(0);
+            nix::sched::sched_setaffinity(this, &set).expect("that processor is there");
+        });
+    }
+
     pub(crate) fn ip(&self, words: &str) {
         let words = words.to_owned();
         self.call(move || run_ip(&words));
@@ -123,7 +133,7 @@ pub(crate) fn flood(
     let counter = format!("/proc/{counted_at}/net/dev");
     let arrived = || packets(&std::fs::read_to_string(&counter).expect("a host is there"), at);
 
-    let (begin, started) = (arrived(), Instant::now());
+    let (begin, started, worked) = (arrived(), Instant::now(), processor_time());
     let (mut sent, mut lost, mut known) = (0, 0, 0);
     let mut progress = Instant::now();
     let mut frames = Vec::new();
@@ -147,6 +157,12 @@ pub(crate) fn flood(
     }
     let rate = (arrived() - begin) as f64 / started.elapsed().as_secs_f64();
     std::thread::sleep(Duration::from_millis(20));
+    let worked = processor_time() - worked;
+    println!(
+        "the sender: {} ns a frame, {} % of a processor",
+        worked / sent.max(1),
+        worked / seconds / 10_000_000
+    );
     let arrived = arrived() - begin;
     if arrived < sent {
         println!("{} of {sent} lost", sent - arrived);

@@ -9,7 +9,11 @@
 //! `bridge` is one gateway between two hosts, `tunnel` two with UDP between them. Names:
 //! `bytes` of a frame, `seconds`, `spin` (microseconds before sleep), `runs`, `bypass` (0 or 1),
 //! `window` (frames under way), `six` (an IPv6 underlay), `native` (programs in the driver), `busy`
-//! (the driver polled by who reads, for so many microseconds).
+//! (the driver polled by who reads, for so many microseconds), `pin` (threads stay on a processor
+//! each; the second gateway's is `second`).
+//!
+//! Where other programs run at the same time, the rates are those of what they leave; nanoseconds
+//! of processor time a frame, softirqs on its way included, are then the better measure.
 #[cfg(target_os = "linux")]
 mod gateway;
 #[cfg(target_os = "linux")]
@@ -38,6 +42,11 @@ fn main() {
     a.ip("address add 198.51.100.1/24 dev a0");
     b.ip("address add 198.51.100.2/24 dev b0");
 
+    if options.pin {
+        a.pin(0);
+        gateways[0].pin(1);
+        gateways[1].pin(options.second);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let running: Vec<_> = gateways[..=last]
         .iter()

@@ -8,12 +8,13 @@ use crate::interface::OpenError;
 use crate::pool::{Frame, Pool};
 use crate::port::{Datagram, Refusal, RefusalCause, Refusals, Source, Statistics, Underlay};
 use crate::udp::{self, UdpUnderlay};
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// How many calls that received something pass before the kernel's sockets are asked too.
+/// How many calls pass before the kernel's sockets are asked too.
 const KERNEL_EVERY: u32 = 16;
 
 /// Datagrams of one address and queue, and of kernel sockets at the same and other addresses.
@@ -31,7 +32,8 @@ pub struct XdpUnderlay {
     frames: Vec<Frame>,
     slow: Vec<Datagram>,
     refusals: Refusals,
-    calls: u32,
+    /// Calls since the kernel's sockets were asked, or all there can be.
+    calls: Cell<u32>,
     /// Datagrams that the kernel's sockets had no room for.
     refused: u64,
     /// Frames with headers that are not true.
@@ -71,7 +73,7 @@ impl XdpUnderlay {
             frames: Vec::new(),
             slow: Vec::new(),
             refusals: Refusals::default(),
-            calls: 0,
+            calls: Cell::new(KERNEL_EVERY),
             refused: 0,
             mangled: 0,
         })
@@ -114,6 +116,8 @@ impl XdpUnderlay {
 
 impl Source for XdpUnderlay {
     fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
+        // Whoever asks is about to sleep, and one of these may wake it.
+        self.calls.set(KERNEL_EVERY);
         visit(self.port.fd());
         self.kernel.descriptors(visit);
     }
@@ -137,10 +141,10 @@ impl Underlay for XdpUnderlay {
                 pool.release(frame);
             }
         }
-        // A call that mostly finds nothing costs as much as a packet: now and then while they come
-        // here.
-        self.calls = self.calls.wrapping_add(1);
-        if into.len() == before || self.calls.is_multiple_of(KERNEL_EVERY) {
+        // A call that mostly finds nothing costs as much as a packet: after sleep, and now and then.
+        let since = self.calls.get();
+        self.calls.set(if since < KERNEL_EVERY { since + 1 } else { 0 });
+        if since >= KERNEL_EVERY {
             self.kernel.receive(pool, into)?;
         }
         Ok(into.len() - before)

@@ -5,6 +5,7 @@ use packet_io::{Interface, Offload};
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 /// Runs `test` on a thread with an empty network namespace, in which only `lo` is, and up.
 /// Where that is not permitted the test is skipped, and says so.
@@ -56,14 +57,30 @@ impl Host {
     /// A wire to the other host, without offloads: `near` here, `far` there, both up.
     pub(crate) fn wire(&self, near: &str, far: &'static str) -> (Interface, Interface) {
         ip(&format!("link add {near} type veth peer name {far} netns {}", self.thread));
-        (up(near), self.call(|| up(far)))
+        let ends = (up(near), self.call(|| up(far)));
+        until_running(near);
+        self.call(|| until_running(far));
+        ends
     }
 }
 
-/// Runs `ip` with these words in the thread's namespace.
-pub(crate) fn ip(words: &str) {
+/// Runs `ip` with these words in the thread's namespace; what it says.
+pub(crate) fn ip(words: &str) -> String {
     let output = Command::new("ip").args(words.split(' ')).output().expect("iproute2 is here");
     assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until an interface whose other end is up sends: until the kernel has noticed, what is
+/// sent is dropped without a word.
+pub(crate) fn until_running(name: &str) {
+    let running = || {
+        let told = ip(&format!("link show dev {name}"));
+        told.contains("state UP") && !told.contains("qdisc noop ")
+    };
+    while !running() {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Two interfaces of this namespace that are connected, without offloads.
@@ -74,7 +91,10 @@ pub(crate) fn wire(near: &str, far: &str) -> (Interface, Interface) {
     for end in [near, far] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
     }
-    (up(near), up(far))
+    let ends = (up(near), up(far));
+    until_running(near);
+    until_running(far);
+    ends
 }
 
 /// Takes an interface up, without offloads.
