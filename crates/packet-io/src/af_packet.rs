@@ -164,7 +164,8 @@ impl LanPort for PacketPort {
         let answer = self.batch.receive(self.socket.as_fd(), pool, &self.spare, HEADROOM);
         let count = match answer {
             Ok(count) => count,
-            Err(error) if is_down(&error) => 0,
+            // An interface that is down may come up again, one that was removed will not.
+            Err(error) if is_down(&error) && !socket::is_orphan(self.socket.as_fd()) => 0,
             Err(error) => {
                 pool.release_all(self.spare.drain(..));
                 return Err(error);
@@ -240,7 +241,6 @@ impl LanPort for PacketPort {
     }
 }
 
-/// An interface that is down may come up again.
 fn is_down(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENETDOWN)
 }

@@ -164,7 +164,9 @@ fn an_interface_that_goes_down_comes_back_and_one_that_goes_is_an_error() {
         assert_eq!(receive(&mut far, &mut pool, 1), sent);
 
         ip("link del ls0");
-        let mut frames = vec![pool.allocate_with(&sent[0]).unwrap()];
+        let mut frames = Vec::new();
+        assert!(near.receive(&mut pool, &mut frames).is_err());
+        frames.push(pool.allocate_with(&sent[0]).unwrap());
         assert!(near.transmit(&mut pool, &mut frames).is_err());
         pool.release_all(frames);
         assert_eq!(pool.lent(), 0);

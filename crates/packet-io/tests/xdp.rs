@@ -145,6 +145,18 @@ fn what_the_interface_cannot_send_is_counted() {
         send(&mut port, &mut pool, &[frame(&[0x88, 0xE5])]);
         ip("link set ls0 up");
         assert_eq!(receive(&mut port, &mut pool, 0).len(), 0);
+        // One that is removed is an error, which a wait ends with.
+        ip("link del ls0");
+        let mut waiter = Waiter::new(Duration::ZERO);
+        let mut frames = Vec::new();
+        let error = loop {
+            waiter.wait(&[&port], Some(Duration::from_secs(2))).unwrap();
+            match port.receive(&mut pool, &mut frames) {
+                Ok(_) => pool.release_all(frames.drain(..)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::NetworkDown);
     });
 }
 

@@ -80,6 +80,23 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> io::Re
     checked(unsafe { libc::bind(fd.as_raw_fd(), pointer.cast(), len) }).map(drop)
 }
 
+/// Whether a packet socket's interface was removed.
+pub(crate) fn is_orphan(fd: BorrowedFd<'_>) -> bool {
+    let mut address = [0_u32; 5];
+    let mut len = size_of_val(&address) as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes of a `sockaddr_ll`, aligned as it is.
+    let answer =
+        unsafe { libc::getsockname(fd.as_raw_fd(), address.as_mut_ptr().cast(), &mut len) };
+    // Its second word is the interface, which no longer is any.
+    answer < 0 || address[1] as c_int <= 0
+}
+
+/// What went wrong with a socket since this was last asked.
+pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
+    let error = get(fd, libc::SOL_SOCKET, libc::SO_ERROR, 0).unwrap_or(libc::EBADF);
+    (error != 0).then(|| io::Error::from_raw_os_error(error))
+}
+
 /// Binds an Internet socket.
 pub(crate) fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     let address = Address::from(address);

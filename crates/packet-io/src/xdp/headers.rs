@@ -206,6 +206,19 @@ mod tests {
         assert!(write(&mut headers, &four, 0, &vec![0; 65535 - 27]).is_none());
     }
 
+    proptest::proptest! {
+        #[test]
+        fn noise_is_read_inside_of_its_frame(
+            kind in proptest::sample::select(vec![[0x08, 0x00], [0x86, 0xDD]]),
+            mut noise in proptest::collection::vec(proptest::num::u8::ANY, 14..120),
+        ) {
+            noise[12..14].copy_from_slice(&kind);
+            if let Some(read) = read(&noise) {
+                proptest::prop_assert!(noise.get(read.payload).is_some());
+            }
+        }
+    }
+
     #[test]
     fn lengths_that_are_not_true_and_cut_frames_are_nothing() {
         for ends in [ends("192.0.2.1:4500", "192.0.2.2:9"), ends("[fd00::1]:1", "[fd00::2]:2")] {

@@ -59,7 +59,7 @@ impl Source for XdpLan {
 
 impl LanPort for XdpLan {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
-        Ok(self.port.receive(pool, into))
+        self.port.receive(pool, into)
     }
 
     fn transmit(&mut self, pool: &mut Pool, frames: &mut Vec<Frame>) -> io::Result<usize> {

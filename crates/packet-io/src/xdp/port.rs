@@ -6,6 +6,7 @@ use crate::kernel::socket;
 use crate::kernel::xdp_socket::XdpSocket;
 use crate::pool::{Frame, Pool};
 use crate::port::{BATCH, Statistics};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(super) struct Port {
     settings: Settings,
     max_frame: usize,
     statistics: Statistics,
+    /// Somebody may have waited since the last call, and an error of the socket have ended it.
+    slept: Cell<bool>,
 }
 
 impl Port {
@@ -88,7 +91,8 @@ impl Port {
         let max_frame = interface.mtu_bytes as usize + HEADER + TAGS;
         let attachment = attachment.clone();
         let statistics = Statistics::default();
-        let mut port = Self { socket, attachment, settings, max_frame, statistics };
+        let slept = Cell::new(false);
+        let mut port = Self { socket, attachment, settings, max_frame, statistics, slept };
         port.refill(pool);
         port.attachment.put(settings.queue, port.socket.fd())?;
         Ok(port)
@@ -98,7 +102,9 @@ impl Port {
         &self.attachment
     }
 
+    /// What to wait for.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.slept.set(true);
         self.socket.fd()
     }
 
@@ -149,7 +155,10 @@ impl Port {
     }
 
     /// Appends what was received, at most [`BATCH`]; how many.
-    pub(super) fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> usize {
+    ///
+    /// # Errors
+    /// The interface was removed.
+    pub(super) fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Frame>) -> io::Result<usize> {
         self.reap(pool);
         if self.socket.transmit.is_pending() {
             self.kick(pool);
@@ -171,7 +180,13 @@ impl Port {
         self.refill(pool);
         let count = into.len() - before;
         self.statistics.received += count as u64;
-        count
+        if count == 0
+            && self.slept.replace(false)
+            && let Some(error) = socket::pending_error(self.socket.fd())
+        {
+            return Err(error);
+        }
+        Ok(count)
     }
 
     /// How many frames can be sent now.

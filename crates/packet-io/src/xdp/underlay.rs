@@ -130,7 +130,7 @@ impl Source for XdpUnderlay {
 impl Underlay for XdpUnderlay {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Datagram>) -> io::Result<usize> {
         let before = into.len();
-        self.port.receive(pool, &mut self.frames);
+        self.port.receive(pool, &mut self.frames)?;
         for mut frame in self.frames.drain(..) {
             if let Some(read) = headers::read(pool.bytes(&frame)) {
                 let start = frame.range().start;
