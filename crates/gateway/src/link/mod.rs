@@ -178,6 +178,10 @@ impl Links {
     /// These peers, each at the place that its index says.
     pub fn new(links: Vec<Link>, random: &mut Random) -> Self {
         let keyed = Keyed::new(random.array());
+        // What a gateway that starts again numbers meets no pieces from before.
+        for link in &links {
+            link.next_piece.store(u32::from_be_bytes(random.array()), Ordering::Relaxed);
+        }
         Self { links, receivers: RwLock::new(Table::with_hasher(keyed)) }
     }
 

@@ -42,6 +42,7 @@ pub(crate) struct Site {
 pub(crate) struct World {
     pub(crate) sites: Vec<Site>,
     pub(crate) now: Instant,
+    timing: Timing,
     /// Between sites, in order.
     pub(crate) wire: VecDeque<Datagram>,
     messages: VecDeque<(usize, usize, Vec<u8>)>,
@@ -68,6 +69,28 @@ pub(crate) fn quiet() -> Timing {
     Timing { probe: false, announce: never, keepalive: never, ..Timing::default() }
 }
 
+impl Site {
+    fn new(
+        (site, sites): (usize, usize),
+        settings: Settings,
+        scheme: Box<dyn Scheme>,
+        timing: Timing,
+        random: &mut Random,
+        now: Instant,
+    ) -> Self {
+        let others = (0..sites).filter(|&other| other != site).enumerate();
+        let links = others
+            .map(|(at, other)| {
+                let id = GatewayId([other as u8 + 1; 32]);
+                Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1452)
+            })
+            .collect();
+        let gateway = Arc::new(Gateway::new(settings, links, scheme, random, now));
+        let control = Control::new(Arc::clone(&gateway), &PROVIDER, timing, random.fork());
+        Self { gateway, control, lan: Vec::new(), events: Vec::new() }
+    }
+}
+
 impl World {
     pub(crate) fn new(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
         Self::with(sites, scheme, |_| {}, quiet())
@@ -81,23 +104,27 @@ impl World {
     ) -> Self {
         let mut random = Random::insecure(7);
         let now = Instant::from_micros(1_000_000);
-        let site = |site| {
+        let made = |site| {
             let mut settings = settings(site);
             change(&mut settings);
-            let others = (0..sites).filter(|&other| other != site).enumerate();
-            let links = others
-                .map(|(at, other)| {
-                    let id = GatewayId([other as u8 + 1; 32]);
-                    Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1452)
-                })
-                .collect();
             let scheme = scheme(&mut random);
-            let gateway = Arc::new(Gateway::new(settings, links, scheme, &mut random, now));
-            let control = Control::new(Arc::clone(&gateway), &PROVIDER, timing, random.fork());
-            Site { gateway, control, lan: Vec::new(), events: Vec::new() }
+            Site::new((site, sites), settings, scheme, timing, &mut random, now)
         };
-        let sites = (0..sites).map(site).collect();
-        Self { sites, now, wire: VecDeque::new(), messages: VecDeque::new() }
+        let sites = (0..sites).map(made).collect();
+        Self { sites, now, timing, wire: VecDeque::new(), messages: VecDeque::new() }
+    }
+
+    /// A gateway starts again, and knows nothing.
+    pub(crate) fn replace(
+        &mut self,
+        site: usize,
+        scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
+        random: &mut Random,
+    ) {
+        let scheme = scheme(random);
+        let place = (site, self.sites.len());
+        let fresh = Site::new(place, settings(site), scheme, self.timing, random, self.now);
+        self.sites[site] = fresh;
     }
 
     /// The same, with all channels up and keys agreed on.
@@ -226,12 +253,17 @@ impl World {
         self.wire.extend(bytes.map(|bytes| Datagram { from: site, to, bytes }));
     }
 
-    /// Everything on the wire arrives.
+    /// Everything on the wire arrives, and what it leads to.
     pub(crate) fn deliver(&mut self) {
-        while let Some(datagram) = self.wire.pop_front() {
-            self.arrive(&datagram);
+        loop {
+            while let Some(datagram) = self.wire.pop_front() {
+                self.arrive(&datagram);
+            }
+            self.settle();
+            if self.wire.is_empty() {
+                return;
+            }
         }
-        self.settle();
     }
 
     /// One datagram arrives; whether the gateway put a frame on its LAN.
