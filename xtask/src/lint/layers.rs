@@ -38,6 +38,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("gateway", Layer::Composite),
     ("dtls-group", Layer::Composite),
     ("dtls-aws-lc", Layer::Provider),
+    ("macsec-aws-lc", Layer::Provider),
     ("dtls-ring", Layer::Provider),
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
