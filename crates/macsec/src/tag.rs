@@ -12,6 +12,7 @@ use crate::codepoints::{
     TAG_LEN, TAG_WITH_SCI_LEN, TCI_C, TCI_E, TCI_ES, TCI_SC, TCI_SCB, TCI_V,
 };
 use core::fmt;
+use core::str::FromStr;
 use vocabulary::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
 
 /// Which of up to four associations of a channel a frame belongs to: 0 to 3 (clause 9.6).
@@ -78,6 +79,45 @@ impl fmt::Display for Sci {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.address;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}/{}", self.port)
+    }
+}
+
+/// A text that is no SCI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnSci;
+
+impl fmt::Display for NotAnSci {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected an SCI such as 02:00:00:00:00:01/1")
+    }
+}
+
+impl core::error::Error for NotAnSci {}
+
+/// As it is shown, or its eight octets in hexadecimal as iproute2 has them.
+impl FromStr for Sci {
+    type Err = NotAnSci;
+
+    fn from_str(text: &str) -> Result<Self, NotAnSci> {
+        let octet = |text: &str| {
+            let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            digits.then(|| u8::from_str_radix(text, 16).ok()).flatten().ok_or(NotAnSci)
+        };
+        if let Some((address, port)) = text.split_once('/') {
+            let mut octets = address.split(':');
+            let mut sci = Self { address: [0; 6], port: 0 };
+            for byte in &mut sci.address {
+                *byte = octet(octets.next().ok_or(NotAnSci)?)?;
+            }
+            let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+            sci.port = port.parse().ok().filter(|_| digits).ok_or(NotAnSci)?;
+            return if octets.next().is_none() { Ok(sci) } else { Err(NotAnSci) };
+        }
+        let mut bytes = [0; 8];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = octet(text.get(2 * i..2 * i + 2).ok_or(NotAnSci)?)?;
+        }
+        if text.len() == 16 { Ok(Self::from_bytes(bytes)) } else { Err(NotAnSci) }
     }
 }
 
@@ -287,6 +327,29 @@ mod tests {
         let broadcast = SciField::Implicit { end_station: false, single_copy_broadcast: true };
         assert_eq!(tag(broadcast).tci_an(), 0x1e);
         assert_eq!(SCI.to_string(), "02:00:00:00:ab:01/258");
+    }
+
+    #[test]
+    fn names_of_channels_are_read_as_they_are_shown() {
+        assert_eq!(SCI.to_string().parse(), Ok(SCI));
+        assert_eq!("02000000aB010102".parse(), Ok(SCI));
+        assert_eq!("02:00:00:00:AB:01/258".parse(), Ok(SCI));
+        for wrong in [
+            "",
+            "02:00:00:00:ab:01",
+            "02:00:00:00:ab:01/",
+            "02:00:00:00:ab:01/65536",
+            "02:00:00:00:ab:01/+1",
+            "02:00:00:00:ab/1",
+            "02:00:00:00:ab:01:02/1",
+            "2:0:0:0:ab:1/1",
+            "+2:00:00:00:ab:01/1",
+            "02000000ab01010",
+            "02000000ab0101021",
+            "02000000ab01010ü",
+        ] {
+            assert_eq!(wrong.parse::<Sci>(), Err(NotAnSci), "{wrong}");
+        }
     }
 
     #[test]

@@ -414,7 +414,7 @@ fn a_key_is_never_put_in_anothers_place() {
     assert!(b.install_receive_sa(A, AN[0], key(suite, 2), 7).is_ok());
     b.remove_channel(A);
     assert_eq!(b.receive_numbers(A, AN[0]), None);
-    b.count_overrun();
+    b.count_overruns(1);
     assert_eq!(b.counters().in_pkts_overrun, 1);
 }
 

@@ -280,9 +280,9 @@ impl Secy {
         self.receive.get(&sci)?.numbers(an)
     }
 
-    /// Counts a frame that the host had no time for (InPktsOverrun).
-    pub const fn count_overrun(&mut self) {
-        self.counters.in_pkts_overrun += 1;
+    /// Counts frames that the host had no time for (InPktsOverrun).
+    pub const fn count_overruns(&mut self, frames: u64) {
+        self.counters.in_pkts_overrun += frames;
     }
 
     fn channel_mut(&mut self, sci: Sci) -> Result<&mut ReceiveChannel, ConfigError> {
