@@ -21,10 +21,34 @@ impl TapPort {
     /// # Errors
     /// `/dev/net/tun` is missing, the name is taken, or `CAP_NET_ADMIN` is missing.
     pub fn open(name: &str, mtu_bytes: u32) -> Result<(Self, Interface), OpenError> {
+        Self::set_up(name, None, mtu_bytes)
+    }
+
+    /// As [`open`](Self::open), with this Ethernet address from the first moment on: what the host
+    /// derives from an address is right, such as IPv6's.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), or the address is one of a group.
+    pub fn open_with_mac(
+        name: &str,
+        mac: [u8; 6],
+        mtu_bytes: u32,
+    ) -> Result<(Self, Interface), OpenError> {
+        Self::set_up(name, Some(mac), mtu_bytes)
+    }
+
+    fn set_up(
+        name: &str,
+        mac: Option<[u8; 6]>,
+        mtu_bytes: u32,
+    ) -> Result<(Self, Interface), OpenError> {
         let failed = |error| OpenError::new(format!("TAP device {name}"), "CAP_NET_ADMIN", error);
         let tun = device::open_tun().map_err(failed)?;
         let mut device = Device::new(name).map_err(failed)?;
         device.attach_tap(tun.as_fd()).map_err(failed)?;
+        if let Some(mac) = mac {
+            device.set_mac(mac).map_err(failed)?;
+        }
         device.set_mtu(mtu_bytes).map_err(failed)?;
         device.set_flags(libc::IFF_UP, libc::IFF_UP).map_err(failed)?;
         Ok((Self { tun, statistics: Statistics::default() }, Interface::find(name)?))

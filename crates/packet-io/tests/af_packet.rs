@@ -256,6 +256,9 @@ fn a_tap_device_is_an_interface_whose_wire_ends_here() {
 
         let error = TapPort::open("lstap0", 1400).err().unwrap().to_string();
         assert!(error.starts_with("TAP device lstap0: "), "{error}");
+        let mac = [2, 0, 0, 0, 0, 0x1e];
+        let (_other, interface) = TapPort::open_with_mac("lstap1", mac, 1400).unwrap();
+        assert_eq!(interface.mac, mac);
         drop(tap);
         // A process that another test starts may have the descriptor for a moment.
         let gone = |_| {

@@ -102,6 +102,18 @@ impl Device {
         unsafe { self.ask(libc::SIOCSIFFLAGS as libc::Ioctl) }
     }
 
+    /// Sets the Ethernet address.
+    pub(crate) fn set_mac(&mut self, mac: [u8; 6]) -> io::Result<()> {
+        let mut sa_data = [0; 14];
+        for (to, byte) in sa_data.iter_mut().zip(mac) {
+            *to = byte as libc::c_char;
+        }
+        self.request.ifr_ifru.ifru_hwaddr =
+            libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data };
+        // SAFETY: this request has no pointer.
+        unsafe { self.ask(libc::SIOCSIFHWADDR as libc::Ioctl) }
+    }
+
     /// Sets the MTU in bytes.
     pub(crate) fn set_mtu(&mut self, mtu: u32) -> io::Result<()> {
         self.request.ifr_ifru.ifru_mtu = mtu as c_int;
