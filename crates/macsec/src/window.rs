@@ -2,9 +2,9 @@
 
 use alloc::boxed::Box;
 
-/// The widest replay window: half of what one round of 32-bit numbers can tell apart, halved
-/// again for what arrives ahead (clause 10.7.8 has the same bound for the XPN suites).
-pub const MAX_REPLAY_WINDOW: u32 = 1 << 30;
+/// The widest replay window (clause 10.7.8, where it is the bound of the XPN suites): numbers that
+/// arrive late and early must not be more than one round of 32 bits tells apart.
+pub const MAX_REPLAY_WINDOW: u32 = (1 << 30) - 1;
 
 /// How many numbers are remembered one by one where duplicates are refused.
 pub const REMEMBERED: u64 = 4096;
