@@ -19,6 +19,8 @@ pub mod identity;
 pub mod metrics;
 mod one_line;
 pub mod privileges;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod service_manager;
 pub mod status;
 

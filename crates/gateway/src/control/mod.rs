@@ -100,6 +100,7 @@ struct Channel {
     asked: bool,
     keepalive_at: Option<Instant>,
     probing: Probing,
+    told_payload: usize,
 }
 
 /// Where the agreement on an epoch is.
@@ -149,7 +150,8 @@ impl Control {
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
         let exported = Some(Zeroizing::new(exported));
         let probing = core::mem::take(&mut channel.probing);
-        *channel = Channel { exported, probing, ..Channel::default() };
+        let told_payload = channel.told_payload;
+        *channel = Channel { exported, probing, told_payload, ..Channel::default() };
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
         self.say(peer, &Message::Hello(hello));
     }
@@ -314,6 +316,13 @@ impl Control {
         Ok((inbound, outbound))
     }
 
+    /// Agrees on new keys with every peer whose channel is up.
+    pub fn rekey(&mut self) {
+        for channel in &mut self.channels {
+            channel.rekey_at = channel.rekey_at.map(|_| Instant::ZERO);
+        }
+    }
+
     /// Lets timers fire.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.gateway.handle_timeout(now);
@@ -357,20 +366,16 @@ impl Control {
         let Ok(channel) = self.channel(peer) else { return };
         let mut probes = Vec::new();
         let payload = channel.probing.handle_timeout(now, |size| probes.push(size));
+        let told = core::mem::replace(&mut channel.told_payload, payload);
+        link.set_payload(payload);
+        // Answers come in one after the other: what they end in is told.
+        if told != payload {
+            self.outputs.push_back(Output::Event(Event::Payload(peer, payload)));
+        }
         for size in probes {
             // What sealing adds, and the kind, are not of the content.
             let padding = vec![0; size.saturating_sub(crate::link::SEALING + 1)];
             self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
-        }
-        self.set_payload(link.peer, payload);
-    }
-
-    fn set_payload(&mut self, peer: PeerIndex, payload: usize) {
-        if let Some(link) = self.gateway.links.get(peer)
-            && link.payload() != payload
-        {
-            link.set_payload(payload);
-            self.outputs.push_back(Output::Event(Event::Payload(peer, payload)));
         }
     }
 
@@ -405,11 +410,9 @@ impl Control {
                 self.outputs.push_back(answer);
             }
             Notice::Probed(peer, size) => {
-                if let Ok(channel) = self.channel(peer) {
-                    let payload = channel.probing.handle_answer(now, size);
-                    if self.timing.probe {
-                        self.set_payload(peer, payload);
-                    }
+                let gateway = Arc::clone(&self.gateway);
+                if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links.get(peer)) {
+                    link.set_payload(channel.probing.handle_answer(now, size));
                 }
             }
             Notice::SecondGateway(id) => {

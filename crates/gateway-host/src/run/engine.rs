@@ -1,0 +1,118 @@
+//! The engine's settings, as the configuration has them.
+
+use crate::config::{self, Config};
+use crate::identity::Identity;
+use gateway::bridge::{Limits, PeerIndex};
+use gateway::control::Timing;
+use gateway::flows;
+use gateway::gateway::{Mka, Settings};
+use gateway::keys::GatewayId;
+use gateway::link::Link;
+use gateway::schemes::Scheme;
+use gateway::schemes::compressed::Compressed;
+use gateway::schemes::encryption::{self, Encryption};
+use gateway::schemes::identifier::{self, Identifier};
+use gateway::schemes::plain::Plain;
+use gateway::schemes::sealed::Sealed;
+use std::time::Duration;
+use vocabulary::{Instant, Random};
+
+/// VXLAN's network identifier, where frames are so framed.
+const VNI: u32 = 1;
+
+pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6]) -> Settings {
+    let limits = &config.limits;
+    Settings {
+        id: GatewayId(*identity.public_key().as_bytes()),
+        mka: match config.gateway.mka {
+            config::Mka::Tunnel => Mka::Tunnel,
+            config::Mka::Management => Mka::Management,
+            config::Mka::Drop => Mka::Drop,
+        },
+        allow: config.gateway.allow.iter().filter_map(ethertype).collect(),
+        allow_bpdu: config.gateway.allow.contains(&config::Allowed::Bpdu),
+        yields: config.lan.second_gateway == config::SecondGateway::Stop,
+        lan_address,
+        stations: Limits {
+            stations: limits.flows as usize,
+            stations_a_port: (limits.flows / 2).max(8) as usize,
+            new_a_second: limits.new_flows_per_second,
+            burst: limits.new_flows_per_second,
+            timeout: limits.flow_timeout,
+            ..Limits::default()
+        },
+        floods_a_second: 10_000,
+        reassembly_bytes: limits.reassembly_bytes,
+        dscp: true,
+    }
+}
+
+pub(super) fn links(config: &Config) -> Vec<Link> {
+    let link = |(at, peer): (usize, &config::Peer)| {
+        let id = GatewayId(*peer.public_key.as_bytes());
+        let payload = match config.underlay.mtu {
+            config::Mtu::Probe => 1280 - 48,
+            // Which of the two IPs it is may not be known yet.
+            config::Mtu::Bytes(mtu) => usize::from(mtu) - 48,
+        };
+        Link::new(PeerIndex(at as u8), id, None, peer.endpoint.is_none(), payload)
+    };
+    config.peers.iter().enumerate().map(link).collect()
+}
+
+pub(super) fn scheme(config: &Config, random: &mut Random, now: Instant) -> Box<dyn Scheme> {
+    let limits = flow_limits(config);
+    match config.gateway.scheme {
+        config::Scheme::Sealed if config.gateway.compress => {
+            Box::new(Compressed::new(limits, random, now))
+        }
+        config::Scheme::Sealed => Box::new(Sealed),
+        config::Scheme::Identifier => {
+            let settings = identifier::Settings { limits, ..identifier::Settings::default() };
+            Box::new(Identifier::new(settings, random, now))
+        }
+        config::Scheme::IdentifierPaper => {
+            let settings = identifier::Settings { limits, ..identifier::Settings::paper() };
+            Box::new(Identifier::paper(settings, random, now))
+        }
+        config::Scheme::EncryptionPaper => {
+            let settings = encryption::Settings { limits, ..encryption::Settings::default() };
+            Box::new(Encryption::new(settings, random, now))
+        }
+        config::Scheme::Plain => Box::new(Plain::new(VNI)),
+    }
+}
+
+fn flow_limits(config: &Config) -> flows::Limits {
+    let limits = &config.limits;
+    let all = limits.flows as usize;
+    flows::Limits {
+        flows: all,
+        flows_a_peer: (all / 2).max(8),
+        flows_a_source: limits.flows_per_source as usize,
+        flows_an_sci: limits.flows_per_source as usize,
+        new_a_second: limits.new_flows_per_second,
+        burst: limits.new_flows_per_second,
+        timeout: limits.flow_timeout,
+        received: all,
+        received_a_peer: (all / 2).max(8),
+        ..flows::Limits::default()
+    }
+}
+
+pub(super) fn timing(config: &Config) -> Timing {
+    let shortest = config.peers.iter().filter_map(|peer| peer.keepalive).min();
+    Timing {
+        rekey: config.rekey.every,
+        keepalive: shortest.unwrap_or(Duration::ZERO),
+        probe: config.underlay.mtu == config::Mtu::Probe,
+        ..Timing::default()
+    }
+}
+
+fn ethertype(allowed: &config::Allowed) -> Option<u16> {
+    match allowed {
+        config::Allowed::EtherType(number) => Some(*number),
+        config::Allowed::Bpdu => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! A gateway's sockets, one set for each of its threads.
+
+use crate::OneLine;
+use crate::config::{Allowed, Config, LanIo, UnderlayIo};
+use gateway::codepoints::ANNOUNCEMENT;
+use macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
+use packet_io::af_packet::{self, PacketPort};
+use packet_io::udp::{self, UdpUnderlay};
+use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
+use packet_io::{HEADROOM, Interface, LanPort, Pool, PoolSettings, TAILROOM, Underlay};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Frames of a thread's pool: what the rings of two AF_XDP sockets hold, and as many under way.
+const FRAMES: usize = 8192;
+/// Addresses, VLAN tags, and what sealing, UDP and IP add, beyond a LAN's MTU.
+const AROUND: usize = 14 + 8 + 30 + 48 + 14;
+
+/// What one thread works with.
+pub(super) struct Ports {
+    pub(super) pool: Pool,
+    pub(super) lan: Box<dyn LanPort + Send>,
+    pub(super) underlay: Box<dyn Underlay + Send>,
+}
+
+/// All threads' ports, and what they are called.
+pub(super) struct Opened {
+    pub(super) threads: Vec<Ports>,
+    pub(super) interface: Interface,
+    /// The programs on interfaces: the LAN's, the underlay's.
+    pub(super) programs: [Option<Attachment>; 2],
+}
+
+impl Opened {
+    /// How frames and datagrams come and go.
+    pub(super) fn describe(&self) -> String {
+        let [lan, underlay] = self.programs.each_ref().map(|program| match program {
+            None => None,
+            Some(program) => Some(match program.mode() {
+                Mode::Generic => "xdp",
+                Mode::Native => "xdp (native)",
+                Mode::ZeroCopy => "xdp (zero copy)",
+            }),
+        });
+        format!("{}, {}", lan.unwrap_or("packet"), underlay.unwrap_or("udp"))
+    }
+}
+
+/// Opens what the configuration names.
+pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
+    let interface = Interface::find(&config.lan.interface).map_err(OneLine::new)?;
+    let programs = [lan_program(config, &interface)?, underlay_program(config)?];
+    let mut threads = Vec::new();
+    for queue in 0..config.lan.queues {
+        let pool = Pool::new(pool_settings(&interface));
+        let mut pool = pool.map_err(|error| OneLine::of("memory for frames", error))?;
+        let settings = xdp::Settings { queue, ..xdp::Settings::default() };
+        let lan: Box<dyn LanPort + Send> = match &programs[0] {
+            Some(program) => {
+                Box::new(XdpLan::open(&mut pool, program, settings).map_err(OneLine::new)?)
+            }
+            None => {
+                let settings = af_packet::Settings::default();
+                Box::new(PacketPort::open(&interface, &settings).map_err(OneLine::new)?)
+            }
+        };
+        let sockets = udp_settings(config);
+        let underlay: Box<dyn Underlay + Send> = match &programs[1] {
+            Some(program) => {
+                let port = XdpUnderlay::open(&mut pool, program, settings, &sockets);
+                Box::new(port.map_err(OneLine::new)?)
+            }
+            None => Box::new(UdpUnderlay::open(&sockets).map_err(OneLine::new)?),
+        };
+        threads.push(Ports { pool, lan, underlay });
+    }
+    Ok(Opened { threads, interface, programs })
+}
+
+fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachment>, OneLine> {
+    // Frames without an EtherType are nothing that the program knows.
+    let bridges = config.gateway.allow.contains(&Allowed::Bpdu);
+    // A frame in AF_XDP is a page at most.
+    let long = pool_settings(interface).frame_bytes > 4096;
+    let refused = match config.lan.io {
+        LanIo::Packet => return Ok(None),
+        _ if bridges => Some("bridges' frames (bpdu)"),
+        _ if long => Some("an MTU as long as this interface's"),
+        _ => None,
+    };
+    if let Some(what) = refused {
+        return match config.lan.io {
+            LanIo::Xdp => Err(OneLine::of("[lan] io = \"xdp\"", format_args!("not with {what}"))),
+            _ => Ok(None),
+        };
+    }
+    let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
+        Allowed::EtherType(number) => Some(*number),
+        Allowed::Bpdu => None,
+    });
+    let carried: Vec<u16> =
+        [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT].into_iter().chain(allowed).collect();
+    let attached = Attachment::lan(interface, &carried, Mode::Generic);
+    settled(attached, config.lan.io == LanIo::Xdp)
+}
+
+fn underlay_program(config: &Config) -> Result<Option<Attachment>, OneLine> {
+    let wanted = config.underlay.io == UnderlayIo::Xdp;
+    let listen = config.underlay.listen;
+    let Some(name) = &config.underlay.interface else { return Ok(None) };
+    if config.underlay.io == UnderlayIo::Udp || !wanted && listen.ip().is_unspecified() {
+        return Ok(None);
+    }
+    if listen.ip().is_unspecified() {
+        let what = "listen must name one address of the interface";
+        return Err(OneLine::of("[underlay] io = \"xdp\"", what));
+    }
+    let interface = Interface::find(name).map_err(OneLine::new)?;
+    settled(Attachment::underlay(&interface, listen, Mode::Generic), wanted)
+}
+
+/// What was asked for must be there; what is only better need not.
+fn settled(
+    attached: Result<Attachment, packet_io::OpenError>,
+    wanted: bool,
+) -> Result<Option<Attachment>, OneLine> {
+    match attached {
+        Ok(attachment) => Ok(Some(attachment)),
+        Err(error) if wanted => Err(OneLine::new(error)),
+        Err(error) => {
+            tracing::info!(%error, "no AF_XDP");
+            Ok(None)
+        }
+    }
+}
+
+fn pool_settings(interface: &Interface) -> PoolSettings {
+    let longest = interface.mtu_bytes as usize + AROUND + HEADROOM + TAILROOM;
+    PoolSettings { frame_bytes: longest.next_power_of_two().clamp(2048, 65536), frames: FRAMES }
+}
+
+fn udp_settings(config: &Config) -> udp::Settings {
+    let listen = config.underlay.listen;
+    let shared = config.lan.queues > 1;
+    let local = match listen.ip() {
+        IpAddr::V6(any) if any.is_unspecified() => {
+            vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, listen.port())), listen]
+        }
+        _ => vec![listen],
+    };
+    // Threads that share a port send from ports of their own: networks then give each its way.
+    let own = |address: &SocketAddr| match address.ip() {
+        ip if !ip.is_unspecified() => SocketAddr::from((ip, 0)),
+        IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let send_from = if shared { local.iter().map(own).collect() } else { Vec::new() };
+    udp::Settings { local, send_from, shared, ..udp::Settings::default() }
+}

@@ -1,0 +1,102 @@
+//! How a gateway stands, read off its counters.
+
+use super::Channels;
+use crate::config::Config;
+use crate::identity::PublicKey;
+use crate::status::{FlowStanding, LanStanding, PeerStanding, Standing, Traffic};
+use gateway::counters::{self, Reason};
+use gateway::gateway::Gateway;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What is told beside the counters.
+pub(super) struct About<'a> {
+    pub(super) config: &'a Config,
+    pub(super) public_key: PublicKey,
+    pub(super) gateway: &'a Gateway,
+    pub(super) channels: &'a Channels,
+    pub(super) started: Instant,
+    pub(super) now: Instant,
+    pub(super) io: &'a str,
+    /// Frames of the LAN that were left to the kernel.
+    pub(super) passed: u64,
+}
+
+pub(super) fn standing(about: &About<'_>) -> Standing {
+    let gateway = about.gateway;
+    let mut drops = BTreeMap::new();
+    for &reason in Reason::ALL {
+        let of_peers = gateway.links.iter().map(|link| link.counters.drops.of(reason));
+        let passed = if reason == Reason::NotAllowed { about.passed } else { 0 };
+        let count = gateway.drops.of(reason) + of_peers.sum::<u64>() + passed;
+        if count > 0 {
+            drops.insert(reason.name().to_owned(), count);
+        }
+    }
+    let of_peers = |counter: fn(&counters::PeerCounters) -> &counters::Counter| {
+        gateway.links.iter().map(|link| counter(&link.counters).get()).sum()
+    };
+    let counters = [
+        ("datagrams_received", gateway.datagrams_in.packets.get()),
+        ("datagram_bytes_received", gateway.datagrams_in.bytes.get()),
+        ("frames_split", of_peers(|counters| &counters.split)),
+        ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
+    ];
+    let refused = gateway.drops.of(Reason::FlowLimit) + gateway.drops.of(Reason::FloodLimit);
+    Standing {
+        gateway: about.config.gateway.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        public_key: Some(about.public_key),
+        scheme: gateway.scheme.name().to_string(),
+        uptime_seconds: seconds(about.now - about.started),
+        lan: LanStanding {
+            interface: about.config.lan.interface.clone(),
+            io: about.io.to_owned(),
+            received: traffic(&gateway.from_lan),
+            sent: traffic(&gateway.to_lan),
+        },
+        flows: FlowStanding {
+            present: gateway.bridge.len() as u64,
+            most: gateway.settings().stations.stations as u64,
+            refused,
+            ..FlowStanding::default()
+        },
+        peers: peers(about),
+        drops,
+        counters: counters.map(|(name, value)| (name.to_owned(), value)).into(),
+    }
+}
+
+fn peers(about: &About<'_>) -> Vec<PeerStanding> {
+    let links = about.gateway.links.iter();
+    let of = |(link, (peer, channel)): (&gateway::link::Link, _)| {
+        let (peer, channel): (&crate::config::Peer, &super::ChannelState) = (peer, channel);
+        PeerStanding {
+            name: peer.name.clone(),
+            up: channel.up,
+            since_seconds: seconds(about.now - channel.since),
+            remote: link.address(),
+            why_down: channel.why_down.clone(),
+            epoch: link.epoch(),
+            path_mtu_bytes: Some(link.payload() as u32 + ip_and_udp(link.address())),
+            flows: about.gateway.bridge.len_at(gateway::bridge::Port::Peer(link.peer)) as u64,
+            received: traffic(&link.counters.frames_in),
+            sent: traffic(&link.counters.frames_out),
+        }
+    };
+    links.zip(about.config.peers.iter().zip(&about.channels.0)).map(of).collect()
+}
+
+/// Bytes of the headers before a UDP payload.
+pub(super) fn ip_and_udp(address: Option<std::net::SocketAddr>) -> u32 {
+    let is_v4 = address.is_some_and(|address| address.ip().to_canonical().is_ipv4());
+    if is_v4 { 28 } else { 48 }
+}
+
+fn traffic(traffic: &counters::Traffic) -> Traffic {
+    Traffic { frames: traffic.packets.get(), bytes: traffic.bytes.get() }
+}
+
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs()
+}

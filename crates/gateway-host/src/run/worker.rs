@@ -1,0 +1,266 @@
+//! One thread of a gateway: it owns a pool of frames, a port of the LAN and one of the underlay,
+//! and carries what comes at one out at the other, in a lane of its own.
+//!
+//! A frame stays where it was received while headers and tags are put around it or taken off;
+//! only what goes to several peers, or in pieces, is copied.
+
+use super::mailbox::{Errand, Mailbox};
+use gateway::bridge::PeerIndex;
+use gateway::counters::Reason;
+use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
+use gateway::schemes::Sealed;
+use net::Clock;
+use packet_io::{Datagram, Frame, LanPort, Pool, Underlay, Waiter};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Threads look at least so often whether they should stop.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A thread's share of a gateway.
+pub(super) struct Worker {
+    gateway: Arc<Gateway>,
+    lane: u8,
+    pool: Pool,
+    lan: Box<dyn LanPort + Send>,
+    underlay: Box<dyn Underlay + Send>,
+    mailbox: Arc<Mailbox>,
+    clock: Clock,
+    frames: Vec<Frame>,
+    datagrams: Vec<Datagram>,
+    outgoing: Vec<Datagram>,
+    deliveries: Vec<Frame>,
+    scratch: Vec<u8>,
+}
+
+impl Worker {
+    /// A thread that sends in `lane`.
+    pub(super) fn new(
+        gateway: Arc<Gateway>,
+        lane: u8,
+        pool: Pool,
+        lan: Box<dyn LanPort + Send>,
+        underlay: Box<dyn Underlay + Send>,
+        mailbox: Arc<Mailbox>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            gateway,
+            lane,
+            pool,
+            lan,
+            underlay,
+            mailbox,
+            clock,
+            frames: Vec::new(),
+            datagrams: Vec::new(),
+            outgoing: Vec::new(),
+            deliveries: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Carries until `stop` is set. Without work for `spin` the thread sleeps.
+    ///
+    /// # Errors
+    /// A port is lost, such as with an interface that was removed.
+    pub(super) fn run(mut self, stop: &AtomicBool, spin: Duration) -> io::Result<()> {
+        let mut waiter = Waiter::new(spin);
+        while !stop.load(Ordering::Relaxed) {
+            if self.round()? > 0 {
+                waiter.worked();
+            } else {
+                let sources: [&dyn packet_io::Source; 3] =
+                    [&*self.lan, &*self.underlay, &*self.mailbox];
+                waiter.wait(&sources, Some(PATIENCE))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a batch from each side, and errands; says how much that was.
+    ///
+    /// # Errors
+    /// A port is lost.
+    pub(super) fn round(&mut self) -> io::Result<usize> {
+        let now = self.clock.now();
+        let from_lan = self.lan.receive(&mut self.pool, &mut self.frames)?;
+        let from_peers = self.underlay.receive(&mut self.pool, &mut self.datagrams)?;
+        let mut frames = std::mem::take(&mut self.frames);
+        for frame in frames.drain(..) {
+            self.out(now, frame);
+        }
+        self.frames = frames;
+        let mut datagrams = std::mem::take(&mut self.datagrams);
+        for datagram in datagrams.drain(..) {
+            self.inward(now, datagram);
+        }
+        self.datagrams = datagrams;
+        let mut errands = 0;
+        while let Some(errand) = self.mailbox.take() {
+            errands += 1;
+            self.attend(errand);
+        }
+        while let Some(Released { peer, parcel, frame }) = self.gateway.poll_released() {
+            match self.pool.allocate_with(&frame) {
+                Some(frame) => self.send(now, peer, &parcel, frame),
+                None => self.gateway.drops.count(Reason::NoBuffer),
+            }
+        }
+        self.flush()?;
+        Ok(from_lan + from_peers + errands)
+    }
+
+    /// Sends what is ready; what finds no room is dropped, as on any wire.
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.outgoing.is_empty() {
+            self.underlay.transmit(&mut self.pool, &mut self.outgoing)?;
+            for datagram in self.outgoing.drain(..) {
+                self.gateway.drops.count(Reason::Full);
+                self.pool.release(datagram.frame);
+            }
+        }
+        if !self.deliveries.is_empty() {
+            self.lan.transmit(&mut self.pool, &mut self.deliveries)?;
+            for frame in self.deliveries.drain(..) {
+                self.gateway.drops.count(Reason::Full);
+                self.pool.release(frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame of the LAN.
+    fn out(&mut self, now: vocabulary::Instant, frame: Frame) {
+        let Ok(mut parcel) = self.gateway.from_lan(now, self.pool.bytes(&frame)) else {
+            self.pool.release(frame);
+            return;
+        };
+        let mut frame = frame;
+        let padding = frame.len() - parcel.len;
+        self.pool.with(&mut frame, |packet| packet.take_back(padding).is_some());
+        // The last peer gets the frame itself, the others copies.
+        while let Some(peer) = parcel.to.next() {
+            if parcel.to.is_empty() {
+                self.send(now, peer, &parcel, frame);
+                return;
+            }
+            match self.pool.copy(&frame) {
+                Some(copy) => self.send(now, peer, &parcel, copy),
+                None => self.gateway.drops.count(Reason::NoBuffer),
+            }
+        }
+        self.pool.release(frame);
+    }
+
+    /// A frame, or a copy, on its way to one peer.
+    fn send(&mut self, now: vocabulary::Instant, peer: PeerIndex, parcel: &Parcel, frame: Frame) {
+        let Some(remote) = self.gateway.links.get(peer).and_then(gateway::link::Link::address)
+        else {
+            self.pool.release(frame);
+            return;
+        };
+        let mut frame = frame;
+        match self.gateway.plan(peer, parcel) {
+            Ok(Plan::Whole) => {
+                let (gateway, lane) = (&self.gateway, self.lane);
+                let sealed = self
+                    .pool
+                    .with(&mut frame, |packet| gateway.seal(now, lane, peer, parcel, packet));
+                if sealed == Ok(Sealed::Ready) {
+                    self.outgoing.push(Datagram { frame, remote, class: parcel.class });
+                } else {
+                    if sealed == Ok(Sealed::Hold) {
+                        self.gateway.hold(now, peer, parcel, self.pool.bytes(&frame));
+                    }
+                    self.pool.release(frame);
+                }
+            }
+            Ok(Plan::Pieces { number, split }) => {
+                self.send_pieces(peer, parcel, (number, split.size), &frame, remote);
+                self.pool.release(frame);
+            }
+            Err(reason) => {
+                self.gateway.drops.count(reason);
+                self.pool.release(frame);
+            }
+        }
+    }
+
+    fn send_pieces(
+        &mut self,
+        peer: PeerIndex,
+        parcel: &Parcel,
+        (number, size): (u32, usize),
+        frame: &Frame,
+        remote: SocketAddr,
+    ) {
+        let mut offset = 0;
+        while offset < frame.len() {
+            let end = frame.len().min(offset + size);
+            self.scratch.clear();
+            self.scratch.extend_from_slice(&self.pool.bytes(frame)[offset..end]);
+            let Some(mut piece) = self.pool.allocate_with(&self.scratch) else {
+                self.gateway.drops.count(Reason::NoBuffer);
+                return;
+            };
+            let (gateway, lane) = (&self.gateway, self.lane);
+            let sealed = self.pool.with(&mut piece, |packet| {
+                gateway.seal_piece(lane, peer, parcel, (number, offset), packet)
+            });
+            if sealed.is_err() {
+                self.pool.release(piece);
+                return;
+            }
+            self.outgoing.push(Datagram { frame: piece, remote, class: parcel.class });
+            offset = end;
+        }
+    }
+
+    /// A datagram of a peer, or of somebody.
+    fn inward(&mut self, now: vocabulary::Instant, datagram: Datagram) {
+        let Datagram { mut frame, remote, .. } = datagram;
+        let gateway = &self.gateway;
+        let arrived = self.pool.with(&mut frame, |packet| gateway.from_peer(now, remote, packet));
+        match arrived {
+            Ok(Arrived::Frame(_)) => self.deliveries.push(frame),
+            Ok(Arrived::Reassembled(_, whole)) => {
+                self.pool.release(frame);
+                self.deliver(&whole);
+            }
+            Ok(Arrived::Nothing) | Err(_) => self.pool.release(frame),
+        }
+    }
+
+    fn deliver(&mut self, bytes: &[u8]) {
+        match self.pool.allocate_with(bytes) {
+            Some(frame) => self.deliveries.push(frame),
+            None => self.gateway.drops.count(Reason::NoBuffer),
+        }
+    }
+
+    /// Something of the control path.
+    fn attend(&mut self, errand: Errand) {
+        match errand {
+            Errand::Datagram(peer, kind, content) => {
+                let address = self.gateway.links.get(peer).and_then(gateway::link::Link::address);
+                let (Some(remote), Some(mut frame)) = (address, self.pool.allocate_with(&content))
+                else {
+                    return;
+                };
+                let (gateway, lane) = (&self.gateway, self.lane);
+                let sealed = self
+                    .pool
+                    .with(&mut frame, |packet| gateway.seal_whole(lane, peer, kind, packet));
+                match sealed {
+                    Ok(()) => self.outgoing.push(Datagram { frame, remote, class: 0 }),
+                    Err(_) => self.pool.release(frame),
+                }
+            }
+            Errand::Frame(bytes) => self.deliver(&bytes),
+        }
+    }
+}
