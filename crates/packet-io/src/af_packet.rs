@@ -57,7 +57,8 @@ impl PacketPort {
     /// `CAP_NET_RAW` is missing, or the interface is gone.
     pub fn open(interface: &Interface, settings: &Settings) -> Result<Self, OpenError> {
         let what = || format!("a packet socket on {}", interface.name);
-        Self::set_up(interface, settings)
+        ethertype::filter(&settings.ethertypes)
+            .and_then(|mut filter| Self::set_up(interface, settings, &mut filter))
             .map_err(|error| OpenError::new(what(), "CAP_NET_RAW", error))
     }
 
@@ -72,25 +73,32 @@ impl PacketPort {
         count: usize,
     ) -> Result<Vec<Self>, OpenError> {
         let mut ports: Vec<Self> = Vec::new();
+        let what = || format!("packet sockets that share {}", interface.name);
+        let failed = |error| OpenError::new(what(), "CAP_NET_RAW", error);
         for _ in 0..count {
-            let port = Self::open(interface, settings)?;
-            let joined = join(port.socket.as_fd(), ports.first().map(|port| port.socket.as_fd()));
-            joined.map_err(|error| {
-                let what = format!("packet sockets that share {}", interface.name);
-                OpenError::new(what, "CAP_NET_RAW", error)
-            })?;
+            let port = Self::set_up(interface, settings, &mut [ethertype::NOTHING]);
+            let port = port.map_err(failed)?;
+            let first = ports.first().map(|port| port.socket.as_fd());
+            join(port.socket.as_fd(), first).map_err(failed)?;
             ports.push(port);
+        }
+        // Alone each would have heard everything.
+        for port in &ports {
+            let mut filter = ethertype::filter(&settings.ethertypes).map_err(failed)?;
+            socket::attach_filter(port.socket.as_fd(), &mut filter).map_err(failed)?;
         }
         Ok(ports)
     }
 
-    fn set_up(interface: &Interface, settings: &Settings) -> io::Result<Self> {
+    fn set_up(
+        interface: &Interface,
+        settings: &Settings,
+        filter: &mut [libc::sock_filter],
+    ) -> io::Result<Self> {
         // Protocol 0 hears nothing: what comes before it is bound would be of all interfaces.
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let fd = socket.as_fd();
-        if !settings.ethertypes.is_empty() {
-            socket::attach_filter(fd, &mut ethertype::filter(&settings.ethertypes)?)?;
-        }
+        socket::attach_filter(fd, filter)?;
         socket::set(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         socket::set(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         let bypass = i32::from(settings.bypass_queue);

@@ -14,11 +14,18 @@ pub(crate) const TAG_BYTES: u32 = 4;
 /// As many EtherTypes as one filter takes.
 pub(crate) const MAX: usize = 64;
 
-/// Classic BPF that keeps frames of these EtherTypes. The kernel has taken the outer tag off when
-/// the filter sees a frame; it looks behind up to two more.
+/// Classic BPF that keeps no frame at all.
+pub(crate) const NOTHING: libc::sock_filter =
+    libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+
+/// Classic BPF that keeps frames of these EtherTypes, or all if none is listed. The kernel has taken
+/// the outer tag off when the filter sees a frame; it looks behind up to two more.
 pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
-    if ethertypes.is_empty() || ethertypes.len() > MAX {
-        let message = "a filter takes 1 to 64 EtherTypes";
+    if ethertypes.is_empty() {
+        return Ok(vec![libc::sock_filter { k: u32::MAX, ..NOTHING }]);
+    }
+    if ethertypes.len() > MAX {
+        let message = "more than 64 EtherTypes";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let load = |at| instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, at);
@@ -114,7 +121,9 @@ mod tests {
 
     #[test]
     fn the_list_has_edges() {
-        assert!(filter(&[]).is_err() && filter(&[0x88E5; MAX + 1]).is_err());
+        assert!(filter(&[0x88E5; MAX + 1]).is_err());
+        assert!(keeps(&filter(&[]).unwrap(), &frame(&[0x0800])), "no list is every type");
+        assert!(!keeps(&[NOTHING], &frame(&[0x88E5])));
         let program = filter(&[0x88E5; MAX]).unwrap();
         assert!(keeps(&program, &frame(&[0x88E5])) && !keeps(&program, &frame(&[0x0800])));
     }
