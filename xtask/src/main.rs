@@ -1,4 +1,5 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `fuzz`, `claim` and `measure`.
+//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `interop-macsec`, `fuzz`, `claim` and
+//! `measure`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -7,6 +8,7 @@
 mod claim;
 mod claims;
 mod fuzz;
+mod gateway;
 mod interop;
 mod lint;
 mod measure;
@@ -33,6 +35,8 @@ enum Command {
     Test,
     /// Let Lightseal and other implementations of DTLS meet, each in every suite
     Interop(interop::Arguments),
+    /// Let real MACsec ends meet: Debian's kernel and wpa_supplicant in an emulated machine
+    InteropMacsec(gateway::MacsecArguments),
     /// Feed the fuzz targets for a while
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Test => test::run(),
         Command::Interop(arguments) => interop::run(&arguments),
+        Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),

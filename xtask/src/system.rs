@@ -25,6 +25,13 @@ const JAVA: &[(&str, Probe)] =
 /// What programs for another processor run on.
 const EMULATOR: &[(&str, Probe)] = &[("qemu-user", Probe::Program("qemu-aarch64"))];
 
+/// What the guest with real MACsec runs in; what is inside is downloaded and not installed.
+const GUEST: &[(&str, Probe)] = &[
+    ("qemu-system-x86", Probe::Program("qemu-system-x86_64")),
+    ("iproute2", Probe::Program("ip")),
+    ("ethtool", Probe::Program("ethtool")),
+];
+
 /// Another processor's Linux. Its programs are linked without a C compiler for it.
 pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
 
@@ -79,6 +86,11 @@ pub(crate) fn require_emulation() -> Result<(), String> {
     println!("installing the Rust target {EMULATED_TARGET}");
     run(command("rustup", &["target", "add", EMULATED_TARGET]))
         .map_err(|error| format!("needs the Rust target {EMULATED_TARGET} ({error})"))
+}
+
+/// Makes sure that the guest with real MACsec can be booted.
+pub(crate) fn require_guest() -> Result<(), String> {
+    install(GUEST)
 }
 
 /// Installs what is missing of `packages`, or says what is.

@@ -104,6 +104,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     if let Err(reason) = system::require_java() {
         println!("not testing with Scandium: {reason}");
     }
+    if let Err(reason) = system::require_guest() {
+        println!("not testing with real MACsec: {reason}");
+    }
     let program = std::env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);
     for Step { name, arguments, environment, require } in STEPS {

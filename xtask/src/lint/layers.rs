@@ -50,6 +50,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("lightseal", Layer::Command),
     ("fuzz", Layer::Tool),
     ("interop", Layer::Tool),
+    ("interop-gateway", Layer::Tool),
     ("xtask", Layer::Tool),
 ];
 

@@ -1,0 +1,114 @@
+//! Real MACsec ends in a guest: every trial, over everything that joins them.
+
+use clap::Parser;
+use interop_gateway::Failure;
+use interop_gateway::guest::join::{Bridge, Join};
+use interop_gateway::guest::report::{self, Series};
+use interop_gateway::guest::trials::TRIALS;
+use interop_gateway::guest::{Guest, Settings, image::Image};
+use interop_gateway::interrupt::Interrupt;
+use interop_gateway::namespace;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Lets the MACsec and MKA of Debian's kernel meet, and prints what became of it.
+#[derive(Parser)]
+struct Arguments {
+    /// Where the guest's image is kept, or made.
+    #[arg(long, value_name = "DIRECTORY")]
+    cache: PathBuf,
+    /// Only ends that are joined so.
+    #[arg(long, value_name = "NAME")]
+    join: Option<String>,
+    /// How many ends, 2 to 4.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=4))]
+    ends: u8,
+    /// Only trials whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write the results to this file as a page.
+    #[arg(long, value_name = "FILE", requires = "when")]
+    write: Option<PathBuf>,
+    /// Date and commit for that page.
+    #[arg(long, value_name = "TEXT")]
+    when: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(Failure::Broken(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(1)
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How many trials failed.
+fn run(arguments: &Arguments) -> Result<usize, Failure> {
+    namespace::sweep();
+    let interrupt = Interrupt::watch()?;
+    let joins: [&dyn Join; 1] = [&Bridge];
+    if let Some(name) = &arguments.join
+        && !joins.iter().any(|join| join.name() == name)
+    {
+        let known: Vec<_> = joins.iter().map(|join| join.name()).collect();
+        return Err(Failure::NotHere(format!("no join {name}; there are {}", known.join(", "))));
+    }
+    let image = Image::prepare(&arguments.cache)?;
+    let mut all = Vec::new();
+    for join in joins {
+        if arguments.join.as_deref().is_some_and(|name| name != join.name()) {
+            continue;
+        }
+        all.push(series(arguments, &image, join, &interrupt)?);
+    }
+    let failed = all.iter().map(Series::failed).sum();
+    if arguments.json {
+        println!("{}", report::json(&image.package, &all));
+    }
+    if let (Some(path), Some(when)) = (&arguments.write, &arguments.when) {
+        let page = report::page(&image.package, when, &all);
+        std::fs::write(path, page).map_err(|error| Failure::broken(path.display(), error))?;
+    }
+    Ok(failed)
+}
+
+/// Every trial between ends that are joined so.
+fn series(
+    arguments: &Arguments,
+    image: &Image,
+    join: &dyn Join,
+    interrupt: &Interrupt,
+) -> Result<Series, Failure> {
+    let started = Instant::now();
+    let ends = arguments.ends.into();
+    let mut guest = Guest::boot(image, &Settings { ends, ..Settings::default() })?;
+    eprintln!("{} ends booted in {:.1} s", arguments.ends, started.elapsed().as_secs_f64());
+    let _joined = join.join(&guest)?;
+    let mut verdicts = Vec::new();
+    for trial in TRIALS {
+        if !trial.name.contains(&arguments.only) || trial.needs_mka && !join.carries_mka() {
+            continue;
+        }
+        let verdict = trial.run(&mut guest);
+        interrupt.check()?;
+        let line = report::line(join.name(), &verdict);
+        if arguments.json {
+            eprintln!("{line}");
+        } else {
+            println!("{line}");
+        }
+        verdicts.push(verdict);
+    }
+    Ok(Series { joined_by: join.about(), ends, verdicts })
+}

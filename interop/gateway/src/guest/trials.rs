@@ -1,0 +1,282 @@
+//! What must go well between real MACsec ends, whatever joins their cables.
+
+use super::macsec::{Macsec, Suite};
+use super::{End, Guest};
+use crate::Failure;
+use std::time::Instant;
+
+/// One thing that must go well.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// Unique.
+    pub name: &'static str,
+    /// What must hold.
+    pub about: &'static str,
+    /// Whether MKA must get through.
+    pub needs_mka: bool,
+    run: fn(&mut Guest) -> Result<String, Failure>,
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Which.
+    pub trial: &'static Trial,
+    /// What was counted, or why it failed.
+    pub outcome: Result<String, Failure>,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// All of them; each finds the ends without MACsec.
+pub const TRIALS: &[Trial] = &[
+    Trial {
+        name: "static-128",
+        about: "GCM-AES-128: pings of 0 to 1400 bytes and beyond a frame, and TCP",
+        needs_mka: false,
+        run: |guest| everything(guest, &Macsec::default(), &[0, 1, 17, 18, 47, 56, 1400, 4000]),
+    },
+    Trial {
+        name: "static-256",
+        about: "GCM-AES-256",
+        needs_mka: false,
+        run: |guest| suite(guest, Suite::Aes256),
+    },
+    Trial {
+        name: "static-xpn-128",
+        about: "GCM-AES-XPN-128",
+        needs_mka: false,
+        run: |guest| suite(guest, Suite::Xpn128),
+    },
+    Trial {
+        name: "static-xpn-256",
+        about: "GCM-AES-XPN-256",
+        needs_mka: false,
+        run: |guest| suite(guest, Suite::Xpn256),
+    },
+    Trial {
+        name: "without-sci",
+        about: "SecTAGs of 8 bytes, which do not say whose they are",
+        needs_mka: false,
+        run: |guest| {
+            if guest.ends().count() > 2 {
+                return Ok("three ends cannot be told apart without".into());
+            }
+            pings(guest, &Macsec { sci: false, ..Macsec::default() })
+        },
+    },
+    Trial {
+        name: "integrity-only",
+        about: "authenticated and not encrypted",
+        needs_mka: false,
+        run: |guest| pings(guest, &Macsec { encrypt: false, ..Macsec::default() }),
+    },
+    Trial {
+        name: "vlan-outside",
+        about: "a VLAN tag in clear before the SecTAG",
+        needs_mka: false,
+        run: |guest| pings(guest, &Macsec { vlan: Some(7), ..Macsec::default() }),
+    },
+    Trial {
+        name: "vlan-inside",
+        about: "a VLAN tag that is encrypted with the rest",
+        needs_mka: false,
+        run: vlan_inside,
+    },
+    Trial {
+        name: "broadcast",
+        about: "a broadcast reaches every other end, once",
+        needs_mka: false,
+        run: broadcast,
+    },
+    Trial {
+        name: "rekey",
+        about: "five new associations while pings are under way: none is lost",
+        needs_mka: false,
+        run: rekey,
+    },
+    Trial {
+        name: "mka",
+        about: "MKA agrees, and hands out another key when a member comes anew",
+        needs_mka: true,
+        run: mka,
+    },
+];
+
+impl Trial {
+    /// Runs it, and takes MACsec away from the ends again.
+    pub fn run(&'static self, guest: &mut Guest) -> Verdict {
+        let started = Instant::now();
+        let outcome = guest
+            .stop_macsec()
+            .and_then(|()| (self.run)(guest))
+            .and_then(|detail| guest.stop_macsec().map(|()| detail));
+        Verdict { trial: self, outcome, seconds: started.elapsed().as_secs_f64() }
+    }
+}
+
+/// From the first end to each other one and back, pings of each size, all answered.
+fn ping_all(guest: &mut Guest, sizes: &[u32]) -> Result<u32, Failure> {
+    let mut answered = 0;
+    for other in guest.ends().skip(1) {
+        for (from, to) in [(End::A, other), (other, End::A)] {
+            for size in sizes {
+                let pings = guest.ping(from, &to.ip(), 5, *size)?;
+                if !pings.all() {
+                    return Err(Failure::Broken(format!(
+                        "{} of {} pings of {size} bytes were answered",
+                        pings.answered, pings.sent
+                    )));
+                }
+                answered += pings.answered;
+            }
+        }
+    }
+    Ok(answered)
+}
+
+/// That no end refused anything and each has received; what came, in a few words.
+fn nothing_refused(guest: &mut Guest) -> Result<String, Failure> {
+    let mut received = 0;
+    for end in guest.ends() {
+        let counters = guest.counters(end)?;
+        if let Some((name, count)) = counters.refused().first() {
+            return Err(Failure::Broken(format!("end {}: {name} {count}", end.name())));
+        }
+        if counters.ok == 0 {
+            return Err(Failure::Broken(format!("end {} received nothing", end.name())));
+        }
+        received += counters.ok;
+    }
+    Ok(format!("{received} frames received, InPktsNotValid 0, InPktsLate 0"))
+}
+
+fn pings(guest: &mut Guest, macsec: &Macsec) -> Result<String, Failure> {
+    guest.start_macsec(macsec)?;
+    let answered = ping_all(guest, &[0, 56, 1400])?;
+    Ok(format!("{answered} pings answered, {}", nothing_refused(guest)?))
+}
+
+fn suite(guest: &mut Guest, suite: Suite) -> Result<String, Failure> {
+    pings(guest, &Macsec { suite, ..Macsec::default() })
+}
+
+fn everything(guest: &mut Guest, macsec: &Macsec, sizes: &[u32]) -> Result<String, Failure> {
+    guest.start_macsec(macsec)?;
+    let answered = ping_all(guest, sizes)?;
+    let rate = guest.iperf(End::A, End::B, 2)?;
+    let back = guest.iperf(End::B, End::A, 2)?;
+    Ok(format!(
+        "{answered} pings answered, TCP {rate:.0} and {back:.0} Mbit/s, {}",
+        nothing_refused(guest)?
+    ))
+}
+
+fn vlan_inside(guest: &mut Guest) -> Result<String, Failure> {
+    guest.start_macsec(&Macsec::default())?;
+    for end in guest.ends() {
+        let at = end.name();
+        guest.must(&format!(
+            "set -e\nip -n {at} link add link macsec0 name inside type vlan id 5\n\
+             ip -n {at} link set inside up\nip -n {at} addr add 10.78.0.{}/24 dev inside",
+            1 + end as u8
+        ))?;
+    }
+    for other in guest.ends().skip(1) {
+        let to = format!("10.78.0.{}", 1 + other as u8);
+        if !guest.ping(End::A, &to, 10, 200)?.all() {
+            return Err(Failure::Broken("pings in the VLAN are lost".into()));
+        }
+    }
+    nothing_refused(guest)
+}
+
+fn broadcast(guest: &mut Guest) -> Result<String, Failure> {
+    const COUNT: u32 = 10;
+    guest.start_macsec(&Macsec::default())?;
+    let before = echo_requests(guest)?;
+    // It hears its own, too.
+    guest.at(End::A, "sysctl -q -w net.ipv4.icmp_echo_ignore_broadcasts=1")?;
+    let pings = guest.ping(End::A, "10.77.0.255", COUNT, 56)?;
+    guest.at(End::A, "sysctl -q -w net.ipv4.icmp_echo_ignore_broadcasts=0")?;
+    let after = echo_requests(guest)?;
+    for (end, (after, before)) in guest.ends().zip(after.into_iter().zip(before)).skip(1) {
+        let came = after - before;
+        if came != u64::from(COUNT) {
+            return Err(Failure::Broken(format!("{COUNT} came {came} times to {}", end.name())));
+        }
+    }
+    if !pings.all() {
+        return Err(Failure::Broken(format!("{} of {COUNT} were answered", pings.answered)));
+    }
+    Ok(format!("{COUNT} at each other end, {}", nothing_refused(guest)?))
+}
+
+/// Echo requests that each end's IP has received.
+fn echo_requests(guest: &mut Guest) -> Result<Vec<u64>, Failure> {
+    let mut counts = Vec::new();
+    for end in guest.ends() {
+        let text = guest.at(end, "grep Icmp: /proc/net/snmp")?;
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let count = lines.first().zip(lines.get(1)).and_then(|(names, values)| {
+            let place = names.iter().position(|name| *name == "InEchos")?;
+            values.get(place)?.parse().ok()
+        });
+        counts.push(count.ok_or_else(|| Failure::broken("/proc/net/snmp", &text))?);
+    }
+    Ok(counts)
+}
+
+fn rekey(guest: &mut Guest) -> Result<String, Failure> {
+    const TIMES: u8 = 5;
+    let macsec = Macsec::default();
+    guest.start_macsec(&macsec)?;
+    guest.must(&format!(
+        "ip netns exec a ping -q -i 0.02 -c 400 -W 2 {} > /tmp/pings 2>&1 &",
+        End::B.ip()
+    ))?;
+    for time in 1..=TIMES {
+        let number = guest.rekey(&macsec)?;
+        if number != time % 4 {
+            return Err(Failure::Broken(format!("association {number} came after {}", time - 1)));
+        }
+        guest.must("sleep 0.5")?;
+    }
+    let text =
+        guest.must("wait; while pgrep ping > /dev/null; do sleep 0.2; done; cat /tmp/pings")?;
+    let pings = super::macsec::Pings::read(&text).ok_or_else(|| Failure::broken("ping", &text))?;
+    if !pings.all() {
+        return Err(Failure::Broken(format!(
+            "{} of {} pings were answered",
+            pings.answered, pings.sent
+        )));
+    }
+    Ok(format!("{} pings answered, {}", pings.answered, nothing_refused(guest)?))
+}
+
+fn mka(guest: &mut Guest) -> Result<String, Failure> {
+    guest.start_mka()?;
+    let answered = ping_all(guest, &[56, 1400])?;
+    let before = guest.counters(End::A)?.sending_with;
+    let detail = nothing_refused(guest)?;
+    guest.rejoin_mka(End::B)?;
+    let after = guest.counters(End::A)?.sending_with;
+    let again = ping_all(guest, &[56])?;
+    Ok(format!(
+        "{answered} pings answered with association {before}, {again} with {after}; before the \
+         second key {detail}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (i, trial) in TRIALS.iter().enumerate() {
+            assert!(TRIALS[..i].iter().all(|other| other.name != trial.name));
+        }
+    }
+}
