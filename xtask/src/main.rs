@@ -1,5 +1,5 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `interop-macsec`, `fuzz`, `claim` and
-//! `measure`.
+//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `interop-macsec`, `bench-gateway`,
+//! `fuzz`, `claim` and `measure`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -37,6 +37,8 @@ enum Command {
     Interop(interop::Arguments),
     /// Let real MACsec ends meet: Debian's kernel and wpa_supplicant in an emulated machine
     InteropMacsec(gateway::MacsecArguments),
+    /// Measure the gateway beside bridge, VXLAN and WireGuard, in one sitting
+    BenchGateway(gateway::BenchArguments),
     /// Feed the fuzz targets for a while
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Test => test::run(),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
+        Command::BenchGateway(arguments) => gateway::bench(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),

@@ -143,13 +143,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     {
         row.retain(|name, _| !DERIVED.contains(&name.as_str()));
     }
-    let date = said("date", &["-u", "+%Y-%m-%d"])?;
-    let stored = json!({
-        "name": set.name,
-        "about": set.about,
-        "command": format!("cargo xtask measure {}", set.name),
-        "measured_with": format!("{} {}", set.program.name(), set.command.join(" ")),
-        "date": date,
+    let measured_with = format!("{} {}", set.program.name(), set.command.join(" "));
+    let mut stored =
+        stored(set.name, set.about, &format!("cargo xtask measure {}", set.name), result)?;
+    stored["measured_with"] = json!(measured_with);
+    let date = stored["date"].as_str().unwrap_or_default();
+    let path = workspace().join("results").join(format!("{}-{date}.json", set.name));
+    fs::write(&path, format!("{stored}\n"))
+        .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    println!("results/{}-{date}.json", set.name);
+    Ok(())
+}
+
+/// A result with what must be known of it: what it is, when it was measured, with which commit and
+/// on what machine.
+pub(crate) fn stored(
+    name: &str,
+    about: &str,
+    command: &str,
+    result: Value,
+) -> Result<Value, Failure> {
+    Ok(json!({
+        "name": name,
+        "about": about,
+        "command": command,
+        "date": said("date", &["-u", "+%Y-%m-%d"])?,
         "commit": format!("commit {}", said("git", &["describe", "--always", "--dirty", "--tags"])?),
         "machine": {
             "processor": processor(),
@@ -157,12 +175,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "kernel": said("uname", &["-sr"])?,
         },
         "result": result,
-    });
-    let path = workspace().join("results").join(format!("{}-{date}.json", set.name));
-    fs::write(&path, format!("{stored}\n"))
-        .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    println!("results/{}-{date}.json", set.name);
-    Ok(())
+    }))
 }
 
 /// The line that a program prints.

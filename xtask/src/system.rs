@@ -32,6 +32,15 @@ const GUEST: &[(&str, Probe)] = &[
     ("ethtool", Probe::Program("ethtool")),
 ];
 
+/// What the gateway is measured beside, and with.
+const TUNNELS: &[(&str, Probe)] = &[
+    ("iproute2", Probe::Program("ip")),
+    ("ethtool", Probe::Program("ethtool")),
+    ("iperf3", Probe::Program("iperf3")),
+    ("wireguard-go", Probe::Program("wireguard-go")),
+    ("wireguard-tools", Probe::Program("wg")),
+];
+
 /// Another processor's Linux. Its programs are linked without a C compiler for it.
 pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
 
@@ -91,6 +100,11 @@ pub(crate) fn require_emulation() -> Result<(), String> {
 /// Makes sure that the guest with real MACsec can be booted.
 pub(crate) fn require_guest() -> Result<(), String> {
     install(GUEST)
+}
+
+/// Makes sure that other tunnels can be measured.
+pub(crate) fn require_tunnels() -> Result<(), String> {
+    install(TUNNELS)
 }
 
 /// Installs what is missing of `packages`, or says what is.

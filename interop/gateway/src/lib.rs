@@ -2,6 +2,10 @@
 //!
 //! - [`namespace`]: network namespaces, and what runs in them;
 //! - [`daemon`]: programs that end with us, and what they take of the processor;
+//! - [`site`]: two LANs of a host and a gateway each, and a network between;
+//! - [`rows`]: what carries frames from one to the other: bridge, VXLAN, WireGuard, ours;
+//! - [`frames`]: MACsec frames made beforehand;
+//! - [`bench`]: all rows measured in turns;
 //! - [`guest`]: a small Linux in QEMU with the MACsec and MKA that this machine's kernel lacks;
 //! - [`interrupt`]: being asked to stop.
 //!
@@ -9,10 +13,14 @@
 //! here needs any.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod daemon;
 mod failure;
+pub mod frames;
 pub mod guest;
 pub mod interrupt;
 pub mod namespace;
+pub mod rows;
+pub mod site;
 
 pub use failure::Failure;

@@ -133,8 +133,13 @@ impl Namespace {
     /// # Errors
     /// What `ethtool` says.
     pub fn without_offloads(&self, interface: &str) -> Result<(), Failure> {
-        self.run("ethtool", &format!("-K {interface} tx off rx off tso off gso off gro off sg off"))
-            .map(drop)
+        self.run(
+            "ethtool",
+            &format!(
+                "-K {interface} tx off rx off tso off gso off gro off sg off txvlan off rxvlan off"
+            ),
+        )
+        .map(drop)
     }
 
     /// What an interface has counted.

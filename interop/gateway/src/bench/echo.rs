@@ -1,0 +1,162 @@
+//! Round trips: one frame there, one back, then the next.
+
+use super::station::Station;
+use crate::Failure;
+use crate::frames::{FLOWS, Side, packet_number};
+use crate::interrupt::Interrupt;
+use crate::rows::Ground;
+use crate::site::LAN;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A frame that is not back by then is lost.
+const LOST: Duration = Duration::from_millis(250);
+/// How often the host that answers looks whether it is done.
+const LOOK: Duration = Duration::from_millis(50);
+/// Round trips that are not counted, while addresses and flows are learnt.
+const WARM_UP: usize = 2 * FLOWS;
+
+/// What round trips took.
+#[derive(Clone, Debug, Default)]
+pub struct Echoes {
+    /// Each that came back, in microseconds, in the order of sending.
+    pub us: Vec<f64>,
+    /// Those that did not.
+    pub lost: usize,
+}
+
+impl Echoes {
+    /// The mean and the mean deviation as `ping` prints it, the root of the mean square of the
+    /// deviations, in microseconds. `None` where nothing came back.
+    pub fn mean_and_mdev(&self) -> Option<(f64, f64)> {
+        if self.us.is_empty() {
+            return None;
+        }
+        let count = self.us.len() as f64;
+        let mean = self.us.iter().sum::<f64>() / count;
+        let square = self.us.iter().map(|us| (us - mean).powi(2)).sum::<f64>() / count;
+        Some((mean, square.sqrt()))
+    }
+
+    /// The median in microseconds.
+    pub fn median(&self) -> Option<f64> {
+        (!self.us.is_empty()).then(|| measure::Spread::of(self.us.clone()).median)
+    }
+}
+
+/// Sends `count` frames of `frame_bytes` from host A one after the other, each when the one before
+/// it is back or lost. Host B gives each back with the addresses swapped and a number of its own.
+///
+/// # Errors
+/// When a port cannot be used, or we are interrupted.
+pub fn echoes(
+    ground: &mut Ground,
+    frame_bytes: usize,
+    count: usize,
+    interrupt: &Interrupt,
+) -> Result<Echoes, Failure> {
+    let done = AtomicBool::new(false);
+    let ready = AtomicBool::new(false);
+    let site = &mut ground.site;
+    let (there, back) = (&mut site.there, &mut site.back);
+    let (host_a, host_b) = (&site.host_a, &site.host_b);
+    let answer = || -> Result<(), Failure> {
+        let mut station = Station::open(LAN)?;
+        ready.store(true, Ordering::Release);
+        let mut came = Vec::new();
+        let mut frame = Vec::new();
+        while !done.load(Ordering::Acquire) {
+            station.receive(LOOK, |bytes| {
+                if let Some(flow) = asked(bytes) {
+                    came.push((flow, bytes.len()));
+                }
+            })?;
+            for (flow, bytes) in came.drain(..) {
+                back[flow].next_into(&mut frame, bytes);
+                station.send(std::iter::once(&frame[..]))?;
+            }
+        }
+        Ok(())
+    };
+    let ask = || -> Result<Echoes, Failure> {
+        let mut station = Station::open(LAN)?;
+        let mut echoes = Echoes::default();
+        let mut frame = Vec::new();
+        for number in 0..count + WARM_UP {
+            interrupt.check()?;
+            let flow = number % FLOWS;
+            there[flow].next_into(&mut frame, frame_bytes);
+            let started = Instant::now();
+            station.send(std::iter::once(&frame[..]))?;
+            let mut is_back = false;
+            while !is_back && started.elapsed() < LOST {
+                station.receive(LOST, |bytes| is_back |= answered(bytes, flow, frame_bytes))?;
+            }
+            let us = started.elapsed().as_nanos() as f64 / 1000.0;
+            match (number >= WARM_UP, is_back) {
+                (true, true) => echoes.us.push(us),
+                (true, false) => echoes.lost += 1,
+                (false, _) => {}
+            }
+        }
+        Ok(echoes)
+    };
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| host_b.within(answer));
+        while !ready.load(Ordering::Acquire) && !answering.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let echoes = host_a.within(ask);
+        done.store(true, Ordering::Release);
+        match answering.join() {
+            Ok(answered) => answered??,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        echoes?
+    })
+}
+
+/// The flow of a frame that host A has sent.
+fn asked(frame: &[u8]) -> Option<usize> {
+    packet_number(frame)?;
+    let flow = crate::frames::flow_number(frame)?;
+    (flow < FLOWS && frame[10] == Side::A as u8).then_some(flow)
+}
+
+/// Whether a frame is host B's answer in this flow, of this length and with the payload it had.
+fn answered(frame: &[u8], flow: usize, frame_bytes: usize) -> bool {
+    packet_number(frame).is_some()
+        && frame.len() == frame_bytes
+        && frame[10] == Side::B as u8
+        && crate::frames::flow_number(frame) == Some(flow)
+        && frame[28..].iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::Flow;
+
+    #[test]
+    fn the_deviation_is_that_of_ping() {
+        let echoes = Echoes { us: vec![1.0, 3.0, 1.0, 3.0], lost: 1 };
+        assert_eq!(echoes.mean_and_mdev(), Some((2.0, 1.0)));
+        assert_eq!(echoes.median(), Some(1.0));
+        assert_eq!(Echoes::default().mean_and_mdev(), None);
+    }
+
+    #[test]
+    fn only_the_right_answer_is_one() {
+        let mut frame = Vec::new();
+        Flow::new(Side::B, 2).next_into(&mut frame, 96);
+        assert!(answered(&frame, 2, 96));
+        assert!(!answered(&frame, 3, 96) && !answered(&frame, 2, 97));
+        assert_eq!(asked(&frame), None);
+        frame[95] = 1;
+        assert!(!answered(&frame, 2, 96));
+        Flow::new(Side::A, 2).next_into(&mut frame, 96);
+        assert_eq!(asked(&frame), Some(2));
+        assert!(!answered(&frame, 2, 96));
+    }
+}

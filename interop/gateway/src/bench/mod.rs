@@ -1,0 +1,16 @@
+//! The rows measured in turns, in one sitting.
+//!
+//! - [`echo`]: round trips of single frames;
+//! - [`stream`]: how many frames pass, and the processor time and bytes each takes;
+//! - [`tcp`]: TCP by iperf3;
+//! - [`plan`]: what is measured, and in which order;
+//! - [`results`]: what came of it, as JSON and as the paper's Table 2;
+//! - [`figures`]: the paper's Figure 5.
+
+pub mod echo;
+pub mod figures;
+pub mod plan;
+pub mod results;
+mod station;
+pub mod stream;
+pub mod tcp;

@@ -1,0 +1,342 @@
+//! What came of it: numbers, ratios within turns, and the table.
+
+use super::echo::Echoes;
+use crate::rows::Row;
+use measure::Spread;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Something measured once a turn. Those with a number are of frames of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// The median round trip, in microseconds.
+    RoundTrip,
+    /// TCP's payload that arrived, in Mbit/s.
+    Tcp,
+    /// Frames a second that arrived.
+    Rate(usize),
+    /// Frames a second that were offered.
+    Offered(usize),
+    /// Processor time of everything, in microseconds a frame.
+    Processor(usize),
+    /// Processor time of the gateways' programs, in microseconds a frame.
+    Programs(usize),
+    /// Bytes a frame between the gateways.
+    WireBytes(usize),
+    /// Packets a frame between the gateways.
+    WirePackets(usize),
+    /// The share of a paced stream that did not arrive.
+    Lost(usize),
+}
+
+impl Measure {
+    /// As a word, with the unit.
+    pub fn name(self) -> String {
+        match self {
+            Self::RoundTrip => "rtt_us".into(),
+            Self::Tcp => "tcp_mbit_s".into(),
+            Self::Rate(bytes) => format!("frames_s_{bytes}"),
+            Self::Offered(bytes) => format!("offered_frames_s_{bytes}"),
+            Self::Processor(bytes) => format!("processor_us_{bytes}"),
+            Self::Programs(bytes) => format!("programs_us_{bytes}"),
+            Self::WireBytes(bytes) => format!("wire_bytes_{bytes}"),
+            Self::WirePackets(bytes) => format!("wire_packets_{bytes}"),
+            Self::Lost(bytes) => format!("lost_{bytes}"),
+        }
+    }
+
+    /// Whether a row's share of another row's value says something.
+    const fn is_compared(self) -> bool {
+        matches!(self, Self::RoundTrip | Self::Tcp | Self::Rate(_))
+    }
+}
+
+/// Rows that others are compared with.
+const REFERENCES: [&str; 2] = ["vxlan", "boringtun"];
+
+/// The paper's Table 2: our row, its scenario, round trip and deviation in ms, throughput and
+/// deviation in Mbit/s.
+const PAPER: [(&str, &str, [f64; 4]); 6] = [
+    ("vxlan", "VXLAN", [3.0, 0.13, 837.0, 9.0]),
+    ("boringtun", "VXLAN + Wireguard", [4.85, 0.55, 245.0, 16.0]),
+    ("wireguard-go", "VXLAN + Wireguard", [4.85, 0.55, 245.0, 16.0]),
+    ("identifier", "Identifier-based", [1.3, 0.07, 842.0, 3.0]),
+    ("identifier-paper", "Identifier-based", [1.3, 0.07, 842.0, 3.0]),
+    ("encryption-paper", "Encryption-based", [1.3, 0.05, 837.0, 3.0]),
+];
+
+/// One row's numbers.
+#[derive(Clone, Debug)]
+pub struct RowResult {
+    /// The row.
+    pub name: &'static str,
+    /// As the table says it.
+    pub title: &'static str,
+    /// [`Row::carries_plain`].
+    pub carries_plain: bool,
+    /// All round trips of the table.
+    pub pings: Echoes,
+    /// Round trips by bytes of a frame, over a narrow underlay.
+    pub sweep: BTreeMap<usize, Echoes>,
+    /// A value a turn.
+    turns: BTreeMap<Measure, Vec<f64>>,
+    /// What went wrong.
+    pub failures: Vec<String>,
+}
+
+impl RowResult {
+    /// Nothing measured yet.
+    pub fn of(row: &dyn Row) -> Self {
+        Self {
+            name: row.name(),
+            title: row.title(),
+            carries_plain: row.carries_plain(),
+            pings: Echoes::default(),
+            sweep: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Adds a turn's value.
+    pub fn note(&mut self, measure: Measure, value: f64) {
+        self.turns.entry(measure).or_default().push(value);
+    }
+
+    /// Median and quartiles over the turns.
+    pub fn spread(&self, measure: Measure) -> Option<Spread> {
+        self.turns.get(&measure).map(|values| Spread::of(values.clone()))
+    }
+
+    /// The mean over the turns and the standard deviation.
+    pub fn mean_and_deviation(&self, measure: Measure) -> Option<(f64, f64)> {
+        let values = self.turns.get(&measure)?;
+        Echoes { us: values.clone(), lost: 0 }.mean_and_mdev()
+    }
+
+    /// This row's value over another's, turn by turn. `None` where a turn of either is missing.
+    pub fn ratio(&self, measure: Measure, over: &Self) -> Option<Spread> {
+        let (own, other) = (self.turns.get(&measure)?, over.turns.get(&measure)?);
+        (own.len() == other.len())
+            .then(|| Spread::of(own.iter().zip(other).map(|(own, other)| own / other).collect()))
+    }
+}
+
+/// Everything that was measured in one sitting.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// In the order of the table.
+    pub rows: Vec<RowResult>,
+    /// Turns of each.
+    pub turns: usize,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Results {
+    /// The row of this name.
+    pub fn row(&self, name: &str) -> Option<&RowResult> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// A measure less what the cable alone takes, in this unit; never below 0.
+    pub fn beyond_the_cable(&self, row: &RowResult, measure: Measure) -> Option<f64> {
+        let cable = self.row("cable")?.spread(measure)?.median;
+        Some((row.spread(measure)?.median - cable).max(0.0))
+    }
+
+    /// All of it; a spread is median and quartiles over the turns.
+    pub fn json(&self, versions: &[(&str, String)]) -> Value {
+        let versions: Map<_, _> =
+            versions.iter().map(|(name, text)| ((*name).into(), json!(text))).collect();
+        json!({
+            "turns": self.turns,
+            "seconds": self.seconds.round(),
+            "versions": versions,
+            "rows": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
+            "table": self.table(),
+        })
+    }
+
+    fn row_json(&self, row: &RowResult) -> Value {
+        let spread = |spread: Spread| json!({ "median": rounded(spread.median), "low": rounded(spread.low), "high": rounded(spread.high) });
+        let mut measures = Map::new();
+        let mut ratios = Map::new();
+        for measure in row.turns.keys().copied() {
+            measures.extend(row.spread(measure).map(|value| (measure.name(), spread(value))));
+            for reference in REFERENCES.into_iter().filter(|_| measure.is_compared()) {
+                let ratio = self.row(reference).and_then(|reference| row.ratio(measure, reference));
+                ratios.extend(
+                    ratio.map(|ratio| {
+                        (format!("{}_over_{reference}", measure.name()), spread(ratio))
+                    }),
+                );
+            }
+        }
+        for bytes in row.turns.keys().filter_map(|measure| match measure {
+            Measure::Processor(bytes) => Some(*bytes),
+            _ => None,
+        }) {
+            let beyond = self.beyond_the_cable(row, Measure::Processor(bytes));
+            measures
+                .insert(format!("processor_beyond_cable_us_{bytes}"), json!(beyond.map(rounded)));
+        }
+        let pings = row.pings.mean_and_mdev().map(|(mean, mdev)| {
+            json!({ "count": row.pings.us.len(), "lost": row.pings.lost,
+                    "mean_us": rounded(mean), "mdev_us": rounded(mdev) })
+        });
+        let sweep = row.sweep.iter().map(|(bytes, echoes)| {
+            let told = echoes.mean_and_mdev();
+            json!({ "frame_bytes": bytes, "count": echoes.us.len(), "lost": echoes.lost,
+                    "median_us": echoes.median().map(rounded),
+                    "mean_us": told.map(|told| rounded(told.0)),
+                    "mdev_us": told.map(|told| rounded(told.1)) })
+        });
+        json!({
+            "name": row.name,
+            "title": row.title,
+            "pings": pings,
+            "measures": measures,
+            "ratios": ratios,
+            "round_trips": sweep.collect::<Vec<_>>(),
+            "failures": row.failures,
+            "paper": paper(row.name).map(|(scenario, [rtt, rtt_mdev, rate, rate_mdev])| {
+                json!({ "scenario": scenario, "rtt_ms": rtt, "rtt_mdev_ms": rtt_mdev,
+                        "throughput_mbit_s": rate, "throughput_mdev_mbit_s": rate_mdev })
+            }),
+        })
+    }
+
+    /// The paper's Table 2 with ours, and what else each row takes.
+    pub fn table(&self) -> String {
+        let mut text = String::from(
+            "| scenario | RTT ± mdev, µs | TCP ± sd, Mbit/s | 96 B, kframes/s | 1400 B, kframes/s \
+             | CPU µs a frame, 96 B, 1400 B | bytes added, 96 B, 1400 B \
+             | paper: RTT ± mdev, ms | paper: Mbit/s |\n|---|---|---|---|---|---|---|---|---|\n",
+        );
+        for row in &self.rows {
+            let dash = || "–".to_owned();
+            let pings = row.pings.mean_and_mdev();
+            let tcp = row.mean_and_deviation(Measure::Tcp);
+            let kilo = |bytes| {
+                row.spread(Measure::Rate(bytes))
+                    .map_or_else(dash, |rate| format!("{:.0}", rate.median / 1000.0))
+            };
+            let cpu = |bytes| {
+                self.beyond_the_cable(row, Measure::Processor(bytes))
+                    .map_or_else(dash, |us| format!("{us:.1}"))
+            };
+            let added = |bytes: usize| {
+                let on_wire = row.spread(Measure::WireBytes(bytes)).map(|spread| spread.median);
+                on_wire.map_or_else(dash, |on_wire| format!("{:.0}", on_wire - bytes as f64))
+            };
+            let (rtt, rate) = paper(row.name).map_or_else(
+                || (dash(), dash()),
+                |(_, [rtt, mdev, rate, deviation])| {
+                    (format!("{rtt} ± {mdev}"), format!("{rate} ± {deviation}"))
+                },
+            );
+            let both = |pair: Option<(f64, f64)>| {
+                pair.map_or_else(dash, |(mean, deviation)| format!("{mean:.0} ± {deviation:.0}"))
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {}, {} | {}, {} | {rtt} | {rate} |",
+                row.title,
+                both(pings),
+                both(tcp),
+                kilo(96),
+                kilo(1400),
+                cpu(96),
+                cpu(1400),
+                added(96),
+                added(1400),
+            );
+        }
+        text
+    }
+
+    /// Median ratios to the rows that others are compared with, where both were measured.
+    pub fn ratios(&self) -> String {
+        let mut text = String::new();
+        for reference in REFERENCES {
+            let Some(over) = self.row(reference) else { continue };
+            for row in self.rows.iter().filter(|row| row.name != reference) {
+                let parts = row.turns.keys().filter(|measure| measure.is_compared());
+                let parts = parts.filter_map(|measure| {
+                    let ratio = row.ratio(*measure, over)?;
+                    let Spread { low, median, high } = ratio;
+                    Some(format!("{} {median:.2} ({low:.2} to {high:.2})", measure.name()))
+                });
+                let parts: Vec<_> = parts.collect();
+                if !parts.is_empty() {
+                    let _ = writeln!(text, "{} over {reference}: {}", row.name, parts.join(", "));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The paper's numbers for a row.
+fn paper(name: &str) -> Option<(&'static str, [f64; 4])> {
+    let found = PAPER.into_iter().find(|(row, ..)| *row == name);
+    found.map(|(_, scenario, numbers)| (scenario, numbers))
+}
+
+/// Four digits after the point are more than any of it is worth.
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+    use std::path::Path;
+
+    fn results() -> Results {
+        let rows = rows::all(Path::new("x"));
+        let rows = rows.iter().map(|row| RowResult::of(row.as_ref())).collect();
+        Results { rows, turns: 2, seconds: 1.0 }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_turn() {
+        let mut results = results();
+        for (name, values) in [("bridge", [30.0, 60.0]), ("vxlan", [10.0, 20.0])] {
+            let row = results.rows.iter_mut().find(|row| row.name == name).unwrap();
+            values.into_iter().for_each(|value| row.note(Measure::Rate(96), value));
+        }
+        let ratio =
+            results.row("bridge").unwrap().ratio(Measure::Rate(96), results.row("vxlan").unwrap());
+        assert_eq!(ratio, Some(Spread { low: 3.0, median: 3.0, high: 3.0 }));
+        assert!(results.ratios().contains("bridge over vxlan: frames_s_96 3.00"));
+        let value = results.json(&[]);
+        let bridge = value["rows"].as_array().unwrap().iter().find(|row| row["name"] == "bridge");
+        assert_eq!(bridge.unwrap()["ratios"]["frames_s_96_over_vxlan"]["median"], 3.0);
+    }
+
+    #[test]
+    fn what_the_cable_takes_is_subtracted() {
+        let mut results = results();
+        for (name, value) in [("cable", 2.0), ("bridge", 3.5)] {
+            let row = results.rows.iter_mut().find(|row| row.name == name).unwrap();
+            row.note(Measure::Processor(96), value);
+        }
+        let of =
+            |name| results.beyond_the_cable(results.row(name).unwrap(), Measure::Processor(96));
+        assert_eq!((of("cable"), of("bridge"), of("vxlan")), (Some(0.0), Some(1.5), None));
+    }
+
+    #[test]
+    fn the_table_has_the_papers_values_and_holes() {
+        let table = results().table();
+        let line = |start: &str| {
+            table.lines().find(|line| line.starts_with(start)).map(str::to_owned).unwrap()
+        };
+        assert!(line("| VXLAN (kernel)").ends_with("| 3 ± 0.13 | 837 ± 9 |"));
+        assert!(line("| bridge").ends_with("| – | – |"));
+    }
+}

@@ -1,0 +1,65 @@
+//! A host's port to its LAN, for frames made beforehand.
+
+use crate::Failure;
+use crate::frames::ETHERTYPE;
+use packet_io::af_packet::{PacketPort, Settings};
+use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
+use std::time::Duration;
+
+/// Frames longer than this do not occur.
+const FRAME_BYTES: usize = 4096;
+/// As many as a batch that goes and one that comes need.
+const FRAMES: usize = 512;
+
+/// A packet socket and memory for its frames. It is opened on a thread in the host's namespace
+/// and stays on that thread.
+pub(super) struct Station {
+    port: PacketPort,
+    pool: Pool,
+    frames: Vec<Frame>,
+    waiter: Waiter,
+}
+
+impl Station {
+    /// Opens `interface`, for MACsec frames whoever they are for.
+    pub(super) fn open(interface: &str) -> Result<Self, Failure> {
+        let failed = |why: &dyn std::fmt::Display| Failure::not_here(interface, why);
+        let found = Interface::find(interface).map_err(|why| failed(&why))?;
+        let settings = Settings { ethertypes: vec![ETHERTYPE], ..Settings::default() };
+        let port = PacketPort::open(&found, &settings).map_err(|why| failed(&why))?;
+        let pool = Pool::new(PoolSettings { frame_bytes: FRAME_BYTES, frames: FRAMES })
+            .map_err(|why| failed(&why))?;
+        Ok(Self { port, pool, frames: Vec::new(), waiter: Waiter::new(Duration::ZERO) })
+    }
+
+    /// Sends frames as far as the interface takes them, and says how many it took. The rest is
+    /// gone: whoever floods does not wait.
+    pub(super) fn send<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<usize, Failure> {
+        debug_assert!(self.frames.is_empty());
+        for bytes in frames {
+            self.frames.extend(self.pool.allocate_with(bytes));
+        }
+        let sent = self.port.transmit(&mut self.pool, &mut self.frames);
+        self.pool.release_all(self.frames.drain(..));
+        sent.map_err(|error| Failure::broken("a host's port", error))
+    }
+
+    /// Waits for frames, `patience` at most, and shows each of those that came.
+    pub(super) fn receive(
+        &mut self,
+        patience: Duration,
+        mut show: impl FnMut(&[u8]),
+    ) -> Result<usize, Failure> {
+        let failed = |error| Failure::broken("a host's port", error);
+        self.waiter.wait(&[&self.port], Some(patience)).map_err(failed)?;
+        let count = self.port.receive(&mut self.pool, &mut self.frames).map_err(failed)?;
+        for frame in &self.frames {
+            show(self.pool.bytes(frame));
+        }
+        self.pool.release_all(self.frames.drain(..));
+        Ok(count)
+    }
+}

@@ -1,0 +1,49 @@
+//! TCP by iperf3, from host A to host B.
+
+use crate::Failure;
+use crate::daemon::{Daemon, Scratch, output};
+use crate::frames::Side;
+use crate::rows::Ground;
+use crate::site::lan_address;
+use serde_json::Value;
+use std::time::Duration;
+
+const PORT: &str = "5201";
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Mbit/s of payload that arrived, over `seconds`, the first one left out.
+///
+/// # Errors
+/// When no connection comes about.
+pub fn mbit(ground: &Ground, seconds: u32) -> Result<f64, Failure> {
+    let scratch = Scratch::new("iperf")?;
+    let mut serve = ground.site.host_b.command("iperf3");
+    serve.args(["-s", "-1", "-p", PORT, "--forceflush"]);
+    let log = scratch.file("server");
+    let mut server = Daemon::start(&mut serve, &log)?;
+    let said = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("listening"));
+    server.wait_until("iperf3 listens", PATIENCE, said)?;
+    let mut ask = ground.site.host_a.command("iperf3");
+    let seconds = seconds.to_string();
+    ask.args(["-c", lan_address(Side::B), "-p", PORT, "-t", &seconds, "-O", "1", "-J"]);
+    ask.args(["--connect-timeout", "3000"]);
+    let text = output(&mut ask)?;
+    rate(&text).ok_or_else(|| Failure::Broken("iperf3 told no rate".into()))
+}
+
+fn rate(text: &str) -> Option<f64> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    value.pointer("/end/sum_received/bits_per_second")?.as_f64().map(|rate| rate / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_what_arrived() {
+        let text = r#"{"end":{"sum_sent":{"bits_per_second":3e9},"sum_received":{"bits_per_second":2.5e9}}}"#;
+        assert_eq!(rate(text), Some(2500.0));
+        assert_eq!(rate("{}"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! The gateway beside other tunnels, in one sitting.
+
+use clap::Parser;
+use interop_gateway::Failure;
+use interop_gateway::bench::figures;
+use interop_gateway::bench::plan::Plan;
+use interop_gateway::daemon::on_path;
+use interop_gateway::interrupt::Interrupt;
+use interop_gateway::namespace;
+use interop_gateway::rows;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures what joins two LANs: round trips, frames, TCP, processor time and bytes on the wire,
+/// all rows in turns.
+#[derive(Parser)]
+struct Arguments {
+    /// Where boringtun-cli is installed, with its folder bin.
+    #[arg(long, value_name = "DIRECTORY")]
+    tools: PathBuf,
+    /// Only these rows [default: all].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Only these measures: rtt, rate, cost, tcp, sweep [default: all].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    measures: Vec<String>,
+    /// Times that every row has its turn [default: 5].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
+    turns: Option<u16>,
+    /// 65 535 pings a row, as the paper has them, and longer streams.
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+    /// One short turn.
+    #[arg(long)]
+    quick: bool,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write the figures into this directory, as CSV, JSON and SVG.
+    #[arg(long, value_name = "DIRECTORY")]
+    figures: Option<PathBuf>,
+    /// List the rows, and what is missing for them.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Broken(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(1)
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+const MEASURES: [&str; 5] = ["rtt", "rate", "cost", "tcp", "sweep"];
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut rows = rows::all(&arguments.tools);
+    if arguments.list {
+        for row in &rows {
+            let missing = row.require().err().map(|why| format!(" ({why})")).unwrap_or_default();
+            println!("{:16} {}{missing}", row.name(), row.title());
+        }
+        return Ok(());
+    }
+    for name in &arguments.rows {
+        if !rows.iter().any(|row| row.name() == name) {
+            let known: Vec<_> = rows.iter().map(|row| row.name()).collect();
+            return Err(Failure::NotHere(format!("no row {name}; there are {}", known.join(", "))));
+        }
+    }
+    if !arguments.rows.is_empty() {
+        rows.retain(|row| arguments.rows.iter().any(|name| name == row.name()));
+    }
+    let plan = plan(arguments)?;
+    for program in ["ip", "ethtool", "nsenter"] {
+        if !on_path(program) {
+            return Err(Failure::NotHere(format!("{program} is missing")));
+        }
+    }
+    // What somebody asked for must be there; of the rest, what is.
+    let asked = !arguments.rows.is_empty();
+    let mut skipped = Vec::new();
+    for row in &rows {
+        match row.require() {
+            Err(why) if asked => return Err(Failure::not_here(row.name(), why)),
+            Err(why) => skipped.push((row.name(), why.to_string())),
+            Ok(()) => {}
+        }
+    }
+    for (name, why) in &skipped {
+        eprintln!("not measuring {name}: {why}");
+    }
+    rows.retain(|row| !skipped.iter().any(|(name, _)| *name == row.name()));
+    namespace::sweep();
+    let interrupt = Interrupt::watch()?;
+    let mut progress = |line: &str| eprintln!("{line}");
+    let results = plan.measure(&rows, &interrupt, &mut progress)?;
+    for row in &results.rows {
+        for failure in &row.failures {
+            eprintln!("{}: {failure}", row.name);
+        }
+    }
+    if let Some(directory) = &arguments.figures {
+        for file in figures::write(&results, directory)? {
+            eprintln!("{}", file.display());
+        }
+    }
+    if arguments.json {
+        println!("{}", results.json(&rows::versions(&arguments.tools)));
+    } else {
+        println!("{}\n{}", results.table(), results.ratios());
+    }
+    Ok(())
+}
+
+fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
+    let mut plan = Plan::usual();
+    if let Some(turns) = arguments.turns {
+        plan.turns = turns.into();
+    }
+    if arguments.full {
+        plan = plan.full();
+    }
+    if arguments.quick {
+        plan = plan.quick();
+    }
+    for name in &arguments.measures {
+        if !MEASURES.contains(&name.as_str()) {
+            let known = MEASURES.join(", ");
+            return Err(Failure::NotHere(format!("no measure {name}; there are {known}")));
+        }
+    }
+    let wants = |name: &str| {
+        arguments.measures.is_empty() || arguments.measures.iter().any(|wanted| wanted == name)
+    };
+    if !wants("rtt") {
+        plan.pings = 0;
+    }
+    if !wants("rate") {
+        plan.rates.clear();
+    }
+    if !wants("cost") {
+        plan.costs.clear();
+    }
+    if !wants("tcp") {
+        plan.tcp_seconds = 0;
+    }
+    if !wants("sweep") {
+        plan.sweep.clear();
+    }
+    Ok(plan)
+}
