@@ -3,6 +3,7 @@
 
 use crate::process::{capture, cargo, command, run, target_dir, workspace};
 use crate::{Failure, system};
+use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct MacsecArguments {
@@ -41,10 +42,10 @@ pub(crate) fn interop_macsec(arguments: &MacsecArguments) -> Result<(), Failure>
     ran("macsec-ends", &options, "a trial failed")
 }
 
-/// Builds a program of `interop-gateway` and runs it with its output shown.
+/// Builds a program of `interop-gateway` and our own beside it, and runs it with its output shown.
 fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
-    let fixed = ["run", "--quiet", "--release", "--package", "interop-gateway", "--bin", program];
-    let status = cargo(&[&fixed[..], &["--"], options].concat())
+    let status = built(program)?
+        .args(options)
         .status()
         .map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
     match status.code() {
@@ -52,6 +53,17 @@ fn ran(program: &str, options: &[&str], failed: &str) -> Result<(), Failure> {
         Some(1) => Err(Failure::Failed(failed.into())),
         _ => Err(Failure::NotPossibleHere(format!("{program} ended with {status}"))),
     }
+}
+
+/// A program of `interop-gateway`, to be run: it finds `lightseal` in its own folder. Built in one
+/// go, the two share what they are made of.
+fn built(program: &str) -> Result<Command, Failure> {
+    let packages = ["--package", "interop-gateway", "--package", "lightseal"];
+    let programs = ["--bin", program, "--bin", "lightseal"];
+    let build = [&["build", "--quiet", "--release"], &packages[..], &programs].concat();
+    run(cargo(&build)).map_err(Failure::NotPossibleHere)?;
+    let path = target_dir().join("release").join(program);
+    Ok(command(&path.to_string_lossy(), &[]))
 }
 
 /// Date and commit, as a page says them.
@@ -139,9 +151,9 @@ fn store(options: &[&str]) -> Result<(), Failure> {
     let name = format!("gateway-{}", date.trim());
     let results = workspace().join("results");
     let figures = results.join(&name).display().to_string();
-    let fixed = ["run", "--quiet", "--release", "--package", "interop-gateway", "--bin"];
-    let line = [&fixed[..], &["bench-gateway", "--"], options, &["--json", "--figures", &figures]];
-    let text = capture(cargo(&line.concat())).map_err(Failure::Failed)?;
+    let mut bench = built("bench-gateway")?;
+    bench.args(options).args(["--json", "--figures", &figures]);
+    let text = capture(bench).map_err(Failure::Failed)?;
     let result: serde_json::Value = serde_json::from_str(&text)
         .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))?;
     let about = "round trips, frame rates, TCP, processor time and bytes on the wire of what joins two \

@@ -4,8 +4,9 @@
 //! - [`daemon`]: programs that end with us, and what they take of the processor;
 //! - [`site`]: two LANs of a host and a gateway each, and a network between;
 //! - [`rows`]: what carries frames from one to the other: bridge, VXLAN, WireGuard, ours;
+//! - [`gateways`]: ours, as processes;
 //! - [`frames`]: MACsec frames made beforehand;
-//! - [`bench`]: all rows measured in turns;
+//! - [`mod@bench`]: all rows measured in turns;
 //! - [`guest`]: a small Linux in QEMU with the MACsec and MKA that this machine's kernel lacks;
 //! - [`interrupt`]: being asked to stop.
 //!
@@ -17,10 +18,12 @@ pub mod bench;
 pub mod daemon;
 mod failure;
 pub mod frames;
+pub mod gateways;
 pub mod guest;
 pub mod interrupt;
 pub mod namespace;
 pub mod rows;
 pub mod site;
+mod station;
 
 pub use failure::Failure;

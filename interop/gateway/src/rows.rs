@@ -5,6 +5,7 @@
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, on_path, output};
 use crate::frames::Side;
+use crate::gateways::{self, Post, Setup};
 use crate::namespace::Namespace;
 use crate::site::{LAN, Mtu, Site, WAN, underlay_address};
 use std::io::Write;
@@ -80,15 +81,83 @@ impl Ground {
     }
 }
 
-/// Every row, in the order of the table; `tools` is where programs are that no package has.
-pub fn all(tools: &Path) -> Vec<Box<dyn Row>> {
-    vec![
+/// Every row, in the order of the table; `tools` is where programs are that no package has, and
+/// `lightseal` is our own program.
+pub fn all(tools: &Path, lightseal: &Path) -> Vec<Box<dyn Row>> {
+    let mut rows: Vec<Box<dyn Row>> = vec![
         Box::new(Cable),
         Box::new(Bridge),
         Box::new(Vxlan),
         Box::new(OverWireguard { kind: Wireguard::Boringtun(tools.join("bin/boringtun-cli")) }),
         Box::new(OverWireguard { kind: Wireguard::Go }),
-    ]
+    ];
+    for (name, title, setup) in OURS {
+        rows.push(Box::new(Ours { name, title, setup: *setup, program: lightseal.into() }));
+    }
+    rows
+}
+
+/// Our gateways through AF_XDP, both sides.
+const fn xdp(scheme: &'static str, compress: bool) -> Setup {
+    Setup { scheme, compress, lan_io: "xdp", underlay_io: "xdp" }
+}
+
+/// Our gateways through packet sockets and UDP.
+const fn sockets(scheme: &'static str, compress: bool) -> Setup {
+    Setup { scheme, compress, lan_io: "packet", underlay_io: "udp" }
+}
+
+/// Name, title and setup of our rows.
+const OURS: &[(&str, &str, Setup)] = &[
+    ("plain", "plain, AF_XDP", xdp("plain", false)),
+    ("identifier", "identifier, AF_XDP", xdp("identifier", false)),
+    ("identifier-paper", "identifier-paper, AF_XDP", xdp("identifier-paper", false)),
+    ("encryption-paper", "encryption-paper, AF_XDP", xdp("encryption-paper", false)),
+    ("sealed", "sealed, AF_XDP", xdp("sealed", false)),
+    ("sealed-compressed", "sealed, compressed, AF_XDP", xdp("sealed", true)),
+    ("plain-packet", "plain, AF_PACKET", sockets("plain", false)),
+    ("identifier-packet", "identifier, AF_PACKET", sockets("identifier", false)),
+    ("sealed-packet", "sealed, AF_PACKET", sockets("sealed", false)),
+    ("sealed-compressed-packet", "sealed, compressed, AF_PACKET", sockets("sealed", true)),
+];
+
+/// A pair of our gateways.
+struct Ours {
+    name: &'static str,
+    title: &'static str,
+    setup: Setup,
+    program: PathBuf,
+}
+
+impl Row for Ours {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn require(&self) -> Result<(), Failure> {
+        gateways::require(&self.program)
+    }
+
+    fn carries_plain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, mtu: Mtu) -> Result<Ground, Failure> {
+        let site = Site::build(mtu)?;
+        let scratch = Scratch::new(self.name)?;
+        let posts = [Side::A, Side::B].map(|side| Post {
+            place: site.gateway(side),
+            lan: LAN,
+            wan: WAN,
+            address: underlay_address(side),
+        });
+        let programs = gateways::start(&self.program, &self.setup, &posts, &scratch)?;
+        Ok(Ground::new(site, programs, Some(scratch)))
+    }
 }
 
 /// A cable from host to host.
@@ -314,7 +383,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_devices_short_enough() {
-        let rows = all(Path::new("x"));
+        let rows = all(Path::new("x"), Path::new("y"));
         for (i, row) in rows.iter().enumerate() {
             assert!(rows[..i].iter().all(|other| other.name() != row.name()));
         }

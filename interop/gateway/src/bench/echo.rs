@@ -1,11 +1,11 @@
 //! Round trips: one frame there, one back, then the next.
 
-use super::station::Station;
 use crate::Failure;
 use crate::frames::{FLOWS, Side, packet_number};
 use crate::interrupt::Interrupt;
 use crate::rows::Ground;
 use crate::site::LAN;
+use crate::station::Station;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -148,8 +148,10 @@ mod tests {
 
     #[test]
     fn figures_are_drawn_of_what_was_measured() {
-        let mut rows: Vec<_> =
-            rows::all(Path::new("x")).iter().map(|row| RowResult::of(row.as_ref())).collect();
+        let mut rows: Vec<_> = rows::all(Path::new("x"), Path::new("y"))
+            .iter()
+            .map(|row| RowResult::of(row.as_ref()))
+            .collect();
         let empty = Results { rows: rows.clone(), turns: 1, seconds: 0.0 };
         assert!(round_trips(&empty).table.rows.is_empty());
         for row in &mut rows {

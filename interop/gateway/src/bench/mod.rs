@@ -11,6 +11,5 @@ pub mod echo;
 pub mod figures;
 pub mod plan;
 pub mod results;
-mod station;
 pub mod stream;
 pub mod tcp;

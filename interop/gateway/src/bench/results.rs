@@ -297,7 +297,7 @@ mod tests {
     use std::path::Path;
 
     fn results() -> Results {
-        let rows = rows::all(Path::new("x"));
+        let rows = rows::all(Path::new("x"), Path::new("y"));
         let rows = rows.iter().map(|row| RowResult::of(row.as_ref())).collect();
         Results { rows, turns: 2, seconds: 1.0 }
     }

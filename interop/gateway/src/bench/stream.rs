@@ -1,12 +1,12 @@
 //! Streams of frames from host A to host B: how many pass, and what each takes.
 
-use super::station::Station;
 use crate::Failure;
 use crate::daemon::{processes_named, processor_time};
 use crate::frames::{FLOWS, Flow};
 use crate::namespace::Namespace;
 use crate::rows::Ground;
 use crate::site::{LAN, WAN, counted_here};
+use crate::station::Station;
 use packet_io::BATCH;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,6 +5,7 @@ use interop_gateway::Failure;
 use interop_gateway::bench::figures;
 use interop_gateway::bench::plan::Plan;
 use interop_gateway::daemon::on_path;
+use interop_gateway::gateways;
 use interop_gateway::interrupt::Interrupt;
 use interop_gateway::namespace;
 use interop_gateway::rows;
@@ -18,6 +19,9 @@ struct Arguments {
     /// Where boringtun-cli is installed, with its folder bin.
     #[arg(long, value_name = "DIRECTORY")]
     tools: PathBuf,
+    /// Our own program [default: the one beside this].
+    #[arg(long, value_name = "FILE")]
+    lightseal: Option<PathBuf>,
     /// Only these rows [default: all].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     rows: Vec<String>,
@@ -61,7 +65,8 @@ fn main() -> ExitCode {
 const MEASURES: [&str; 5] = ["rtt", "rate", "cost", "tcp", "sweep"];
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut rows = rows::all(&arguments.tools);
+    let lightseal = arguments.lightseal.clone().unwrap_or_else(gateways::program);
+    let mut rows = rows::all(&arguments.tools, &lightseal);
     if arguments.list {
         for row in &rows {
             let missing = row.require().err().map(|why| format!(" ({why})")).unwrap_or_default();

@@ -2,7 +2,8 @@
 
 use clap::Parser;
 use interop_gateway::Failure;
-use interop_gateway::guest::join::{Bridge, Join};
+use interop_gateway::gateways::{self, Setup};
+use interop_gateway::guest::join::{Bridge, Gateways, Join};
 use interop_gateway::guest::report::{self, Series};
 use interop_gateway::guest::trials::TRIALS;
 use interop_gateway::guest::{Guest, Settings, image::Image};
@@ -18,7 +19,10 @@ struct Arguments {
     /// Where the guest's image is kept, or made.
     #[arg(long, value_name = "DIRECTORY")]
     cache: PathBuf,
-    /// Only ends that are joined so.
+    /// Our own program [default: the one beside this].
+    #[arg(long, value_name = "FILE")]
+    lightseal: Option<PathBuf>,
+    /// Only ends that are joined so: bridge, or a scheme of gateways.
     #[arg(long, value_name = "NAME")]
     join: Option<String>,
     /// How many ends, 2 to 4.
@@ -57,7 +61,16 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<usize, Failure> {
     namespace::sweep();
     let interrupt = Interrupt::watch()?;
-    let joins: [&dyn Join; 1] = [&Bridge];
+    let program = arguments.lightseal.clone().unwrap_or_else(gateways::program);
+    let by = |name, setup| Gateways { name, program: program.clone(), setup };
+    let compressed = Setup { compress: true, ..Setup::SEALED };
+    let identifier = Setup { scheme: "identifier", ..Setup::SEALED };
+    let joins: [&dyn Join; 4] = [
+        &Bridge,
+        &by("sealed", Setup::SEALED),
+        &by("sealed-compressed", compressed),
+        &by("identifier", identifier),
+    ];
     if let Some(name) = &arguments.join
         && !joins.iter().any(|join| join.name() == name)
     {
@@ -68,6 +81,13 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
     let mut all = Vec::new();
     for join in joins {
         if arguments.join.as_deref().is_some_and(|name| name != join.name()) {
+            continue;
+        }
+        if let Err(why) = join.require() {
+            if arguments.join.is_some() {
+                return Err(why);
+            }
+            eprintln!("not joined by {}: {why}", join.name());
             continue;
         }
         all.push(series(arguments, &image, join, &interrupt)?);
@@ -97,7 +117,9 @@ fn series(
     let _joined = join.join(&guest)?;
     let mut verdicts = Vec::new();
     for trial in TRIALS {
-        if !trial.name.contains(&arguments.only) || trial.needs_mka && !join.carries_mka() {
+        let fits =
+            (join.carries_mka() || !trial.needs_mka) && (join.is_bridge() || !trial.needs_bridge);
+        if !fits || !trial.name.contains(&arguments.only) {
             continue;
         }
         let verdict = trial.run(&mut guest);

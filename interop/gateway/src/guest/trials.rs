@@ -3,7 +3,8 @@
 use super::macsec::{Macsec, Suite};
 use super::{End, Guest};
 use crate::Failure;
-use std::time::Instant;
+use crate::station::Station;
+use std::time::{Duration, Instant};
 
 /// One thing that must go well.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub struct Trial {
     pub about: &'static str,
     /// Whether MKA must get through.
     pub needs_mka: bool,
+    /// Whether the TAP devices must be where the guest put them, on a bridge.
+    pub needs_bridge: bool,
     run: fn(&mut Guest) -> Result<String, Failure>,
 }
 
@@ -34,30 +37,50 @@ pub const TRIALS: &[Trial] = &[
         name: "static-128",
         about: "GCM-AES-128: pings of 0 to 1400 bytes and beyond a frame, and TCP",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| everything(guest, &Macsec::default(), &[0, 1, 17, 18, 47, 56, 1400, 4000]),
+    },
+    Trial {
+        name: "strict-order",
+        about: "no frame comes twice or after a later one: inside of a replay window neither is counted, \
+                so it is 0",
+        needs_mka: false,
+        needs_bridge: false,
+        run: |guest| everything(guest, &STRICT, &[0, 56, 1400]),
+    },
+    Trial {
+        name: "oracles",
+        about: "a frame that comes again is counted as late, a forged one as not valid",
+        needs_mka: false,
+        needs_bridge: true,
+        run: oracles,
     },
     Trial {
         name: "static-256",
         about: "GCM-AES-256",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| suite(guest, Suite::Aes256),
     },
     Trial {
         name: "static-xpn-128",
         about: "GCM-AES-XPN-128",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| suite(guest, Suite::Xpn128),
     },
     Trial {
         name: "static-xpn-256",
         about: "GCM-AES-XPN-256",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| suite(guest, Suite::Xpn256),
     },
     Trial {
         name: "without-sci",
         about: "SecTAGs of 8 bytes, which do not say whose they are",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| {
             if guest.ends().count() > 2 {
                 return Ok("three ends cannot be told apart without".into());
@@ -69,39 +92,50 @@ pub const TRIALS: &[Trial] = &[
         name: "integrity-only",
         about: "authenticated and not encrypted",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| pings(guest, &Macsec { encrypt: false, ..Macsec::default() }),
     },
     Trial {
         name: "vlan-outside",
         about: "a VLAN tag in clear before the SecTAG",
         needs_mka: false,
+        needs_bridge: false,
         run: |guest| pings(guest, &Macsec { vlan: Some(7), ..Macsec::default() }),
     },
     Trial {
         name: "vlan-inside",
         about: "a VLAN tag that is encrypted with the rest",
         needs_mka: false,
+        needs_bridge: false,
         run: vlan_inside,
     },
     Trial {
         name: "broadcast",
         about: "a broadcast reaches every other end, once",
         needs_mka: false,
+        needs_bridge: false,
         run: broadcast,
     },
     Trial {
         name: "rekey",
         about: "five new associations while pings are under way: none is lost",
         needs_mka: false,
+        needs_bridge: false,
         run: rekey,
     },
     Trial {
         name: "mka",
         about: "MKA agrees, and hands out another key when a member comes anew",
         needs_mka: true,
+        needs_bridge: false,
         run: mka,
     },
 ];
+
+/// The replay window of IEEE 802.1AE tells nothing of frames inside of it, not even those that come
+/// twice.
+const STRICT: Macsec =
+    Macsec { suite: Suite::Aes128, sci: true, encrypt: true, window: 0, vlan: None };
 
 impl Trial {
     /// Runs it, and takes MACsec away from the ends again.
@@ -170,6 +204,55 @@ fn everything(guest: &mut Guest, macsec: &Macsec, sizes: &[u32]) -> Result<Strin
         "{answered} pings answered, TCP {rate:.0} and {back:.0} Mbit/s, {}",
         nothing_refused(guest)?
     ))
+}
+
+/// Sends to the second end what the first has sent, once as it was and once with a bit of its ICV
+/// turned, and looks whether that is counted.
+fn oracles(guest: &mut Guest) -> Result<String, Failure> {
+    const FRAMES: usize = 5;
+    guest.start_macsec(&STRICT)?;
+    guest.must(&format!("ip netns exec a ping -q -i 0.1 -c 20 {} > /dev/null &", End::B.ip()))?;
+    let listen = || -> Result<Vec<Vec<u8>>, Failure> {
+        let mut station = Station::open(End::A.tap())?;
+        let mut heard = Vec::new();
+        let started = Instant::now();
+        while heard.len() < FRAMES && started.elapsed() < Duration::from_secs(10) {
+            station.receive(Duration::from_millis(200), |frame| {
+                if frame[6..12] == End::A.address() {
+                    heard.push(frame.to_vec());
+                }
+            })?;
+        }
+        Ok(heard)
+    };
+    let mut heard = guest.room().within(listen)??;
+    heard.truncate(FRAMES);
+    guest.must("while pgrep ping > /dev/null; do sleep 0.1; done")?;
+    nothing_refused(guest)?;
+    let inject = |frames: &[Vec<u8>]| {
+        let send = || Station::open(End::B.tap())?.send(frames.iter().map(Vec::as_slice));
+        guest.room().within(send)?.map(drop)
+    };
+    inject(&heard)?;
+    for frame in &mut heard {
+        if let Some(last) = frame.last_mut() {
+            *last ^= 1;
+        }
+        // Ahead of everything, or it would be late before it is looked at.
+        frame[16] = 0x7f;
+    }
+    inject(&heard)?;
+    guest.must("sleep 0.5")?;
+    let counters = guest.counters(End::B)?;
+    if heard.len() != FRAMES || [counters.late, counters.not_valid] != [FRAMES as u64; 2] {
+        return Err(Failure::Broken(format!(
+            "of {} frames InPktsLate {}, InPktsNotValid {}",
+            heard.len(),
+            counters.late,
+            counters.not_valid
+        )));
+    }
+    Ok(format!("{FRAMES} of {FRAMES} counted as late, {FRAMES} of {FRAMES} as not valid"))
 }
 
 fn vlan_inside(guest: &mut Guest) -> Result<String, Failure> {

@@ -13,7 +13,7 @@ const FRAMES: usize = 512;
 
 /// A packet socket and memory for its frames. It is opened on a thread in the host's namespace
 /// and stays on that thread.
-pub(super) struct Station {
+pub(crate) struct Station {
     port: PacketPort,
     pool: Pool,
     frames: Vec<Frame>,
@@ -22,7 +22,7 @@ pub(super) struct Station {
 
 impl Station {
     /// Opens `interface`, for MACsec frames whoever they are for.
-    pub(super) fn open(interface: &str) -> Result<Self, Failure> {
+    pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::not_here(interface, why);
         let found = Interface::find(interface).map_err(|why| failed(&why))?;
         let settings = Settings { ethertypes: vec![ETHERTYPE], ..Settings::default() };
@@ -34,7 +34,7 @@ impl Station {
 
     /// Sends frames as far as the interface takes them, and says how many it took. The rest is
     /// gone: whoever floods does not wait.
-    pub(super) fn send<'a>(
+    pub(crate) fn send<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, Failure> {
@@ -48,7 +48,7 @@ impl Station {
     }
 
     /// Waits for frames, `patience` at most, and shows each of those that came.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &mut self,
         patience: Duration,
         mut show: impl FnMut(&[u8]),

@@ -1,0 +1,180 @@
+//! Our own gateways, as processes: what a comparison's rows and real MACsec ends have in common.
+
+use crate::Failure;
+use crate::daemon::{Daemon, Scratch, output};
+use crate::namespace::Namespace;
+use serde_json::Value;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long gateways may take until all have found each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The port of the tunnel and of the management channel.
+const PORT: u16 = 4790;
+
+/// How gateways are set up; the same at all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// How frames are sealed.
+    pub scheme: &'static str,
+    /// Whether packets of known flows have short headers.
+    pub compress: bool,
+    /// `xdp` or `packet`: how frames of the LAN are read and written.
+    pub lan_io: &'static str,
+    /// `xdp` or `udp`: how the tunnel's datagrams are read and written.
+    pub underlay_io: &'static str,
+}
+
+impl Setup {
+    /// Sealed, everything through the kernel's sockets.
+    pub const SEALED: Self =
+        Self { scheme: "sealed", compress: false, lan_io: "packet", underlay_io: "udp" };
+}
+
+/// Where one gateway stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Post<'a> {
+    /// Its namespace.
+    pub place: &'a Namespace,
+    /// The interface of its LAN.
+    pub lan: &'a str,
+    /// The interface towards the others.
+    pub wan: &'a str,
+    /// Its address there.
+    pub address: &'a str,
+}
+
+/// The `lightseal` program beside the one that runs, or the one that `LIGHTSEAL_PROGRAM` names.
+pub fn program() -> PathBuf {
+    if let Some(program) = std::env::var_os("LIGHTSEAL_PROGRAM") {
+        return program.into();
+    }
+    let own = std::env::current_exe().unwrap_or_default();
+    // A test's program is one folder deeper.
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    folder.join("lightseal")
+}
+
+/// That `program` is there and knows gateways.
+///
+/// # Errors
+/// [`Failure::NotHere`] when not.
+pub fn require(program: &Path) -> Result<(), Failure> {
+    output(Command::new(program).args(["gateway", "run", "--help"]))
+        .map(drop)
+        .map_err(|why| Failure::not_here("no gateway", why))
+}
+
+/// Starts a gateway at each post, and waits until each is connected with all others. Keys,
+/// configurations and logs are in `scratch`.
+///
+/// # Errors
+/// When one ends, or they do not find each other within half a minute.
+pub fn start(
+    program: &Path,
+    setup: &Setup,
+    posts: &[Post<'_>],
+    scratch: &Scratch,
+) -> Result<Vec<Daemon>, Failure> {
+    let keys = (0..posts.len())
+        .map(|number| {
+            let file = scratch.file(&key_file(number));
+            let key = output(Command::new(program).args(["gateway", "keygen"]).arg(file))?;
+            Ok(key.trim().to_owned())
+        })
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let mut running = Vec::new();
+    for (number, post) in posts.iter().enumerate() {
+        let file = scratch.file(&format!("{}.toml", name(number)));
+        let text = configuration(setup, posts, &keys, number, scratch);
+        fs::write(&file, text).map_err(|error| Failure::broken(file.display(), error))?;
+        let mut command = post.place.command(program);
+        command.args(["gateway", "run"]).arg(file);
+        running.push(Daemon::start(&mut command, &scratch.file(&format!("{}.log", name(number))))?);
+    }
+    for (number, daemon) in running.iter_mut().enumerate() {
+        let state = scratch.file(&name(number));
+        let connected = || {
+            let mut status = Command::new(program);
+            status.args(["gateway", "status", "--json", "--state"]).arg(&state);
+            output(&mut status).is_ok_and(|text| peers_up(&text) + 1 == posts.len())
+        };
+        daemon.wait_until("gateways are connected", PATIENCE, connected)?;
+    }
+    Ok(running)
+}
+
+fn name(number: usize) -> String {
+    format!("gateway-{number}")
+}
+
+fn key_file(number: usize) -> String {
+    format!("{}.key", name(number))
+}
+
+/// The configuration of one of them.
+fn configuration(
+    setup: &Setup,
+    posts: &[Post<'_>],
+    keys: &[String],
+    number: usize,
+    scratch: &Scratch,
+) -> String {
+    let post = &posts[number];
+    let mut text = format!(
+        "[gateway]\nname = \"{}\"\nidentity = \"{}\"\nstate = \"{}\"\nscheme = \"{}\"\n\
+         compress = {}\n\n[lan]\ninterface = \"{}\"\nio = \"{}\"\n\n\
+         [underlay]\nlisten = \"{}:{PORT}\"\nio = \"{}\"\n",
+        name(number),
+        scratch.file(&key_file(number)).display(),
+        scratch.file(&name(number)).display(),
+        setup.scheme,
+        setup.compress,
+        post.lan,
+        setup.lan_io,
+        post.address,
+        setup.underlay_io,
+    );
+    if setup.underlay_io == "xdp" {
+        let _ = writeln!(text, "interface = \"{}\"", post.wan);
+    }
+    for (other, (place, key)) in posts.iter().zip(keys).enumerate() {
+        if other != number {
+            let _ = write!(
+                text,
+                "\n[[peer]]\nname = \"{}\"\npublic_key = \"{key}\"\nendpoint = \"{}:{PORT}\"\n",
+                name(other),
+                place.address
+            );
+        }
+    }
+    text
+}
+
+/// How many peers are up, in what `lightseal gateway status --json` prints.
+fn peers_up(text: &str) -> usize {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    value["peers"].as_array().into_iter().flatten().filter(|peer| peer["up"] == true).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_that_are_up_are_counted() {
+        let text = r#"{"peers":[{"name":"b","up":true},{"name":"c","up":false}]}"#;
+        assert_eq!((peers_up(text), peers_up("no gateway")), (1, 0));
+    }
+
+    #[test]
+    fn a_program_that_knows_no_gateways_is_told_apart() {
+        for program in ["/no/such/lightseal", "false"] {
+            assert!(matches!(require(Path::new(program)), Err(Failure::NotHere(_))));
+        }
+    }
+}
