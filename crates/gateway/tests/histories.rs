@@ -1,7 +1,7 @@
 //! Random histories of three gateways: whatever happens, no frame appears twice or altered, and
 //! when it is quiet again all flows work.
 //!
-//! `SEED` in the environment runs one history alone.
+//! `SEED` in the environment runs one history alone, `HISTORIES` more of them.
 
 mod world;
 
@@ -193,8 +193,9 @@ impl History {
 }
 
 fn histories(make: fn(&mut Random) -> Box<dyn Scheme>, calm: bool) {
-    let one = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = one.map_or(0..HISTORIES, |seed: u64| seed..seed + 1);
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let many: u64 = number("HISTORIES").unwrap_or(HISTORIES);
+    let seeds = number("SEED").map_or(0..many, |seed: u64| seed..seed + 1);
     for seed in seeds {
         println!("SEED={seed}");
         let mut history = History::new(make, seed);
