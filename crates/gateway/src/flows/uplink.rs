@@ -68,9 +68,18 @@ struct Flow {
     secret: Option<BaseIdentifier>,
     standing: Standing,
     used: Instant,
+    /// Where its registration has it begin: the peer knows no identifier of any number before.
+    start: u64,
     /// Which packet numbers went in short: an association may begin anew inside of the window,
     /// and no identifier is sent twice.
     sent: Option<Box<Window>>,
+}
+
+impl Flow {
+    /// Whether the peer looks out for the identifier of `pn`, as far as that can be known.
+    fn may_go_short(&self, pn: u64) -> bool {
+        self.sent.as_ref().is_none_or(|sent| pn >= self.start && sent.check(pn))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,9 +216,16 @@ impl Uplink {
             association.told.push(Told { peer, pn, due: false });
         }
         say(peer, register(number, pn, &secret, template));
-        let standing = Standing::Registered;
-        let sent = self.window();
-        association.flows.push(Flow { template, peer, number, secret, standing, used: now, sent });
+        association.flows.push(Flow {
+            template,
+            peer,
+            number,
+            secret,
+            standing: Standing::Registered,
+            used: now,
+            start: pn,
+            sent: self.window(),
+        });
         Way::NotYet
     }
 
@@ -231,7 +247,7 @@ impl Uplink {
             flow.used = now;
         }
         Some(match flow.standing {
-            Standing::Known if flow.sent.as_ref().is_some_and(|sent| !sent.check(pn)) => Way::Over,
+            Standing::Known if !flow.may_go_short(pn) => Way::Over,
             Standing::Known => {
                 if let Some(sent) = &mut flow.sent {
                     sent.commit(pn);
@@ -254,7 +270,7 @@ impl Uplink {
                 census.numbers.remove(&(peer, flow.number));
                 (flow.number, flow.secret) = census.number(peer, key, &self.needs);
                 flow.standing = Standing::Registered;
-                flow.sent = self.window();
+                (flow.start, flow.sent) = (pn, self.window());
                 say(peer, register(flow.number, pn, &flow.secret, flow.template));
                 Way::NotYet
             }
@@ -265,10 +281,21 @@ impl Uplink {
     pub fn is_known(&self, peer: PeerIndex, header: &Header) -> bool {
         let (key, template) = self.key(header);
         let shard = self.shard(&key);
-        let known = |flow: &Flow| {
-            flow.peer == peer && flow.template == template && flow.standing == Standing::Known
+        let Some(association) = shard.get(&key) else { return false };
+        let low = header.tag.pn;
+        let pn = if self.needs.follows {
+            recover(association.highest, low)
+                .filter(|pn| pn + self.needs.behind > association.highest)
+        } else {
+            Some(low.into())
         };
-        shard.get(&key).is_some_and(|association| association.flows.iter().any(known))
+        let known = |flow: &Flow| {
+            flow.peer == peer
+                && flow.template == template
+                && flow.standing == Standing::Known
+                && pn.is_some_and(|pn| flow.may_go_short(pn))
+        };
+        association.flows.iter().any(known)
     }
 
     fn window(&self) -> Option<Box<Window>> {
