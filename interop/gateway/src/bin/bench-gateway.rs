@@ -105,6 +105,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     rows.retain(|row| !skipped.iter().any(|(name, _)| *name == row.name()));
     namespace::sweep();
     let interrupt = Interrupt::watch()?;
+    let load = load();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if load.is_some_and(|load| load > processors as f64 / 4.0) {
+        eprintln!("this machine is busy: rates and round trips will say little");
+    }
     let mut progress = |line: &str| eprintln!("{line}");
     let results = plan.measure(&rows, &interrupt, &mut progress)?;
     for row in &results.rows {
@@ -118,11 +123,19 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if arguments.json {
-        println!("{}", results.json(&rows::versions(&arguments.tools)));
+        let mut value = results.json(&rows::versions(&arguments.tools));
+        value["load_before"] = load.into();
+        println!("{value}");
     } else {
         println!("{}\n{}", results.table(), results.ratios());
     }
     Ok(())
+}
+
+/// Threads that ran or wanted to, on average over the last minute.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
 }
 
 fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
