@@ -96,7 +96,7 @@ impl Host {
             &mut random,
             clock.now(),
         ));
-        let provider = &macsec::crypto::rustcrypto::PROVIDER;
+        let provider = &macsec_aws_lc::PROVIDER;
         let control =
             Control::new(Arc::clone(&gateway), provider, engine::timing(&config), random.fork());
         let mailbox = Mailbox::new().map_err(|error| OneLine::of("an event descriptor", error))?;

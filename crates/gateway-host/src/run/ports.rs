@@ -48,7 +48,7 @@ impl Opened {
 /// Opens what the configuration names.
 pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
     let interface = Interface::find(&config.lan.interface).map_err(OneLine::new)?;
-    let programs = [lan_program(config, &interface)?, underlay_program(config)?];
+    let programs = [lan_program(config, &interface)?, underlay_program(config, &interface)?];
     let mut threads = Vec::new();
     for queue in 0..config.lan.queues {
         let pool = Pool::new(pool_settings(&interface));
@@ -79,12 +79,10 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
 fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachment>, OneLine> {
     // Frames without an EtherType are nothing that the program knows.
     let bridges = config.gateway.allow.contains(&Allowed::Bpdu);
-    // A frame in AF_XDP is a page at most.
-    let long = pool_settings(interface).frame_bytes > 4096;
     let refused = match config.lan.io {
         LanIo::Packet => return Ok(None),
         _ if bridges => Some("bridges' frames (bpdu)"),
-        _ if long => Some("an MTU as long as this interface's"),
+        _ if has_long_frames(interface) => Some("an MTU as long as this interface's"),
         _ => None,
     };
     if let Some(what) = refused {
@@ -103,12 +101,16 @@ fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachme
     settled(attached, config.lan.io == LanIo::Xdp)
 }
 
-fn underlay_program(config: &Config) -> Result<Option<Attachment>, OneLine> {
+fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachment>, OneLine> {
     let wanted = config.underlay.io == UnderlayIo::Xdp;
     let listen = config.underlay.listen;
     let Some(name) = &config.underlay.interface else { return Ok(None) };
     if config.underlay.io == UnderlayIo::Udp || !wanted && listen.ip().is_unspecified() {
         return Ok(None);
+    }
+    if has_long_frames(lan) {
+        let what = format_args!("not with an MTU as long as that of {}", lan.name);
+        return if wanted { Err(OneLine::of("[underlay] io = \"xdp\"", what)) } else { Ok(None) };
     }
     if listen.ip().is_unspecified() {
         let what = "listen must name one address of the interface";
@@ -116,6 +118,11 @@ fn underlay_program(config: &Config) -> Result<Option<Attachment>, OneLine> {
     }
     let interface = Interface::find(name).map_err(OneLine::new)?;
     settled(Attachment::underlay(&interface, listen, Mode::Generic), wanted)
+}
+
+/// Whether frames of this LAN are longer than AF_XDP's, which are a page at most.
+fn has_long_frames(interface: &Interface) -> bool {
+    pool_settings(interface).frame_bytes > 4096
 }
 
 /// What was asked for must be there; what is only better need not.

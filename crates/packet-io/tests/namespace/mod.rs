@@ -62,6 +62,20 @@ impl Host {
         self.call(|| until_running(far));
         ends
     }
+
+    /// A wire between two other hosts, called `name` at both ends and without offloads; the end
+    /// of the other one.
+    #[allow(dead_code, reason = "gateways have several hosts")]
+    pub(crate) fn wire_to(&self, other: &Self, name: &'static str, mtu: u32) -> Interface {
+        let thread = other.thread;
+        self.call(move || {
+            ip(&format!(
+                "link add {name} mtu {mtu} type veth peer name {name} netns {thread} mtu {mtu}"
+            ));
+        });
+        self.call(move || up(name));
+        other.call(move || up(name))
+    }
 }
 
 /// Runs `ip` with these words in the thread's namespace; what it says.

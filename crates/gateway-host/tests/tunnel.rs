@@ -1,0 +1,254 @@
+//! Gateways with real sockets, each in a network namespace of its own, between LANs that are veth
+//! pairs:
+//!
+//! ```text
+//! a0 ──── lan ┌─────────┐ wan      wan ┌─────────┐ lan ──── b0
+//!             │ gateway ├──────────────┤ gateway │
+//!             └─────────┘              └─────────┘
+//! ```
+
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use gateway_host::config::Config;
+use gateway_host::identity::Identity;
+use gateway_host::run::Host;
+use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
+use namespace::{Host as Space, alone};
+use packet_io::af_packet::{PacketPort, Settings};
+use packet_io::{LanPort, Pool, PoolSettings};
+use std::path::PathBuf;
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use vocabulary::{Encode, Random, Writer};
+use zeroize::Zeroizing;
+
+/// A frame must appear within this time, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A gateway's namespace, and its LAN's only device.
+struct Site {
+    space: Space,
+    device: Device,
+    config: String,
+    seed: u8,
+    running: Option<Running>,
+    directory: PathBuf,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Site {
+    fn start(&mut self) {
+        let config = Config::parse("test", &self.config).unwrap();
+        let identity = identity(self.seed);
+        let (stop, stopped) = oneshot::channel();
+        let thread = self.space.call(move || {
+            spawn(move || {
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let host = Host::open(config, identity).await.map_err(|e| e.to_string())?;
+                    let stopped = async {
+                        let _ = stopped.await;
+                    };
+                    host.serve(stopped).await.map_err(|error| error.to_string())
+                })
+            })
+        });
+        self.running = Some(Running { stop, thread });
+    }
+
+    fn stop(&mut self) {
+        if let Some(Running { stop, thread }) = self.running.take() {
+            let _ = stop.send(());
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.unwrap().unwrap();
+            } else {
+                eprintln!("the gateway ended with {ended:?}");
+            }
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What a MACsec device sees and sends.
+struct Device {
+    port: PacketPort,
+    pool: Pool,
+    _space: Space,
+}
+
+impl Device {
+    fn send(&mut self, frame: &[u8]) {
+        let mut frames = vec![self.pool.allocate_with(frame).unwrap()];
+        self.port.transmit(&mut self.pool, &mut frames).unwrap();
+        self.pool.release_all(frames);
+    }
+
+    /// Whether `frame` arrives within `patience`.
+    fn hears(&mut self, frame: &[u8], patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let mut frames = Vec::new();
+        while Instant::now() < until {
+            if self.port.receive(&mut self.pool, &mut frames).unwrap() == 0 {
+                sleep(Duration::from_millis(1));
+            }
+            let heard = frames.iter().any(|heard| self.pool.bytes(heard) == frame);
+            self.pool.release_all(frames.drain(..));
+            if heard {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn identity(seed: u8) -> Identity {
+    Identity::from_seed(Zeroizing::new([seed; 32]))
+}
+
+/// Two gateways that are not started yet.
+fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
+    let spaces = [Space::new(), Space::new()];
+    let _wire = spaces[0].wire_to(&spaces[1], "wan", 1600);
+    let mut number = 0;
+    spaces.map(|space| {
+        number += 1;
+        let at = number;
+        let far = Space::new();
+        let device = space.wire_to(&far, "lan", mtu);
+        space.call(move || {
+            namespace::ip(&format!("addr add 192.0.2.{at}/24 dev wan"));
+        });
+        let port = far.call(move || PacketPort::open(&device, &Settings::default()).unwrap());
+        let pool = Pool::new(PoolSettings { frame_bytes: 16384, frames: 256 }).unwrap();
+        let own = std::process::id();
+        let directory =
+            std::env::temp_dir().join(format!("lightseal-tunnel-{own}-{scheme}-{at}-{}", io[0]));
+        let config = format!(
+            "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\
+             scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\n\
+             [underlay]\nlisten = \"192.0.2.{at}:4790\"\ninterface = \"wan\"\nio = \"{}\"\n\
+             [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:4790\"\n",
+            io[0],
+            io[1],
+            identity(3 - at).public_key(),
+            3 - at,
+        );
+        let device = Device { port, pool, _space: far };
+        Site { space, device, config, seed: at, running: None, directory }
+    })
+}
+
+fn frame(from: u8, to: u8, pn: u32, len: usize, vlan: Option<u16>) -> Vec<u8> {
+    let source = [2, 0, 0, 0, 0, from];
+    let tag = SecTag {
+        sci_field: SciField::Explicit(Sci { address: source, port: 1 }),
+        protection: Protection::Confidential,
+        an: AssociationNumber::default(),
+        short_length: ShortLength::of(len),
+        pn,
+    };
+    let vlan_tags = [vlan.map(|tci| VlanTag { tpid: 0x8100, tci }), None];
+    let destination = if to == 0xff { [0xff; 6] } else { [2, 0, 0, 0, 0, to] };
+    let header = Header { destination, source, vlan_tags, tag };
+    let mut frame = vec![0; header.len() + len + 16];
+    let mut writer = Writer::new(&mut frame);
+    header.write(&mut writer).unwrap();
+    Random::insecure(pn.into()).fill(&mut frame[header.len()..]);
+    frame
+}
+
+/// Sends frames of `site`'s device with rising numbers until one crosses.
+fn until_it_crosses(sites: &mut [Site; 2], from: usize, pn: &mut u32, len: usize) {
+    let until = Instant::now() + PATIENCE;
+    let [a, b] = sites;
+    let (near, far, ends) = if from == 0 { (a, b, (1, 2)) } else { (b, a, (2, 1)) };
+    loop {
+        *pn += 1;
+        let frame = frame(ends.0, ends.1, *pn, len, None);
+        near.device.send(&frame);
+        if far.device.hears(&frame, Duration::from_millis(200)) {
+            return;
+        }
+        assert!(Instant::now() < until, "no frame of {len} bytes crossed from {from}");
+    }
+}
+
+fn crosses(sites: &mut [Site; 2], frame: &[u8]) {
+    sites[0].device.send(frame);
+    assert!(sites[1].device.hears(frame, PATIENCE), "a frame of {} bytes is lost", frame.len());
+}
+
+fn talk(scheme: &'static str, io: [&'static str; 2]) {
+    alone(move || {
+        let mut sites = sites(scheme, io, 1500, "");
+        sites.iter_mut().for_each(Site::start);
+        let mut pn = 0;
+        for _ in 0..2 {
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            until_it_crosses(&mut sites, 1, &mut pn, 100);
+        }
+        for len in [1, 47, 48, 500, 1400] {
+            pn += 2;
+            crosses(&mut sites, &frame(1, 2, pn - 1, len, None));
+            crosses(&mut sites, &frame(1, 0xff, pn, len, None));
+        }
+        pn += 1;
+        crosses(&mut sites, &frame(1, 2, pn, 300, Some(0xa005)));
+        // It starts again, and knows nothing of what was.
+        sites[1].stop();
+        sites[1].start();
+        until_it_crosses(&mut sites, 0, &mut pn, 100);
+        until_it_crosses(&mut sites, 1, &mut pn, 100);
+    });
+}
+
+#[test]
+fn every_scheme_carries_frames_through_kernel_sockets() {
+    for scheme in ["sealed", "identifier", "identifier-paper", "encryption-paper"] {
+        talk(scheme, ["packet", "udp"]);
+    }
+}
+
+#[test]
+fn af_xdp_carries_frames() {
+    talk("sealed", ["xdp", "xdp"]);
+    talk("identifier", ["auto", "auto"]);
+}
+
+#[test]
+fn jumbo_frames_are_split_and_come_out_whole() {
+    alone(|| {
+        let mut sites = sites("sealed", ["packet", "udp"], 9000, "compress = true");
+        sites.iter_mut().for_each(Site::start);
+        until_it_crosses(&mut sites, 0, &mut 0, 8900);
+    });
+}
+
+#[test]
+fn other_frames_stay_unless_they_are_allowed() {
+    alone(|| {
+        let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[8, 6], &[7; 46]].concat();
+        for (allow, there) in [("", false), ("allow = [\"arp\"]", true)] {
+            let mut sites = sites("sealed", ["packet", "udp"], 1500, allow);
+            sites.iter_mut().for_each(Site::start);
+            until_it_crosses(&mut sites, 0, &mut 0, 100);
+            sites[0].device.send(&arp);
+            let patience = if there { PATIENCE } else { Duration::from_millis(500) };
+            assert_eq!(sites[1].device.hears(&arp, patience), there);
+        }
+    });
+}
