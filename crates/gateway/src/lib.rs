@@ -13,6 +13,10 @@
 //! - [`control`]: keys, signs of life and the path's MTU, over the management channel;
 //! - [`counters`]: what was dropped, and why.
 //!
+//! Under some schemes a frame waits until the peer knows its flow: of one that `seal` answers with
+//! `Hold` the host gives a copy to [`Gateway::hold`](gateway::Gateway::hold), and sends what
+//! [`Gateway::poll_released`](gateway::Gateway::poll_released) lets go.
+//!
 //! The host owns sockets, clocks and threads. Each of its threads sends in a lane of its own
 //! and may receive anything:
 //!
