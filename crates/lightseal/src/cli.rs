@@ -8,6 +8,7 @@ use crate::demo::group::GroupDemoArgs;
 use crate::group::GroupCommand;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
+use crate::macsec::MacsecArgs;
 use crate::offer::OfferArgs;
 use crate::slots::when_full;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
@@ -49,6 +50,10 @@ pub(crate) enum Command {
     /// Secure multicast: groups with a controller, senders and listeners.
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Protect an Ethernet with MACsec (IEEE 802.1AE) in user space, with static keys: where the
+    /// kernel has no MACsec, and for tests of those that have. Takes root, or CAP_NET_ADMIN and
+    /// CAP_NET_RAW, and Linux.
+    Macsec(Box<MacsecArgs>),
     /// Message authentication with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),

@@ -123,7 +123,7 @@ fn check_sections(table: &Table, name: &str) -> Result<(), Failure> {
     let unknown = |what: &str| Err(Failure::new(format_args!("{name}: no section [{what}]")));
     for (key, value) in table {
         match (key.as_str(), value) {
-            ("impair", Value::Table(_)) => {}
+            ("impair" | "macsec", Value::Table(_)) => {}
             ("proxy", Value::Table(proxy)) => {
                 let mut sides = proxy.keys().map(String::as_str);
                 if let Some(side) = sides.find(|side| !["client", "server"].contains(side)) {

@@ -5,6 +5,7 @@
 //! - [`impair`]: a bad network on demand;
 //! - [`demo`]: both together, with real messages;
 //! - [`mac`]: LightMAC by itself;
+//! - [`macsec`]: a MACsec interface in user space;
 //! - [`lab`]: the papers' figures;
 //! - [`keys`]: the file of pre-shared keys;
 //! - [`aggregate`]: which schemes of shared tags are spoken;
@@ -27,6 +28,7 @@ mod lab;
 mod logging;
 mod loud;
 mod mac;
+mod macsec;
 mod offer;
 mod progress;
 mod proxy;
@@ -84,6 +86,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
         Command::Group(command) => group::run(&command),
+        Command::Macsec(args) => macsec::run(&args),
         Command::Lab(command) => lab::run(&command),
         Command::Mac(command) => return mac::run(&command, quiet),
     };

@@ -17,6 +17,7 @@ fn help_exists_for_every_command() {
         "proxy server",
         "impair",
         "demo",
+        "macsec",
         "mac",
         "mac tag",
         "mac verify",
@@ -61,6 +62,7 @@ fn every_command_has_a_manual_page_and_completions() {
         ("lightseal-mac-bench", "--kernel"),
         ("lightseal-mac-tag", "--counter-bits"),
         ("lightseal-mac-verify", "--tag-file"),
+        ("lightseal-macsec", "--replay-window"),
         ("lightseal-psk", "identity"),
         ("lightseal-completions", "shell"),
     ];
@@ -95,6 +97,7 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("proxy server --cipher-suite TLS_NULL", "possible values: TLS_AES_128_GCM_SHA256"),
         ("proxy server --psk-mode psk", "possible values: psk_dhe_ke, psk_ke"),
         ("proxy server --group x448", "possible values: x25519, p256"),
+        ("macsec --key 00", "unexpected argument '--key'"),
         ("mac bounds --block-bits 33", "block of 33 bits"),
         ("mac bounds --counter-bits 33", "half a block's bits"),
         ("mac bounds --probability 2", "expected a probability such as 2^-20"),

@@ -1,0 +1,180 @@
+//! `lightseal macsec`: a MACsec interface in user space, with static keys.
+//!
+//! - [`keys`]: the file of keys;
+//! - [`numbers`]: which packet numbers were used, so that a restart uses none twice;
+//! - `station`: the engine between a TAP device and an interface of the LAN;
+//! - `report`: what was counted.
+
+mod keys;
+mod numbers;
+#[cfg(target_os = "linux")]
+mod report;
+#[cfg(target_os = "linux")]
+mod station;
+
+use crate::cli::ConfigArgs;
+use crate::failure::Failure;
+use crate::statistics;
+use clap::{Args, ValueEnum};
+use macsec::secy::{SciInTag, ValidateFrames};
+use macsec::window::MAX_REPLAY_WINDOW;
+use macsec::{CipherSuite, ConfidentialityOffset, Replay, Sci};
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MacsecArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigArgs,
+    /// Interface of the LAN that protected frames go through, such as eth1.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Interface to make for what is to be protected. Its MTU is 32 bytes less than the LAN's.
+    #[arg(long, value_name = "NAME", default_value = "macsec0")]
+    pub(crate) tap: String,
+    /// File of keys, a line each: whose (`tx`, or a peer's SCI), association (0 to 3), first
+    /// packet number, key; SSCI and salt behind it for XPN suites. All in hexadecimal but the
+    /// first three. Our first line sends; when its numbers are used up, the next one does.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Where to keep which packet numbers were used [default: the key file's name and `.numbers`].
+    /// Without it a restart would use numbers twice, which gives a GCM key away.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) numbers_file: Option<PathBuf>,
+    /// Who we are to peers, such as 02:00:00:00:00:01/1; also the address of the new interface
+    /// [default: the LAN interface's address, port 1].
+    #[arg(long, value_name = "ADDRESS/PORT")]
+    pub(crate) sci: Option<Sci>,
+    /// Port of our SCI, with the LAN interface's address.
+    #[arg(long, value_name = "PORT", conflicts_with = "sci")]
+    pub(crate) port: Option<u16>,
+    /// Cipher suite: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128 or gcm-aes-xpn-256.
+    #[arg(long, value_name = "NAME", default_value = "gcm-aes-128")]
+    pub(crate) suite: CipherSuite,
+    /// Authenticate frames and leave them readable.
+    #[arg(long)]
+    pub(crate) no_encrypt: bool,
+    /// Leave so many bytes of each frame readable behind the SecTAG: 0, 30 or 50. Peers must have
+    /// the same setting.
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = offset)]
+    pub(crate) confidentiality_offset: ConfidentialityOffset,
+    /// Whether our SCI is in the tag, or what stands for it.
+    #[arg(long, value_name = "HOW", value_enum, default_value = "always")]
+    pub(crate) send_sci: SendSci,
+    /// What becomes of frames that are not valid.
+    #[arg(long, value_name = "HOW", value_enum, default_value = "strict")]
+    pub(crate) validate: Validate,
+    /// How many packet numbers a frame may be behind the newest; 0 for strict order.
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_REPLAY_WINDOW)))]
+    pub(crate) replay_window: u32,
+    /// Accept frames however old they are, and copies.
+    #[arg(long)]
+    pub(crate) no_replay_protect: bool,
+    /// Accept each packet number once. The standard lets copies inside of the replay window pass;
+    /// with this a window is at most 4096.
+    #[arg(long, conflicts_with = "no_replay_protect")]
+    pub(crate) refuse_duplicates: bool,
+    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+}
+
+/// What stands in our tags for the SCI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SendSci {
+    /// The SCI (8 bytes more).
+    Always,
+    /// ES: it is the source address with port 1.
+    EndStation,
+    /// SCB: it is the source address with port 0.
+    SingleCopyBroadcast,
+    /// Nothing: for exactly one peer, which has only us.
+    Never,
+}
+
+/// What becomes of frames that are not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Validate {
+    /// They are discarded, those without a tag too.
+    Strict,
+    /// They are counted, and delivered if they are readable.
+    Check,
+    /// Readable frames are delivered without a look.
+    Disabled,
+}
+
+fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
+    let bytes = text.parse().ok().and_then(ConfidentialityOffset::from_bytes);
+    bytes.ok_or("expected 0, 30 or 50")
+}
+
+impl MacsecArgs {
+    /// How the SecY is to work as `sci`, on an interface with this MTU in bytes.
+    fn settings(&self, sci: Sci, mtu: u32) -> macsec::Settings {
+        macsec::Settings {
+            protect_frames: true,
+            encrypt: !self.no_encrypt,
+            sci_in_tag: match self.send_sci {
+                SendSci::Always => SciInTag::Explicit,
+                SendSci::EndStation => SciInTag::EndStation,
+                SendSci::SingleCopyBroadcast => SciInTag::SingleCopyBroadcast,
+                SendSci::Never => SciInTag::Omitted,
+            },
+            // Addresses and EtherType are no part of an MTU.
+            max_frame_len: mtu as usize + 14,
+            validate_frames: match self.validate {
+                Validate::Strict => ValidateFrames::Strict,
+                Validate::Check => ValidateFrames::Check,
+                Validate::Disabled => ValidateFrames::Disabled,
+            },
+            replay: Replay {
+                protect: !self.no_replay_protect,
+                window: self.replay_window,
+                refuse_duplicates: self.refuse_duplicates,
+            },
+            ..macsec::Settings::new(sci)
+        }
+    }
+
+    fn numbers_file(&self, key_file: &std::path::Path) -> PathBuf {
+        self.numbers_file.clone().unwrap_or_else(|| {
+            let mut name = key_file.as_os_str().to_owned();
+            name.push(".numbers");
+            name.into()
+        })
+    }
+}
+
+/// Where AES-GCM comes from.
+#[cfg(feature = "aws-lc")]
+fn provider() -> &'static macsec::GcmProvider {
+    &macsec_aws_lc::PROVIDER
+}
+
+/// Where AES-GCM comes from.
+#[cfg(not(feature = "aws-lc"))]
+fn provider() -> &'static macsec::GcmProvider {
+    &macsec::crypto::rustcrypto::PROVIDER
+}
+
+/// Runs until it is told to end.
+///
+/// # Errors
+/// What is wrong with the settings, the machine or the interface, in one line.
+pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
+    let interface = args.interface.as_deref().ok_or(Failure::new("no --interface given"))?;
+    let key_file = args.key_file.as_deref().ok_or(Failure::new("no --key-file given"))?;
+    statistics::check(args.stats_file.as_deref())?;
+    let keys = keys::KeyFile::open(key_file, args.suite, args.confidentiality_offset, provider())?;
+    if args.send_sci == SendSci::Never && keys.peers() > 1 {
+        return Err(Failure::new("--send-sci never is for one peer, and the key file has more"));
+    }
+    let numbers = numbers::Numbers::open(&args.numbers_file(key_file))?;
+    #[cfg(target_os = "linux")]
+    return station::run(args, interface, keys, numbers);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (interface, keys, numbers);
+        Err(Failure::new("lightseal macsec works on Linux only"))
+    }
+}

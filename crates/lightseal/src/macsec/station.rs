@@ -1,0 +1,330 @@
+//! The engine between a TAP device and an interface of the LAN: one thread, frames in place.
+
+use super::keys::KeyFile;
+use super::numbers::{Fingerprint, Numbers};
+use super::{MacsecArgs, Validate, report};
+use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
+use crate::statistics;
+use macsec::codepoints::{ETHERTYPE_MACSEC, PORT_END_STATION};
+use macsec::secy::MAX_OVERHEAD;
+use macsec::{AssociationNumber, Kind, Sci, Secy, Unsent, classify};
+use packet_io::af_packet::{self, PacketPort};
+use packet_io::tap::TapPort;
+use packet_io::{
+    BATCH, Frame, HEADROOM, Interface, LanPort, Pool, PoolSettings, Source, TAILROOM, Waiter,
+};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Frames that can wait between both ports: both sockets' worth, and more than a batch each way.
+const FRAMES: usize = 1024;
+/// How long the thread asks for frames before it sleeps: waking takes tens of microseconds.
+const SPIN: Duration = Duration::from_micros(50);
+/// How often it is noted what was received.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
+
+/// Runs until it is told to end.
+pub(super) fn run(
+    args: &MacsecArgs,
+    interface: &str,
+    keys: KeyFile,
+    numbers: Numbers,
+) -> Result<(), Failure> {
+    let station = Station::open(args, interface, keys, numbers)?;
+    let (mut bell, heard) = UnixStream::pair().context("cannot start")?;
+    heard.set_nonblocking(true).context("cannot start")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start")?.block_on(async {
+        let mut signals = Signals::listen()?;
+        let mut work = tokio::task::spawn_blocking(move || station.run(&Requests(heard)));
+        loop {
+            let signal = tokio::select! {
+                done = &mut work => return done.context("the thread ended")?,
+                signal = signals.next() => signal,
+            };
+            let request = match signal {
+                Signal::Stop => STOP,
+                Signal::Statistics => STATISTICS,
+                Signal::Reload => continue,
+            };
+            // Whoever does not hear it has ended.
+            let _ = bell.write_all(&[request]);
+        }
+    })
+}
+
+const STOP: u8 = b'q';
+const STATISTICS: u8 = b's';
+
+/// What the signals ask of the thread that works.
+struct Requests(UnixStream);
+
+impl Requests {
+    fn next(&self) -> Option<u8> {
+        let mut request = [0];
+        match (&self.0).read(&mut request) {
+            Ok(1) => Some(request[0]),
+            // The other end is gone, and with it whoever could ask for an end.
+            Ok(_) => Some(STOP),
+            Err(_) => None,
+        }
+    }
+}
+
+impl Source for Requests {
+    fn descriptors(&self, visit: &mut dyn FnMut(BorrowedFd<'_>)) {
+        visit(self.0.as_fd());
+    }
+}
+
+/// A key to send with, and how many of its numbers are reserved.
+struct Sending {
+    an: AssociationNumber,
+    fingerprint: Fingerprint,
+    /// The first number that is not.
+    reserved: u64,
+}
+
+struct Station {
+    secy: Secy,
+    lan: PacketPort,
+    tap: TapPort,
+    pool: Pool,
+    numbers: Numbers,
+    /// In the order of use; the first one is in use.
+    sending: Vec<Sending>,
+    receiving: Vec<(Sci, AssociationNumber, Fingerprint)>,
+    /// Frames dropped since the interface, or the TAP device, had no room for them.
+    no_room: [u64; 2],
+    overruns: u64,
+    stats_file: Option<PathBuf>,
+    /// Nobody else may use the keys meanwhile.
+    _keys: KeyFile,
+}
+
+impl Station {
+    fn open(
+        args: &MacsecArgs,
+        interface: &str,
+        mut keys: KeyFile,
+        mut numbers: Numbers,
+    ) -> Result<Self, Failure> {
+        let found = Interface::find(interface).map_err(Failure::new)?;
+        let port = args.port.unwrap_or(PORT_END_STATION);
+        let sci = args.sci.unwrap_or(Sci { address: found.mac, port });
+        let settings = args.settings(sci, found.mtu_bytes);
+        let mut secy = Secy::new(settings).context(sci)?;
+        let (mut sending, mut receiving) = (Vec::new(), Vec::new());
+        for entry in keys.entries.drain(..) {
+            let fingerprint = entry.fingerprint;
+            match entry.peer {
+                None => {
+                    let unused = entry.first_pn.max(numbers.unused(fingerprint));
+                    if unused > args.suite.last_pn() {
+                        tracing::warn!("association {}: its numbers are used up", entry.an);
+                        continue;
+                    }
+                    let installed = secy.install_transmit_sa(entry.an, entry.key, unused);
+                    installed.context("tx")?;
+                    sending.push(Sending { an: entry.an, fingerprint, reserved: unused });
+                }
+                Some(peer) => {
+                    if !secy.receive_counters().any(|(known, ..)| known == peer) {
+                        secy.add_channel(peer).context(peer)?;
+                    }
+                    let unseen = entry.first_pn.max(numbers.unseen(peer, fingerprint));
+                    let unseen = unseen.min(args.suite.last_pn());
+                    let installed = secy.install_receive_sa(peer, entry.an, entry.key, unseen);
+                    installed.context(peer)?;
+                    receiving.push((peer, entry.an, fingerprint));
+                }
+            }
+        }
+        let Some(first) = sending.first_mut() else {
+            return Err(Failure::new(
+                "all keys have used up their packet numbers; new ones are needed",
+            ));
+        };
+        first.reserved = numbers.reserve(first.fingerprint, first.reserved)?;
+
+        let overhead = MAX_OVERHEAD as u32;
+        let mtu = found.mtu_bytes.checked_sub(overhead).ok_or_else(|| {
+            Failure::new(format_args!("{interface}: an MTU of {} is too short", found.mtu_bytes))
+        })?;
+        let room = found.mtu_bytes as usize + 64 + HEADROOM + TAILROOM;
+        let frame_bytes = room.next_power_of_two().clamp(2048, 65_536);
+        let pool = Pool::new(PoolSettings { frame_bytes, frames: FRAMES }).context("frames")?;
+        // What has no tag is discarded anyway where validation is strict: it is not even fetched.
+        let strict = args.validate == Validate::Strict;
+        let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
+        let lan = af_packet::Settings { ethertypes, ..af_packet::Settings::default() };
+        let lan = PacketPort::open(&found, &lan).map_err(Failure::new)?;
+        let tap = TapPort::open_with_mac(&args.tap, sci.address, mtu).map_err(Failure::new)?.0;
+        tracing::info!(
+            "{} is {sci} on {interface}: {}, MTU {mtu}, {} peers",
+            args.tap,
+            args.suite,
+            secy.receive_counters().count()
+        );
+        Ok(Self {
+            secy,
+            lan,
+            tap,
+            pool,
+            numbers,
+            sending,
+            receiving,
+            no_room: [0; 2],
+            overruns: 0,
+            stats_file: args.stats_file.clone(),
+            _keys: keys,
+        })
+    }
+
+    fn run(mut self, requests: &Requests) -> Result<(), Failure> {
+        let ended = self.carry(requests);
+        // Also after a failure: what was used stays used.
+        if let (Some(first), Some((_, Some(next)))) = (self.sending.first(), self.secy.encoding()) {
+            self.numbers.settle(first.fingerprint, next);
+        }
+        self.note();
+        let saved = self.numbers.save();
+        let told = self.tell();
+        ended.and(saved).and(told)
+    }
+
+    fn carry(&mut self, requests: &Requests) -> Result<(), Failure> {
+        let mut waiter = Waiter::new(SPIN);
+        let (mut arrived, mut ready) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        let mut noted = Instant::now();
+        loop {
+            let out = self.outwards(&mut arrived, &mut ready)?;
+            let inwards = self.inwards(&mut arrived, &mut ready)?;
+            if out + inwards > 0 {
+                waiter.worked();
+            } else {
+                let sources: [&dyn Source; 3] = [&self.tap, &self.lan, requests];
+                waiter.wait(&sources, Some(NOTE_EVERY)).context("cannot wait for frames")?;
+            }
+            match requests.next() {
+                Some(STOP) => return Ok(()),
+                Some(STATISTICS) => self.tell()?,
+                _ => {}
+            }
+            if noted.elapsed() >= NOTE_EVERY {
+                noted = Instant::now();
+                if self.note() {
+                    self.numbers.save()?;
+                }
+            }
+        }
+    }
+
+    /// Protects what comes from the TAP device.
+    fn outwards(
+        &mut self,
+        arrived: &mut Vec<Frame>,
+        ready: &mut Vec<Frame>,
+    ) -> Result<usize, Failure> {
+        let count = self.tap.receive(&mut self.pool, arrived).context("the TAP device")?;
+        for mut frame in arrived.drain(..) {
+            self.reserve()?;
+            let secy = &mut self.secy;
+            let mut sent = self.pool.with(&mut frame, |packet| secy.protect(packet));
+            if sent == Err(Unsent::Exhausted) && self.next_key()? {
+                let secy = &mut self.secy;
+                sent = self.pool.with(&mut frame, |packet| secy.protect(packet));
+            }
+            match sent {
+                Ok(_) => ready.push(frame),
+                // Counted by the engine.
+                Err(_) => self.pool.release(frame),
+            }
+        }
+        if !ready.is_empty() {
+            self.lan.transmit(&mut self.pool, ready).context("the interface")?;
+            self.no_room[0] += ready.len() as u64;
+            self.pool.release_all(ready.drain(..));
+        }
+        Ok(count)
+    }
+
+    /// Validates what comes from the LAN.
+    fn inwards(
+        &mut self,
+        arrived: &mut Vec<Frame>,
+        ready: &mut Vec<Frame>,
+    ) -> Result<usize, Failure> {
+        let count = self.lan.receive(&mut self.pool, arrived).context("the interface")?;
+        for mut frame in arrived.drain(..) {
+            // Authentication goes around MACsec, to whoever listens for it on the interface.
+            let around = matches!(classify(self.pool.bytes(&frame)), Kind::Mka | Kind::Eapol);
+            let secy = &mut self.secy;
+            if !around && self.pool.with(&mut frame, |packet| secy.receive(packet)).is_ok() {
+                ready.push(frame);
+            } else {
+                self.pool.release(frame);
+            }
+        }
+        if !ready.is_empty() {
+            self.tap.transmit(&mut self.pool, ready).context("the TAP device")?;
+            self.no_room[1] += ready.len() as u64;
+            self.pool.release_all(ready.drain(..));
+        }
+        Ok(count)
+    }
+
+    /// Sees to it that the next number is reserved before it is used.
+    fn reserve(&mut self) -> Result<(), Failure> {
+        let Some(sending) = self.sending.first_mut() else { return Ok(()) };
+        if let Some((_, Some(next))) = self.secy.encoding()
+            && next >= sending.reserved
+        {
+            sending.reserved = self.numbers.reserve(sending.fingerprint, next)?;
+        }
+        Ok(())
+    }
+
+    /// Goes over to the next key, if there is one, and says whether there was.
+    fn next_key(&mut self) -> Result<bool, Failure> {
+        let Some(spent) = self.sending.first() else { return Ok(false) };
+        let spent_an = spent.an;
+        // Reserved past the last number there is: the file says that none is left.
+        self.numbers.reserve(spent.fingerprint, u64::MAX)?;
+        self.sending.remove(0);
+        self.secy.retire_transmit_sa(spent_an);
+        let Some(next) = self.sending.first_mut() else {
+            tracing::error!(
+                "association {spent_an}: numbers are used up, and there is no other key"
+            );
+            return Ok(false);
+        };
+        next.reserved = self.numbers.reserve(next.fingerprint, next.reserved)?;
+        tracing::warn!("association {spent_an}: numbers are used up; sending with {}", next.an);
+        self.secy.encode_with(next.an).context("tx")?;
+        Ok(true)
+    }
+
+    /// Notes what was received, and says whether it is more than before.
+    fn note(&mut self) -> bool {
+        let mut more = false;
+        for &(peer, an, fingerprint) in &self.receiving {
+            if let Some((_, next)) = self.secy.receive_numbers(peer, an) {
+                more |= self.numbers.note(peer, fingerprint, next);
+            }
+        }
+        more
+    }
+
+    fn tell(&mut self) -> Result<(), Failure> {
+        let (lan, tap) = (self.lan.statistics(), self.tap.statistics());
+        self.secy.count_overruns(lan.overruns - self.overruns);
+        self.overruns = lan.overruns;
+        let report = report::report(&self.secy, &lan, &tap, self.no_room);
+        statistics::write(self.stats_file.as_deref(), &report)
+    }
+}
