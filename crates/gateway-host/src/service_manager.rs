@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 
 /// Something to tell.
@@ -52,7 +51,7 @@ fn monotonic_us() -> u64 {
 fn send(socket: &OsStr, text: &[u8]) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
     #[cfg(target_os = "linux")]
-    if let Some(name) = socket.as_bytes().strip_prefix(b"@") {
+    if let Some(name) = std::os::unix::ffi::OsStrExt::as_bytes(socket).strip_prefix(b"@") {
         use std::os::linux::net::SocketAddrExt;
         let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
         return sender.send_to_addr(text, &address).map(drop);

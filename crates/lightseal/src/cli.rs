@@ -5,6 +5,7 @@
 
 use crate::aggregate::Aggregate;
 use crate::demo::group::GroupDemoArgs;
+use crate::gateway::GatewayCommand;
 use crate::group::GroupCommand;
 use crate::lab::LabCommand;
 use crate::mac::MacCommand;
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// kernel has no MACsec, and for tests of those that have. Takes root, or CAP_NET_ADMIN and
     /// CAP_NET_RAW, and Linux.
     Macsec(Box<MacsecArgs>),
+    /// LANs of MACsec devices, bridged over networks that nobody trusts.
+    #[command(subcommand)]
+    Gateway(GatewayCommand),
     /// Message authentication with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),

@@ -4,6 +4,7 @@
 //! - [`proxy`]: carries an application's datagrams through DTLS;
 //! - [`impair`]: a bad network on demand;
 //! - [`demo`]: both together, with real messages;
+//! - [`gateway`]: LANs of MACsec devices bridged over other networks;
 //! - [`mac`]: LightMAC by itself;
 //! - [`macsec`]: a MACsec interface in user space;
 //! - [`lab`]: the papers' figures;
@@ -21,6 +22,7 @@ mod cli;
 mod config;
 mod demo;
 mod failure;
+mod gateway;
 mod group;
 mod impair;
 mod keys;
@@ -35,6 +37,7 @@ mod proxy;
 mod signals;
 mod slots;
 mod statistics;
+mod table;
 mod units;
 
 use clap::CommandFactory;
@@ -85,6 +88,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             runtime()?.block_on(proxy::command::server(&args))
         }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
+        Command::Gateway(command) => gateway::run(&command),
         Command::Group(command) => group::run(&command),
         Command::Macsec(args) => macsec::run(&args),
         Command::Lab(command) => lab::run(&command),

@@ -1,6 +1,7 @@
 //! `lightseal group admin`.
 
 use crate::failure::{Context, Failure};
+use crate::table::Table;
 use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use group_host::os_random;
@@ -290,35 +291,4 @@ fn shown(group: &Described) -> String {
         table.row([member.device.clone(), role, listener, sender, member.address.to_string()]);
     }
     text + &table.text()
-}
-
-/// Columns as wide as their widest entry.
-struct Table<const N: usize> {
-    rows: Vec<[String; N]>,
-}
-
-impl<const N: usize> Table<N> {
-    fn new(head: &[&str; N]) -> Self {
-        Self { rows: vec![head.map(str::to_owned)] }
-    }
-
-    fn row(&mut self, row: [String; N]) {
-        self.rows.push(row);
-    }
-
-    fn text(&self) -> String {
-        let width =
-            |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let widths: [usize; N] = std::array::from_fn(width);
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                let _ = write!(line, "{cell:width$}  ");
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
 }

@@ -1,0 +1,294 @@
+//! `lightseal gateway status`.
+
+use super::view::Live;
+use crate::failure::{Context, Failure};
+use crate::table::Table;
+use crate::units::Quantity;
+use clap::Args;
+use gateway_host::config::Config;
+use gateway_host::status::{AskError, Door, PeerStanding, Standing, Traffic};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Often enough to see a change, seldom enough to read it, and before the gateway hangs up.
+const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The gateway's configuration.
+    #[arg(required_unless_present = "state")]
+    pub(crate) file: Option<PathBuf>,
+    /// The gateway's state directory, if the configuration is not at hand.
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub(crate) state: Option<PathBuf>,
+    /// Show it again and again, with rates: a live view in a terminal, else lines.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// With --watch: how often, 100ms to 30s.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) every: Quantity<Duration>,
+    /// Print JSON; with --watch a line each time.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
+    let state = match (&args.state, &args.file) {
+        (Some(state), _) => state.clone(),
+        (None, Some(file)) => Config::load(file).map_err(Failure::new)?.state(),
+        (None, None) => return Err(Failure::new("no configuration given")),
+    };
+    if !EVERY.contains(&args.every.0) {
+        return Err(Failure::new("--every: 100ms to 30s"));
+    }
+    let mut door = Door::open(&state).await.map_err(|error| unanswered(&state, &error))?;
+    let mut before: Option<(Instant, Standing)> = None;
+    let mut live = None;
+    if args.watch && !args.json && std::io::stdout().is_terminal() {
+        live = Live::start();
+    }
+    loop {
+        let standing = door.standing().await.map_err(|error| {
+            live = None; // So that the terminal is whole again when the error is printed.
+            unanswered(&state, &error)
+        })?;
+        let now = Instant::now();
+        let rates =
+            before.as_ref().map(|(at, before)| Rates::between(before, &standing, now - *at));
+        if let Some(live) = &mut live {
+            if !live.show(&standing, &rates.unwrap_or_default(), args.every.0) {
+                return Ok(());
+            }
+        } else {
+            let text = match (args.json, args.watch) {
+                (true, _) => format!("{}\n", json!(standing)),
+                (false, false) => as_text(&standing),
+                (false, true) => line(&standing, &rates.unwrap_or_default()),
+            };
+            if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
+                // Whoever closes our output early has seen enough.
+                return if args.watch { Ok(()) } else { Err(error).context("standard output") };
+            }
+            if !args.watch {
+                return Ok(());
+            }
+            tokio::time::sleep(args.every.0).await;
+        }
+        before = Some((now, standing));
+    }
+}
+
+fn unanswered(state: &Path, error: &AskError) -> Failure {
+    Failure::new(format_args!("{}: {error}", state.display()))
+}
+
+/// What happened in each second between two moments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rates {
+    /// From the LAN, and to it.
+    pub(super) lan: [Rate; 2],
+    /// To each peer, and from it.
+    pub(super) peers: Vec<[Rate; 2]>,
+    /// Dropped, by reason.
+    pub(super) drops: BTreeMap<String, f64>,
+}
+
+/// What happened in each second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Rate {
+    pub(super) frames: f64,
+    pub(super) megabits: f64,
+}
+
+impl Rates {
+    pub(super) fn between(before: &Standing, now: &Standing, elapsed: Duration) -> Self {
+        let seconds = elapsed.as_secs_f64().max(1e-3);
+        // A gateway that was started anew counts from zero.
+        let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
+        let rate = |before: &Traffic, now: &Traffic| Rate {
+            frames: per_second(before.frames, now.frames),
+            megabits: per_second(before.bytes, now.bytes) * 8e-6,
+        };
+        let nothing = PeerStanding::default();
+        let peer = |now: &PeerStanding| {
+            let before = before.peers.iter().find(|peer| peer.name == now.name);
+            let before = before.unwrap_or(&nothing);
+            [rate(&before.sent, &now.sent), rate(&before.received, &now.received)]
+        };
+        let lan =
+            [rate(&before.lan.received, &now.lan.received), rate(&before.lan.sent, &now.lan.sent)];
+        let dropped = |(why, count): (&String, &u64)| {
+            let before = before.drops.get(why).copied().unwrap_or(0);
+            (why.clone(), per_second(before, *count))
+        };
+        Self {
+            lan,
+            peers: now.peers.iter().map(peer).collect(),
+            drops: now.drops.iter().map(dropped).collect(),
+        }
+    }
+}
+
+/// Seconds as one says them.
+pub(super) fn spoken(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// `up 5 min`, or why not.
+pub(super) fn channel(peer: &PeerStanding) -> String {
+    let state = if peer.up { "up" } else { "down" };
+    let since = spoken(peer.since_seconds);
+    match peer.why_down.as_ref().filter(|_| !peer.up) {
+        Some(why) => format!("{state} {since}: {why}"),
+        None => format!("{state} {since}"),
+    }
+}
+
+pub(super) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+fn as_text(standing: &Standing) -> String {
+    let mut text = String::new();
+    let Standing { gateway, version, scheme, lan, flows, .. } = standing;
+    let up = spoken(standing.uptime_seconds);
+    let _ = writeln!(text, "{gateway}: scheme {scheme}, up {up}, version {version}");
+    if let Some(key) = &standing.public_key {
+        let _ = writeln!(text, "public key {key}");
+    }
+    let _ = writeln!(
+        text,
+        "LAN {} ({}): {} frames from there, {} to there",
+        lan.interface, lan.io, lan.received.frames, lan.sent.frames
+    );
+    let _ = writeln!(
+        text,
+        "flows: {} of {}, {} refused; {} frames wait",
+        flows.present, flows.most, flows.refused, flows.held_frames
+    );
+    if !standing.peers.is_empty() {
+        let titles = ["PEER", "CHANNEL", "ADDRESS", "EPOCH", "MTU", "FLOWS", "SENT", "RECEIVED"];
+        let mut table = Table::new(&titles);
+        for peer in &standing.peers {
+            table.row([
+                peer.name.clone(),
+                channel(peer),
+                or_dash(peer.remote),
+                or_dash(peer.epoch),
+                or_dash(peer.path_mtu_bytes),
+                peer.flows.to_string(),
+                peer.sent.frames.to_string(),
+                peer.received.frames.to_string(),
+            ]);
+        }
+        text += &table.text();
+    }
+    for (title, counters) in [("DROPPED", &standing.drops), ("COUNTED", &standing.counters)] {
+        if counters.values().any(|count| *count > 0) {
+            let mut table = Table::new(&[title, "COUNT"]);
+            for (name, count) in counters.iter().filter(|(_, count)| **count > 0) {
+                table.row([name.clone(), count.to_string()]);
+            }
+            text += &table.text();
+        }
+    }
+    text
+}
+
+/// One line for people; drops since the beginning.
+fn line(standing: &Standing, rates: &Rates) -> String {
+    let up = standing.peers.iter().filter(|peer| peer.up).count();
+    let [from, to] = rates.lan;
+    let drops: u64 = standing.drops.values().sum();
+    format!(
+        "{}: {up} of {} peers, {} flows; from the LAN {:.0} frames/s {:.2} Mb/s, to it {:.0} \
+         frames/s {:.2} Mb/s; {drops} dropped\n",
+        standing.gateway,
+        standing.peers.len(),
+        standing.flows.present,
+        from.frames,
+        from.megabits,
+        to.frames,
+        to.megabits
+    )
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A gateway with two peers, one of them down.
+    pub(in crate::gateway) fn standing(frames: u64) -> Standing {
+        let traffic =
+            |factor: u64| Traffic { frames: factor * frames, bytes: factor * frames * 125 };
+        let mut standing = Standing {
+            gateway: "plant-a".into(),
+            version: "0.1.0".into(),
+            scheme: "sealed".into(),
+            uptime_seconds: 7_265,
+            ..Standing::default()
+        };
+        standing.lan.interface = "eth1".into();
+        standing.lan.io = "xdp".into();
+        (standing.lan.received, standing.lan.sent) = (traffic(10), traffic(5));
+        (standing.flows.present, standing.flows.most) = (24, 65_536);
+        let up = PeerStanding {
+            name: "plant-b".into(),
+            up: true,
+            since_seconds: 300,
+            remote: Some("192.0.2.7:4790".parse().unwrap()),
+            epoch: Some(3),
+            path_mtu_bytes: Some(1500),
+            flows: 24,
+            sent: traffic(10),
+            received: traffic(5),
+            ..PeerStanding::default()
+        };
+        let down = PeerStanding {
+            name: "plant-c".into(),
+            why_down: Some("nothing is heard of it".into()),
+            ..PeerStanding::default()
+        };
+        standing.peers = vec![up, down];
+        standing.drops = BTreeMap::from([("replayed".into(), frames), ("no-peer".into(), 0)]);
+        standing
+    }
+
+    #[test]
+    fn rates_are_differences_and_never_negative() {
+        let rates = Rates::between(&standing(1000), &standing(3000), Duration::from_secs(2));
+        assert_eq!(rates.lan[0], Rate { frames: 10_000.0, megabits: 10.0 });
+        assert_eq!(rates.peers[0][1], Rate { frames: 5_000.0, megabits: 5.0 });
+        assert_eq!(rates.drops["replayed"], 1000.0);
+        let anew = Rates::between(&standing(3000), &standing(10), Duration::from_secs(2));
+        assert_eq!(anew.lan, [Rate::default(); 2]);
+    }
+
+    #[test]
+    fn a_standing_reads_well() {
+        let text = as_text(&standing(1000));
+        for expected in [
+            "plant-a: scheme sealed, up 2 h 01 min",
+            "LAN eth1 (xdp): 10000 frames from there, 5000 to there",
+            "flows: 24 of 65536, 0 refused",
+            "plant-b  up 5 min",
+            "down 0 s: nothing is heard of it",
+            "replayed  1000",
+        ] {
+            assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+        }
+        assert!(!text.contains("no-peer"), "what did not happen is not told:\n{text}");
+        let line = line(&standing(1000), &Rates::default());
+        assert!(line.starts_with("plant-a: 1 of 2 peers, 24 flows;"), "{line}");
+    }
+}

@@ -1,0 +1,225 @@
+//! A gateway in a terminal, live.
+
+use super::status::{Rates, channel, or_dash, spoken};
+use gateway_host::status::Standing;
+use ratatui::DefaultTerminal;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Gauge, Paragraph, Row, Sparkline, Table};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Moments that are drawn.
+const HISTORY: usize = 300;
+
+/// The live view. The terminal is restored when it is dropped.
+pub(super) struct Live {
+    terminal: DefaultTerminal,
+    history: History,
+}
+
+/// Frames a second from the LAN and to it, newest last.
+#[derive(Default)]
+struct History([VecDeque<u64>; 2]);
+
+impl History {
+    fn remember(&mut self, rates: &Rates) {
+        for (history, rate) in self.0.iter_mut().zip(rates.lan) {
+            history.push_back(rate.frames.round() as u64);
+            if history.len() > HISTORY {
+                history.pop_front();
+            }
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+impl Live {
+    /// `None` if the terminal can show none.
+    pub(super) fn start() -> Option<Self> {
+        let terminal = ratatui::try_init().ok()?;
+        Some(Self { terminal, history: History::default() })
+    }
+
+    /// Shows how things stand, for so long. Returns `false` if the user asked to stop.
+    pub(super) fn show(&mut self, standing: &Standing, rates: &Rates, time: Duration) -> bool {
+        self.history.remember(rates);
+        let until = Instant::now() + time;
+        loop {
+            let history = &self.history;
+            if self.terminal.draw(|frame| draw(frame, standing, rates, history)).is_err() {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match event::poll(left) {
+                Ok(false) => return true,
+                Ok(true) => match event::read() {
+                    Ok(Event::Key(key)) => {
+                        let control_c = key.code == KeyCode::Char('c')
+                            && key.modifiers.contains(KeyModifiers::CONTROL);
+                        if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                            return false;
+                        }
+                    }
+                    // Drawn again, in its new size if it has one.
+                    Ok(_) => {}
+                    Err(_) => return false,
+                },
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+fn draw(frame: &mut Frame<'_>, standing: &Standing, rates: &Rates, history: &History) {
+    let peers = u16::try_from(standing.peers.len()).unwrap_or(u16::MAX).saturating_add(3);
+    let [head, flows, sides, peers, drops, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(1),
+        Constraint::Length(5),
+        Constraint::Max(peers),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let Standing { gateway, scheme, version, .. } = standing;
+    let up = spoken(standing.uptime_seconds);
+    let title = Line::from(vec![
+        gateway.clone().bold(),
+        format!("  scheme {scheme}, up {up}, lightseal {version}").into(),
+    ]);
+    let key = or_dash(standing.public_key);
+    let text = vec![title, Line::from(format!("public key {key}").dark_gray())];
+    frame.render_widget(Paragraph::new(text), head);
+    draw_flows(frame, flows, standing);
+    let areas = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).split(sides);
+    let lan = &standing.lan.interface;
+    for (at, area) in areas.iter().enumerate() {
+        let way = if at == 0 { "from" } else { "to" };
+        let rate = rates.lan.get(at).copied().unwrap_or_default();
+        let title =
+            format!(" {way} {lan}: {:.0} frames/s, {:.2} Mb/s ", rate.frames, rate.megabits);
+        let block = Block::bordered().title(title);
+        let inner = block.inner(*area);
+        frame.render_widget(block, *area);
+        let samples = &history.0[at];
+        // A sparkline draws from its first value on; the newest are those to see.
+        let first = samples.len().saturating_sub(usize::from(inner.width));
+        let samples = samples.iter().skip(first).copied();
+        let spark = Sparkline::default().data(samples.collect::<Vec<_>>());
+        frame.render_widget(spark.style(Style::new().fg(Color::Green)), inner);
+    }
+    draw_peers(frame, peers, standing, rates);
+    draw_drops(frame, drops, standing, rates);
+    frame.render_widget(Line::from("q: leave".dark_gray()), foot);
+}
+
+fn draw_flows(frame: &mut Frame<'_>, area: Rect, standing: &Standing) {
+    let flows = &standing.flows;
+    let share = flows.present as f64 / flows.most.max(1) as f64;
+    let label = format!(
+        "{} of {} flows, {} refused, {} frames wait",
+        flows.present, flows.most, flows.refused, flows.held_frames
+    );
+    let gauge = Gauge::default().ratio(share.clamp(0.0, 1.0)).label(label);
+    frame.render_widget(gauge.gauge_style(Style::new().fg(Color::Blue)), area);
+}
+
+fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
+    let rows = standing.peers.iter().enumerate().map(|(at, peer)| {
+        let [out, back] = rates.peers.get(at).copied().unwrap_or_default();
+        let color = if peer.up { Color::Green } else { Color::Red };
+        let rate = |frames: f64, megabits: f64| format!("{frames:.0}/s {megabits:.2} Mb/s");
+        Row::new([
+            Cell::from(peer.name.clone()).bold(),
+            Cell::from(channel(peer)).fg(color),
+            Cell::from(or_dash(peer.remote)),
+            Cell::from(or_dash(peer.epoch)),
+            Cell::from(or_dash(peer.path_mtu_bytes)),
+            Cell::from(peer.flows.to_string()),
+            Cell::from(rate(out.frames, out.megabits)),
+            Cell::from(rate(back.frames, back.megabits)),
+        ])
+    });
+    let widths = [
+        Constraint::Length(12),
+        Constraint::Fill(2),
+        Constraint::Fill(1),
+        Constraint::Length(5),
+        Constraint::Length(5),
+        Constraint::Length(6),
+        Constraint::Length(20),
+        Constraint::Length(20),
+    ];
+    let head = ["peer", "channel", "address", "epoch", "mtu", "flows", "sent", "received"];
+    let table = Table::new(rows, widths).header(Row::new(head).dark_gray());
+    frame.render_widget(table.block(Block::bordered().title(" peers ")), area);
+}
+
+fn draw_drops(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
+    let mut drops: Vec<_> = standing.drops.iter().filter(|(_, count)| **count > 0).collect();
+    // Those that happen now come first: the rest may not fit.
+    let rate = |why: &String| rates.drops.get(why).copied().unwrap_or(0.0);
+    drops.sort_by(|a, b| rate(b.0).total_cmp(&rate(a.0)).then(b.1.cmp(a.1)));
+    let rows = drops.into_iter().map(|(why, count)| {
+        let rate = rate(why);
+        let color = if rate > 0.0 { Color::Yellow } else { Color::Reset };
+        let cells = [why.clone(), count.to_string(), format!("{rate:.0}/s")];
+        Row::new(cells).style(Style::new().fg(color))
+    });
+    let widths = [Constraint::Fill(1), Constraint::Length(16), Constraint::Length(12)];
+    let table = Table::new(rows, widths).block(Block::bordered().title(" dropped "));
+    frame.render_widget(table, area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status::tests::standing;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn screen(width: u16, height: u16) -> String {
+        let rates = Rates::between(&standing(1000), &standing(2000), Duration::from_secs(1));
+        let mut history = History::default();
+        for _ in 0..2 * HISTORY {
+            history.remember(&rates);
+        }
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &standing(2000), &rates, &history)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn the_live_view_fits_a_terminal_of_120_columns() {
+        let screen = screen(120, 30);
+        for expected in [
+            "plant-a  scheme sealed, up 2 h 01 min",
+            "24 of 65536 flows",
+            "from eth1: 10000 frames/s, 10.00 Mb/s",
+            "up 5 min",
+            "nothing is heard",
+            "192.0.2.7:4790",
+            "replayed",
+            "1000/s",
+            "q: leave",
+        ] {
+            assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_terminal_is_no_reason_to_panic() {
+        for (width, height) in [(1, 1), (20, 5), (300, 100)] {
+            screen(width, height);
+        }
+    }
+}
