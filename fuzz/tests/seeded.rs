@@ -69,3 +69,8 @@ fn group_control() {
 fn group_records() {
     run("group_records", 50_000);
 }
+
+#[test]
+fn macsec() {
+    run("macsec", 10_000);
+}

@@ -8,6 +8,7 @@ mod codec12;
 mod compact;
 pub(crate) mod control;
 mod ends;
+mod macsec;
 mod opener;
 mod rekey;
 
@@ -34,7 +35,7 @@ impl fmt::Debug for Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "messages", run: codec::messages, seeds: codec::message_seeds },
     Target { name: "messages12", run: codec12::messages, seeds: codec12::seeds },
     Target { name: "headers", run: codec::headers, seeds: codec::header_seeds },
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "opener", run: opener::opener, seeds: opener::seeds },
     Target { name: "group_records", run: compact::records, seeds: compact::seeds },
     Target { name: "group_control", run: control::messages, seeds: control::seeds },
+    Target { name: "macsec", run: macsec::frames, seeds: macsec::seeds },
     Target { name: "rekey", run: rekey::messages, seeds: rekey::seeds },
 ];
 

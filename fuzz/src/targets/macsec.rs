@@ -1,0 +1,98 @@
+//! MACsec frames: what is parsed is all there, and nothing is delivered as authentic but what was
+//! protected.
+
+use super::codec::written;
+use macsec::crypto::rustcrypto::PROVIDER;
+use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
+use macsec::{
+    AssociationNumber, CipherSuite, Delivery, Extended, Frame, Header, Kind, Replay, SaKey, Sci,
+    Secy, Settings, classify,
+};
+use vocabulary::{Decode, PacketBuf};
+
+const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
+const US: Sci = Sci { address: [2, 0, 0, 0, 0, 2], port: 1 };
+const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAesXpn256];
+/// Lengths of EtherType and payload: short enough for padding, around SL's end, and long.
+const LENGTHS: [usize; 5] = [2, 15, 47, 48, 300];
+
+fn key(suite: CipherSuite) -> SaKey {
+    let extended = suite.extended().then_some(Extended { ssci: 1, salt: [9; 12] });
+    SaKey::new(&PROVIDER, suite, &[3; 32][..suite.key_len()], extended, Default::default())
+        .expect("a key of its suite's length")
+}
+
+fn plain(len: usize) -> Vec<u8> {
+    [&US.address[..], &PEER.address, &vec![8; len]].concat()
+}
+
+fn protected(suite: CipherSuite, encrypt: bool, sci_in_tag: SciInTag) -> Vec<Vec<u8>> {
+    let settings = Settings { encrypt, sci_in_tag, ..Settings::new(PEER) };
+    let mut secy = Secy::new(settings).expect("settings that fit");
+    secy.install_transmit_sa(AssociationNumber::ALL[1], key(suite), 1).expect("a free place");
+    let one = |len| {
+        let frame = plain(len);
+        let mut buffer = vec![0; frame.len() + MAX_OVERHEAD];
+        buffer[16..16 + frame.len()].copy_from_slice(&frame);
+        let mut packet =
+            PacketBuf::new(&mut buffer, 16..16 + frame.len()).expect("inside of its buffer");
+        secy.protect(&mut packet).expect("a frame that fits");
+        packet.bytes().to_vec()
+    };
+    LENGTHS.into_iter().map(one).collect()
+}
+
+pub(super) fn frames(input: &[u8]) {
+    let parsed = Frame::parse(input);
+    if let Ok(frame) = parsed {
+        assert_eq!(classify(input), Kind::Macsec);
+        let parts = [frame.header_bytes(), frame.secure_data(), frame.icv(), frame.padding()];
+        assert_eq!(parts.concat(), input);
+        assert_eq!(written(&frame.header), frame.header_bytes());
+        assert_eq!(Header::decode(frame.header_bytes()), Ok(frame.header));
+    }
+    for suite in SUITES {
+        for validate_frames in
+            [ValidateFrames::Disabled, ValidateFrames::Check, ValidateFrames::Strict]
+        {
+            let replay = Replay { protect: true, window: 64, refuse_duplicates: true };
+            let settings = Settings { validate_frames, replay, ..Settings::new(US) };
+            let mut secy = Secy::new(settings).expect("settings that fit");
+            secy.add_channel(PEER).expect("the first");
+            secy.install_receive_sa(PEER, AssociationNumber::ALL[1], key(suite), 1)
+                .expect("a free place");
+            let mut buffer = input.to_vec();
+            let mut packet = PacketBuf::new(&mut buffer, 0..input.len()).expect("all of it");
+            let received = secy.receive(&mut packet);
+            match received {
+                Ok(Delivery::Ok) => {
+                    let len = packet.len() - 12;
+                    assert!(parsed.is_ok() && LENGTHS.contains(&len));
+                    assert_eq!(packet.bytes(), plain(len));
+                }
+                Ok(Delivery::Untagged) => assert_eq!(packet.bytes(), input),
+                Ok(Delivery::Delayed) => panic!("replays are refused"),
+                Ok(_) => assert!(validate_frames != ValidateFrames::Strict && parsed.is_ok()),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for suite in SUITES {
+        for encrypt in [true, false] {
+            for how in [SciInTag::Explicit, SciInTag::EndStation, SciInTag::Omitted] {
+                seeds.extend(protected(suite, encrypt, how));
+            }
+        }
+    }
+    // As a LAN pads it, and behind a VLAN tag.
+    let mut padded = protected(SUITES[0], true, SciInTag::EndStation).swap_remove(0);
+    padded.resize(60, 0);
+    let mut tagged = padded.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    seeds.extend([padded, tagged, plain(50)]);
+    seeds
+}
