@@ -251,7 +251,7 @@ async fn who_answers_with_garbage_is_not_reached() {
 #[tokio::test]
 async fn a_name_that_means_nothing_is_told() {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let peers = vec![(key(2), Some("nowhere.invalid:4790".to_owned()))];
+    let peers = vec![(key(2), Some("nowhere.invalid:8885".to_owned()))];
     let settings = Settings::new(identity(1), peers);
     let (channel, _, mut events) = Channel::new(listener, settings, Random::insecure(1)).unwrap();
     tokio::spawn(channel.run(std::future::pending()));

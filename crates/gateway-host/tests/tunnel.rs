@@ -140,8 +140,8 @@ fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
         let config = format!(
             "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\
              scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\n\
-             [underlay]\nlisten = \"192.0.2.{at}:4790\"\ninterface = \"wan\"\nio = \"{}\"\n\
-             [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:4790\"\n",
+             [underlay]\nlisten = \"192.0.2.{at}:8885\"\ninterface = \"wan\"\nio = \"{}\"\n\
+             [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:8885\"\n",
             io[0],
             io[1],
             identity(3 - at).public_key(),

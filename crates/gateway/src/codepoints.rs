@@ -69,8 +69,9 @@ impl Whole {
     }
 }
 
-/// UDP port of gateways unless the administrator says otherwise. Not registered.
-pub const PORT: u16 = 4790;
+/// Port of gateways, UDP and TCP, unless the administrator says otherwise. Not registered; below
+/// the ports that Linux gives to clients.
+pub const PORT: u16 = 8885;
 /// UDP port of VXLAN (RFC 7348, section 8).
 pub const VXLAN_PORT: u16 = 4789;
 /// EtherType by which two gateways on one LAN notice each other: IEEE 802's first for local

@@ -37,7 +37,7 @@ fn configuration(dir: &TempDir, identity: &str, peer: &str) -> String {
         "[gateway]\nname = \"plant-a\"\nidentity = \"{identity}\"\nstate = \"{}\"\n\
          [lan]\ninterface = \"lo\"\n\
          [underlay]\nlisten = \"127.0.0.1:{}\"\n\
-         [[peer]]\nname = \"plant-b\"\npublic_key = \"{peer}\"\nendpoint = \"127.0.0.1:4790\"\n",
+         [[peer]]\nname = \"plant-b\"\npublic_key = \"{peer}\"\nendpoint = \"127.0.0.1:8885\"\n",
         dir.path("state"),
         port()
     )
@@ -106,7 +106,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
         ("name = \"plant-a\"", "name = \"plant a\"", &["line 2: name:"]),
         ("interface = \"lo\"", "interface = 3", &["line 6: interface:"]),
         (&peer, "AAAA", &["line 11: public_key:", "44 characters"]),
-        ("127.0.0.1:4790", "plant-b", &["line 12: endpoint:", "HOST:PORT"]),
+        ("127.0.0.1:8885", "plant-b", &["line 12: endpoint:", "HOST:PORT"]),
         ("[lan]", "[lan", &["line 5"]),
     ] {
         let file = dir.file("wrong.toml", &good.replacen(from, to, 1));

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long gateways may take until all have found each other.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The port of the tunnel and of the management channel.
-const PORT: u16 = 4790;
+const PORT: u16 = 8885;
 
 /// How gateways are set up; the same at all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use values::{bytes, some_time, time, within};
 pub const SAMPLE: &str = include_str!("../../../../docs/gateway.toml");
 
 /// The port of the tunnel and of the management channel where none is given.
-pub const DEFAULT_PORT: u16 = 4790;
+pub const DEFAULT_PORT: u16 = 8885;
 
 /// No sensible configuration is larger: some 5000 peers.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -395,7 +395,7 @@ impl Config {
             return Err((None, what));
         }
         if self.underlay.listen.port() == 0 {
-            return Err((None, "[underlay] listen: a port is needed, such as 4790".into()));
+            return Err((None, "[underlay] listen: a port is needed, such as 8885".into()));
         }
         Ok(())
     }
@@ -485,7 +485,7 @@ fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error>
     if is_good {
         return Ok(Some(text));
     }
-    Err(Error::custom(format_args!("{text:?} is not HOST:PORT, such as b.example.org:4790")))
+    Err(Error::custom(format_args!("{text:?} is not HOST:PORT, such as b.example.org:8885")))
 }
 
 impl<'de> Deserialize<'de> for Mtu {

@@ -24,7 +24,7 @@ const NEXT: usize = 6;
 fn the_sample_says_what_the_defaults_are() {
     let sample = parse(SAMPLE).unwrap();
     assert_eq!(sample.gateway.name, "plant-a");
-    assert_eq!(sample.peers[0].endpoint.as_deref(), Some("b.example.org:4790"));
+    assert_eq!(sample.peers[0].endpoint.as_deref(), Some("b.example.org:8885"));
     // Every setting once, commented out or not.
     let uncommented: String = SAMPLE
         .lines()
@@ -126,7 +126,7 @@ fn endpoints_are_host_and_port() {
         let peer = format!("[[peer]]\nname=\"b\"\npublic_key=\"{key}\"\nendpoint=\"{endpoint}\"\n");
         parse(&format!("{}{peer}", least())).is_ok()
     };
-    for right in ["b.example.org:4790", "192.0.2.1:1", "[2001:db8::1]:65535", "b:1"] {
+    for right in ["b.example.org:8885", "192.0.2.1:1", "[2001:db8::1]:65535", "b:1"] {
         assert!(good(right), "{right}");
     }
     for wrong in ["", "b", "b:", "b:0", "b:65536", ":1", "2001:db8::1:1", "[b]:1", "b c:1", "u@b:1"]

@@ -43,7 +43,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use worker::Worker;
 
-/// How long a thread asks for packets before it sleeps: about what waking costs.
+/// How long a thread asks for packets before it sleeps, on a machine with cores to spare: about
+/// what waking costs. Elsewhere it would only take the time that the kernel needs to bring packets.
 const SPIN: Duration = Duration::from_micros(50);
 /// Names are resolved again so often.
 const RESOLVE: Duration = Duration::from_secs(60);
@@ -132,6 +133,11 @@ impl Host {
             status,
             metrics,
         })
+    }
+
+    /// How frames and datagrams come and go.
+    pub fn io(&self) -> &str {
+        &self.io
     }
 
     /// Gives up all rights that open sockets do not need. To be called before [`serve`](Self::serve),
@@ -376,10 +382,12 @@ fn start(
     stop: &Arc<AtomicBool>,
     failed: &mpsc::Sender<OneLine>,
 ) -> Result<Vec<JoinHandle<()>>, OneLine> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let spin = if cores > 2 * workers.len() { SPIN } else { Duration::ZERO };
     let thread = |(at, worker): (usize, Worker)| {
         let (stop, failed) = (Arc::clone(stop), failed.clone());
         thread::Builder::new().name(format!("queue {at}")).spawn(move || {
-            if let Err(error) = worker.run(&stop, SPIN) {
+            if let Err(error) = worker.run(&stop, spin) {
                 let _ending = failed.try_send(OneLine::of(format_args!("queue {at}"), error));
             }
         })

@@ -314,7 +314,7 @@ pub(crate) fn in_room(
 }
 
 pub(crate) fn address(site: usize) -> SocketAddr {
-    ([192, 0, 2, site as u8 + 1], 4790).into()
+    ([192, 0, 2, site as u8 + 1], 8885).into()
 }
 
 /// What `site` calls `other`.

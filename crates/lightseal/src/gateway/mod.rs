@@ -2,6 +2,8 @@
 
 mod check;
 mod keygen;
+#[cfg(target_os = "linux")]
+mod run;
 mod status;
 mod view;
 
@@ -15,6 +17,10 @@ pub(crate) enum GatewayCommand {
     Keygen(keygen::KeygenArgs),
     /// Look at a configuration and at everything it speaks of, and start nothing.
     Check(check::CheckArgs),
+    /// Carry frames between this machine's LAN and those of the other gateways, until a signal
+    /// ends it.
+    #[cfg(target_os = "linux")]
+    Run(run::RunArgs),
     /// Show how a gateway of this machine stands: peers, flows, rates, drops by reason.
     Status(status::StatusArgs),
 }
@@ -27,6 +33,8 @@ pub(crate) fn run(command: &GatewayCommand) -> Result<(), Failure> {
     match command {
         GatewayCommand::Keygen(args) => keygen::run(args),
         GatewayCommand::Check(args) => block_on(check::run(args)),
+        #[cfg(target_os = "linux")]
+        GatewayCommand::Run(args) => block_on(run::run(args)),
         GatewayCommand::Status(args) => block_on(status::run(args)),
     }
 }

@@ -246,7 +246,7 @@ pub(super) mod tests {
             name: "plant-b".into(),
             up: true,
             since_seconds: 300,
-            remote: Some("192.0.2.7:4790".parse().unwrap()),
+            remote: Some("192.0.2.7:8885".parse().unwrap()),
             epoch: Some(3),
             path_mtu_bytes: Some(1500),
             flows: 24,

@@ -207,7 +207,7 @@ mod tests {
             "from eth1: 10000 frames/s, 10.00 Mb/s",
             "up 5 min",
             "nothing is heard",
-            "192.0.2.7:4790",
+            "192.0.2.7:8885",
             "replayed",
             "1000/s",
             "q: leave",

@@ -1,0 +1,31 @@
+//! `lightseal gateway run`.
+
+use crate::failure::Failure;
+use crate::signals::{Signal, Signals};
+use clap::Args;
+use gateway_host::config::Config;
+use gateway_host::identity::Identity;
+use gateway_host::run::Host;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The gateway's configuration; `lightseal gateway keygen --sample` prints one.
+    pub(crate) file: PathBuf,
+}
+
+pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
+    let config = Config::load(&args.file).map_err(Failure::new)?;
+    let identity = Identity::load(&config.gateway.identity).map_err(Failure::new)?;
+    let (name, key) = (config.gateway.name.clone(), identity.public_key());
+    let mut signals = Signals::listen()?;
+    let host = Host::open(config, identity).await.map_err(Failure::new)?;
+    tracing::info!(name, %key, io = host.io(), "carries frames");
+    host.drop_privileges().map_err(Failure::new)?;
+    let stop = async move {
+        while signals.next().await != Signal::Stop {
+            tracing::warn!("start it again instead: peers find each other anew within a second");
+        }
+    };
+    host.serve(stop).await.map_err(Failure::new)
+}
