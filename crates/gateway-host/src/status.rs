@@ -157,7 +157,7 @@ pub fn listen(directory: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-fn socket(directory: &Path) -> PathBuf {
+pub(crate) fn socket(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }
 

@@ -252,8 +252,8 @@ fn a_path_is_probed_and_frames_fit_it() {
         world.deliver();
     }
     let payload = world.sites[0].gateway.links.iter().next().unwrap().payload();
-    assert_eq!(payload, 1372);
-    assert!(world.sites[0].events.iter().any(|event| matches!(event, Event::Payload(_, 1372))));
+    assert_eq!(payload, 1392);
+    assert!(world.sites[0].events.iter().any(|event| matches!(event, Event::Mtu(_, 1420))));
     let header = 28;
     for (len, datagrams) in [(payload - 30 - header - 16, 1), (payload - 30 - header - 15, 2)] {
         world.frame(0, &Flow::between(0, 1).frame(1, len));

@@ -50,12 +50,11 @@ pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6
 pub(super) fn links(config: &Config) -> Vec<Link> {
     let link = |(at, peer): (usize, &config::Peer)| {
         let id = GatewayId(*peer.public_key.as_bytes());
-        let payload = match config.underlay.mtu {
-            config::Mtu::Probe => 1280 - 48,
-            // Which of the two IPs it is may not be known yet.
-            config::Mtu::Bytes(mtu) => usize::from(mtu) - 48,
+        let mtu = match config.underlay.mtu {
+            config::Mtu::Probe => 1280,
+            config::Mtu::Bytes(mtu) => mtu.into(),
         };
-        Link::new(PeerIndex(at as u8), id, None, peer.endpoint.is_none(), payload)
+        Link::new(PeerIndex(at as u8), id, None, peer.endpoint.is_none(), mtu)
     };
     config.peers.iter().enumerate().map(link).collect()
 }

@@ -184,6 +184,7 @@ impl Host {
             tokio::spawn(metrics::serve(listener, move || (&keeper.standing()).into()))
         });
         let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
+        let socket = status::socket(&keeper.config.state());
         let manager = Manager {
             control: self.control,
             clock: self.clock,
@@ -205,6 +206,7 @@ impl Host {
         for thread in threads {
             let _panicked = thread.join();
         }
+        let _gone_already = std::fs::remove_file(socket);
         outcome
     }
 }
@@ -365,8 +367,8 @@ impl Manager {
             Event::Incompatible(peer, scheme, version) => {
                 tracing::error!(peer = name(peer), %scheme, version, "set to something else");
             }
-            Event::Payload(peer, bytes) => {
-                tracing::info!(peer = name(peer), bytes, "the path carries");
+            Event::Mtu(peer, bytes) => {
+                tracing::info!(peer = name(peer), bytes, "the path's MTU");
             }
             Event::SecondGateway(GatewayId(id)) => {
                 let key = crate::identity::PublicKey::from_bytes(id);

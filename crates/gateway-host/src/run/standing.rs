@@ -78,19 +78,13 @@ fn peers(about: &About<'_>) -> Vec<PeerStanding> {
             remote: link.address(),
             why_down: channel.why_down.clone(),
             epoch: link.epoch(),
-            path_mtu_bytes: Some(link.payload() as u32 + ip_and_udp(link.address())),
+            path_mtu_bytes: Some(link.mtu() as u32),
             flows: about.gateway.bridge.len_at(gateway::bridge::Port::Peer(link.peer)) as u64,
             received: traffic(&link.counters.frames_in),
             sent: traffic(&link.counters.frames_out),
         }
     };
     links.zip(about.config.peers.iter().zip(&about.channels.0)).map(of).collect()
-}
-
-/// Bytes of the headers before a UDP payload.
-pub(super) fn ip_and_udp(address: Option<std::net::SocketAddr>) -> u32 {
-    let is_v4 = address.is_some_and(|address| address.ip().to_canonical().is_ipv4());
-    if is_v4 { 28 } else { 48 }
 }
 
 fn traffic(traffic: &counters::Traffic) -> Traffic {

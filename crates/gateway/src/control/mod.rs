@@ -83,8 +83,8 @@ pub enum Event {
     Up(PeerIndex, u32),
     /// The peer is set to another scheme, or speaks another version.
     Incompatible(PeerIndex, SchemeName, u8),
-    /// The path to the peer carries datagrams of this many bytes of payload.
-    Payload(PeerIndex, usize),
+    /// The path to the peer carries IP packets of this many bytes.
+    Mtu(PeerIndex, usize),
     /// Another gateway is on this LAN.
     SecondGateway(GatewayId),
 }
@@ -100,7 +100,7 @@ struct Channel {
     asked: bool,
     keepalive_at: Option<Instant>,
     probing: Probing,
-    told_payload: usize,
+    told_mtu: usize,
 }
 
 /// Where the agreement on an epoch is.
@@ -150,8 +150,8 @@ impl Control {
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
         let exported = Some(Zeroizing::new(exported));
         let probing = core::mem::take(&mut channel.probing);
-        let told_payload = channel.told_payload;
-        *channel = Channel { exported, probing, told_payload, ..Channel::default() };
+        let told_mtu = channel.told_mtu;
+        *channel = Channel { exported, probing, told_mtu, ..Channel::default() };
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
         self.say(peer, &Message::Hello(hello));
     }
@@ -365,16 +365,17 @@ impl Control {
         let Some(link) = gateway.links.get(peer).filter(|link| link.is_up()) else { return };
         let Ok(channel) = self.channel(peer) else { return };
         let mut probes = Vec::new();
-        let payload = channel.probing.handle_timeout(now, |size| probes.push(size));
-        let told = core::mem::replace(&mut channel.told_payload, payload);
-        link.set_payload(payload);
+        let mtu = channel.probing.handle_timeout(now, |mtu| probes.push(mtu));
+        let told = core::mem::replace(&mut channel.told_mtu, mtu);
+        link.set_mtu(mtu);
         // Answers come in one after the other: what they end in is told.
-        if told != payload {
-            self.outputs.push_back(Output::Event(Event::Payload(peer, payload)));
+        if told != mtu {
+            self.outputs.push_back(Output::Event(Event::Mtu(peer, mtu)));
         }
-        for size in probes {
+        for mtu in probes {
             // What sealing adds, and the kind, are not of the content.
-            let padding = vec![0; size.saturating_sub(crate::link::SEALING + 1)];
+            let around = link.headers() + crate::link::SEALING + 1;
+            let padding = vec![0; mtu.saturating_sub(around)];
             self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
         }
     }
@@ -382,7 +383,7 @@ impl Control {
     /// The next thing to do, or `None`: then come back at [`wake_at`](Self::wake_at).
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         while let Some(notice) = self.gateway.poll_notice() {
-            self.take(now, notice);
+            self.take(notice);
         }
         while let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
             if self.channel(peer).is_ok_and(|channel| channel.greeted) {
@@ -395,7 +396,7 @@ impl Control {
         self.outputs.pop_front()
     }
 
-    fn take(&mut self, now: Instant, notice: Notice) {
+    fn take(&mut self, notice: Notice) {
         match notice {
             Notice::Mka(to, frame) => {
                 for peer in to {
@@ -412,7 +413,7 @@ impl Control {
             Notice::Probed(peer, size) => {
                 let gateway = Arc::clone(&self.gateway);
                 if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links.get(peer)) {
-                    link.set_payload(channel.probing.handle_answer(now, size));
+                    link.set_mtu(channel.probing.handle_answer(size + link.headers()));
                 }
             }
             Notice::SecondGateway(id) => {

@@ -36,20 +36,21 @@ pub struct Link {
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
     address: RwLock<Option<SocketAddr>>,
-    /// Bytes of UDP payload that arrive in one piece.
-    payload: AtomicUsize,
+    /// Bytes of an IP packet that arrive in one piece.
+    mtu: AtomicUsize,
     wants_epoch: AtomicBool,
     next_piece: AtomicU32,
 }
 
 impl Link {
-    /// A peer without keys yet, at `address` if that is known.
+    /// A peer without keys yet, at `address` if that is known, to which the path carries IP
+    /// packets of `mtu` bytes. If it `roams`, it is where what it sends comes from.
     pub fn new(
         peer: PeerIndex,
         id: GatewayId,
         address: Option<SocketAddr>,
         roams: bool,
-        payload: usize,
+        mtu: usize,
     ) -> Self {
         Self {
             peer,
@@ -58,7 +59,7 @@ impl Link {
             roams,
             outbound: RwLock::new(None),
             address: RwLock::new(address),
-            payload: AtomicUsize::new(payload),
+            mtu: AtomicUsize::new(mtu),
             wants_epoch: AtomicBool::new(false),
             next_piece: AtomicU32::new(0),
         }
@@ -81,12 +82,25 @@ impl Link {
 
     /// Bytes of UDP payload that arrive in one piece.
     pub fn payload(&self) -> usize {
-        self.payload.load(Ordering::Relaxed)
+        self.mtu().saturating_sub(self.headers())
     }
 
-    /// The path carries `payload` bytes of UDP payload in one piece.
-    pub fn set_payload(&self, payload: usize) {
-        self.payload.store(payload, Ordering::Relaxed);
+    /// Bytes of an IP packet that arrive in one piece.
+    pub fn mtu(&self) -> usize {
+        self.mtu.load(Ordering::Relaxed)
+    }
+
+    /// The path carries IP packets of `mtu` bytes in one piece.
+    pub fn set_mtu(&self, mtu: usize) {
+        self.mtu.store(mtu, Ordering::Relaxed);
+    }
+
+    /// Bytes of the IP and UDP headers on the way to the peer.
+    pub fn headers(&self) -> usize {
+        match self.address() {
+            Some(address) if address.ip().to_canonical().is_ipv4() => 20 + 8,
+            _ => 40 + 8,
+        }
     }
 
     /// What is sealed from now on is sealed with these keys, or nothing is.

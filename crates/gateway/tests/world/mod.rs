@@ -82,7 +82,7 @@ impl Site {
         let links = others
             .map(|(at, other)| {
                 let id = GatewayId([other as u8 + 1; 32]);
-                Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1452)
+                Link::new(PeerIndex(at as u8), id, Some(address(other)), true, 1480)
             })
             .collect();
         let gateway = Arc::new(Gateway::new(settings, links, scheme, random, now));
