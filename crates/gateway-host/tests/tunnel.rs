@@ -252,3 +252,31 @@ fn other_frames_stay_unless_they_are_allowed() {
         }
     });
 }
+
+#[test]
+fn plain_is_what_the_kernels_vxlan_speaks() {
+    alone(|| {
+        let has_vxlan = |name| ["link", "add", name, "type", "vxlan", "id", "7", "dstport", "4789"];
+        let tried = std::process::Command::new("ip").args(has_vxlan("tried")).output();
+        if !tried.is_ok_and(|tried| tried.status.success()) {
+            eprintln!("skipped: this kernel has no VXLAN");
+            return;
+        }
+        let mut sites = sites("plain", ["packet", "udp"], 1400, "");
+        sites[1].space.call(|| {
+            let vxlan = "id 1 local 192.0.2.2 remote 192.0.2.1 dstport 4789";
+            namespace::ip(&format!("link add vx0 mtu 1400 type vxlan {vxlan}"));
+            namespace::ip("link add br0 type bridge");
+            for member in ["vx0", "lan"] {
+                namespace::ip(&format!("link set {member} master br0 up"));
+            }
+            namespace::ip("link set br0 up");
+        });
+        sites[0].config = sites[0].config.replace(":8885", ":4789");
+        sites[0].start();
+        let mut pn = 0;
+        for from in [0, 1, 0] {
+            until_it_crosses(&mut sites, from, &mut pn, 600);
+        }
+    });
+}

@@ -264,7 +264,7 @@ impl Gateway {
             Some(Port::Lan) => Err(Reason::Local),
             Some(Port::Peer(peer)) => {
                 let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-                if link.is_up() { Ok(PeerSet::of(peer)) } else { Err(Reason::NoPeer) }
+                if self.reaches(link) { Ok(PeerSet::of(peer)) } else { Err(Reason::NoPeer) }
             }
             None => {
                 let to = self.everyone()?;
@@ -275,9 +275,14 @@ impl Gateway {
         }
     }
 
+    /// Whether frames can go to a peer now.
+    fn reaches(&self, link: &Link) -> bool {
+        link.is_up() || self.scheme.is_keyless() && link.address().is_some()
+    }
+
     fn everyone(&self) -> Result<PeerSet, Reason> {
         let up: PeerSet =
-            self.links.iter().filter(|link| link.is_up()).map(|link| link.peer).collect();
+            self.links.iter().filter(|link| self.reaches(link)).map(|link| link.peer).collect();
         if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
     }
 
@@ -319,7 +324,7 @@ impl Gateway {
         let len = packet.len();
         let sealed = match &parcel.header {
             Some(header) => self.scheme.seal(&Outgoing { now, lane, link, header }, packet),
-            None => seal_whole(link, lane, Whole::Frame, packet).map(|()| Sealed::Ready),
+            None => self.scheme.seal_other(lane, link, packet).map(|()| Sealed::Ready),
         };
         match sealed {
             Ok(Sealed::Ready) => link.counters.frames_out.count(len),
@@ -458,6 +463,10 @@ impl Gateway {
                     self.scheme.hear(peer, &frame.header);
                 }
             }
+            Err(_) if kind == Type::Plain => {
+                self.check_other(now, peer, packet.bytes())
+                    .map_err(|reason| (Some(peer), reason))?;
+            }
             Err(_) if self.scheme.is_strict() => return Err((Some(peer), Reason::NotMacsec)),
             Err(_) => {}
         }
@@ -587,7 +596,7 @@ impl Gateway {
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        seal_whole(link, lane, kind, packet)
+        link.seal_whole(lane, kind, packet)
     }
 
     fn notify(&self, notice: Notice) {
@@ -632,14 +641,4 @@ const NETWORK_CONTROL: u8 = 48 << 2;
 /// happens outside cannot be told to an IP header that MACsec encrypts (RFC 6040, section 4.3).
 const fn class_selector(tci: u16) -> u8 {
     ((tci >> 13) << 5) as u8
-}
-
-fn seal_whole(
-    link: &Link,
-    lane: u8,
-    kind: Whole,
-    packet: &mut PacketBuf<'_>,
-) -> Result<(), Reason> {
-    packet.prepend(&[kind as u8]).ok_or(Reason::NoBuffer)?;
-    link.seal(lane, Type::Whole, 0, packet)
 }

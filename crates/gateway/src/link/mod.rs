@@ -12,7 +12,7 @@ pub use outbound::{Outbound, SEALING, SealError, TAG_LEN, Used};
 pub use prefix::{PREFIX_LEN, Prefix};
 
 use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use crate::codepoints::{Type, Whole};
 use crate::counters::{PeerCounters, Reason};
 use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// Whether frames can go to the peer.
+    /// Whether there are keys for the peer, and an address.
     pub fn is_up(&self) -> bool {
         read(&self.outbound).is_some() && self.address().is_some()
     }
@@ -163,6 +163,20 @@ impl Link {
         let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
         encrypt(outbound.pcbc()).ok_or(Reason::NoBuffer)?;
         Ok(outbound.index())
+    }
+
+    /// Makes a datagram of one of the kinds that are encrypted whole, in place.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn seal_whole(
+        &self,
+        lane: u8,
+        kind: Whole,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(), Reason> {
+        packet.prepend(&[kind as u8]).ok_or(Reason::NoBuffer)?;
+        self.seal(lane, Type::Whole, 0, packet)
     }
 
     /// Takes note of where an authentic datagram came from.

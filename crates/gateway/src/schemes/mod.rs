@@ -18,7 +18,7 @@ pub mod plain;
 pub mod sealed;
 
 use crate::bridge::PeerIndex;
-use crate::codepoints::Type;
+use crate::codepoints::{Type, Whole};
 use crate::counters::Reason;
 use crate::link::{Link, Links};
 use core::fmt;
@@ -150,6 +150,19 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// that are here to show what happens otherwise say no.
     fn is_strict(&self) -> bool {
         true
+    }
+
+    /// Makes a datagram of a frame that is not MACsec's, in place.
+    ///
+    /// # Errors
+    /// Without keys, where the scheme needs some, or without room.
+    fn seal_other(&self, lane: u8, link: &Link, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
+        link.seal_whole(lane, Whole::Frame, packet)
+    }
+
+    /// Whether frames go to peers with which there are no keys.
+    fn is_keyless(&self) -> bool {
+        false
     }
 
     /// A frame with this header came from `peer`, sealed: how far its packet numbers are.

@@ -7,6 +7,7 @@ use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
 use crate::bridge::PeerIndex;
 use crate::codepoints::Type;
 use crate::counters::Reason;
+use crate::link::Link;
 use macsec::Header;
 use vocabulary::PacketBuf;
 
@@ -41,6 +42,19 @@ impl Scheme for Plain {
         Ok(Sealed::Ready)
     }
 
+    fn seal_other(
+        &self,
+        _lane: u8,
+        _link: &Link,
+        packet: &mut PacketBuf<'_>,
+    ) -> Result<(), Reason> {
+        packet.prepend(&self.header).ok_or(Reason::NoBuffer)
+    }
+
+    fn is_keyless(&self) -> bool {
+        true
+    }
+
     fn open(
         &self,
         from: &Incoming<'_>,
@@ -56,9 +70,8 @@ impl Scheme for Plain {
         }
         // The source port is entropy: it says nothing of who sends.
         let address = from.from.ip().to_canonical();
-        let known = |link: &&crate::link::Link| {
-            link.address().is_some_and(|known| known.ip().to_canonical() == address)
-        };
+        let known =
+            |link: &&Link| link.address().is_some_and(|known| known.ip().to_canonical() == address);
         let link = from.links.iter().find(known).ok_or((None, Reason::UnknownPeer))?;
         packet.take_front(HEADER_LEN).ok_or((Some(link.peer), Reason::Malformed))?;
         Ok(link.peer)
