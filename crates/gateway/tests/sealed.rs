@@ -3,13 +3,13 @@
 mod world;
 
 use core::time::Duration;
-use gateway::control::{Event, Timing};
+use gateway::control::{Event, Timing, messages};
 use gateway::counters::Reason;
 use gateway::gateway::Mka;
 use gateway::schemes::sealed::Sealed;
 use macsec::VlanTag;
 use vocabulary::Random;
-use world::{Datagram, Flow, World, address, drops, quiet};
+use world::{Datagram, Flow, World, address, drops, index, quiet};
 
 fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
     Box::new(Sealed)
@@ -186,6 +186,22 @@ fn a_gateway_that_starts_again_is_heard_and_its_old_datagrams_are_not() {
     assert!(!world.arrive(&old));
     world.carry(0, &flow.frame(2, 100));
     assert_eq!(world.sites[1].lan.len(), 1);
+}
+
+#[test]
+fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
+    let mut world = up(2);
+    let site = &mut world.sites[1];
+    let proposal = |nonce| {
+        let offer = messages::Offer { epoch: 2, nonce: [nonce; 32], index: 7 };
+        messages::Message::Propose(offer).to_vec()
+    };
+    for round in 0..100 {
+        site.control.handle_message(world.now, index(1, 0), &proposal(round));
+        assert_eq!(site.gateway.links.receivers(), 2, "the keys in use and those that are offered");
+    }
+    site.control.handle_down(world.now, index(1, 0));
+    assert_eq!(site.gateway.links.receivers(), 1);
 }
 
 #[test]

@@ -147,6 +147,7 @@ impl Control {
     ///
     /// [`EXPORTER`]: crate::codepoints::EXPORTER
     pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: [u8; 32]) {
+        self.abandon(peer);
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
         let exported = Some(Zeroizing::new(exported));
         let probing = core::mem::take(&mut channel.probing);
@@ -158,9 +159,9 @@ impl Control {
 
     /// The management channel to `peer` is down. Frames go on with the keys there are.
     pub fn handle_down(&mut self, _now: Instant, peer: PeerIndex) {
+        self.abandon(peer);
         if let Some(channel) = self.channels.get_mut(usize::from(peer.0)) {
             channel.exported = None;
-            channel.step = Step::Settled;
             channel.greeted = false;
         }
     }
@@ -220,6 +221,14 @@ impl Control {
         }
     }
 
+    /// Forgets an agreement that is not complete, and what was installed for it.
+    fn abandon(&mut self, peer: PeerIndex) {
+        let step = self.channel(peer).map(|channel| core::mem::take(&mut channel.step));
+        if let Ok(Step::Answered { index, .. }) = step {
+            self.gateway.links.remove(index);
+        }
+    }
+
     /// Whether we are who proposes keys.
     fn leads(&self, peer: PeerIndex) -> bool {
         let ours = self.gateway.settings().id;
@@ -237,6 +246,7 @@ impl Control {
     }
 
     fn answer(&mut self, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
+        self.abandon(peer);
         let index = self.gateway.links.free_index(&mut self.random);
         let nonce = self.random.array();
         let channel = self.channel(peer)?;

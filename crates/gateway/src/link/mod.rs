@@ -239,6 +239,16 @@ impl Links {
         write(&self.receivers).insert(index, Receiver { peer, inbound, until: None });
     }
 
+    /// Opens nothing more with these keys.
+    pub fn remove(&self, index: u32) {
+        write(&self.receivers).remove(&index);
+    }
+
+    /// How many keys there are to open with.
+    pub fn receivers(&self) -> usize {
+        read(&self.receivers).len()
+    }
+
     /// All keys of `peer` but those at `keep` open nothing any more after `until`.
     pub fn retire(&self, peer: PeerIndex, keep: Option<u32>, until: Instant) {
         for (&index, receiver) in write(&self.receivers).iter_mut() {
