@@ -2,7 +2,7 @@
 //!
 //! [`SAMPLE`] is such a file with every setting and its comment. What is absent has the default
 //! that stands there; what is unknown, out of range or contradicts itself is one line with the name
-//! of the setting and its line. [`check`] looks at what the file speaks of: other files, interfaces,
+//! of the setting and its line. [`check()`] looks at what the file speaks of: other files, interfaces,
 //! ports and names.
 
 mod check;
