@@ -124,28 +124,7 @@ impl Scheme for Compressed {
         put_header(&restored.ok_or(Reason::Malformed)?, packet)
     }
 
-    fn handle_message(
-        &self,
-        now: Instant,
-        peer: PeerIndex,
-        message: &[u8],
-    ) -> Result<(), DecodeError> {
-        self.flows.handle_message(now, peer, message)
-    }
-
-    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
-        self.flows.poll_message()
-    }
-
-    fn restart(&self, now: Instant, peer: PeerIndex) {
-        self.flows.restart(now, peer);
-    }
-
-    fn handle_timeout(&self, now: Instant) {
-        self.flows.handle_timeout(now);
-    }
-
-    fn flows(&self) -> (usize, usize) {
-        self.flows.count()
+    fn table(&self) -> Option<&Flows> {
+        Some(&self.flows)
     }
 }

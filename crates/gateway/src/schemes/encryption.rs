@@ -27,7 +27,7 @@ use crate::flows::{Flows, Limits, Needs};
 use crate::link::SEALING;
 use crate::pcbc::COVERED;
 use macsec::{Header, SciField};
-use vocabulary::{DecodeError, Instant, PacketBuf, Random};
+use vocabulary::{Instant, PacketBuf, Random};
 
 /// Bytes before the frame.
 pub const PREFIX_LEN: usize = 5;
@@ -146,36 +146,7 @@ impl Scheme for Encryption {
         false
     }
 
-    fn handle_message(
-        &self,
-        now: Instant,
-        peer: PeerIndex,
-        message: &[u8],
-    ) -> Result<(), DecodeError> {
-        self.flows.handle_message(now, peer, message)
-    }
-
-    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
-        self.flows.poll_message()
-    }
-
-    fn restart(&self, now: Instant, peer: PeerIndex) {
-        self.flows.restart(now, peer);
-    }
-
-    fn handle_timeout(&self, now: Instant) {
-        self.flows.handle_timeout(now);
-    }
-
-    fn acknowledged(&self) -> u64 {
-        self.flows.acknowledged()
-    }
-
-    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
-        self.flows.is_known(peer, header)
-    }
-
-    fn flows(&self) -> (usize, usize) {
-        self.flows.count()
+    fn table(&self) -> Option<&Flows> {
+        Some(&self.flows)
     }
 }

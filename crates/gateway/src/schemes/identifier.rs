@@ -20,7 +20,7 @@ use crate::flows::uplink::{Known, Way};
 use crate::flows::{Derivation, Flows, Limits, Needs};
 use crate::link::SEALING;
 use macsec::Header;
-use vocabulary::{DecodeError, Encode, Instant, PacketBuf, Random, Writer};
+use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
 
 /// Bytes that stand for a frame's header.
 pub const SHORT_LEN: usize = 11;
@@ -191,19 +191,6 @@ impl Scheme for Identifier {
         }
     }
 
-    fn handle_message(
-        &self,
-        now: Instant,
-        peer: PeerIndex,
-        message: &[u8],
-    ) -> Result<(), DecodeError> {
-        self.flows.handle_message(now, peer, message)
-    }
-
-    fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
-        self.flows.poll_message()
-    }
-
     fn poll_beacon(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
         self.flows.poll_beacon()
     }
@@ -214,23 +201,7 @@ impl Scheme for Identifier {
         }
     }
 
-    fn restart(&self, now: Instant, peer: PeerIndex) {
-        self.flows.restart(now, peer);
-    }
-
-    fn handle_timeout(&self, now: Instant) {
-        self.flows.handle_timeout(now);
-    }
-
-    fn acknowledged(&self) -> u64 {
-        self.flows.acknowledged()
-    }
-
-    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
-        self.flows.is_known(peer, header)
-    }
-
-    fn flows(&self) -> (usize, usize) {
-        self.flows.count()
+    fn table(&self) -> Option<&Flows> {
+        Some(&self.flows)
     }
 }

@@ -20,6 +20,7 @@ pub mod sealed;
 use crate::bridge::PeerIndex;
 use crate::codepoints::{Type, Whole};
 use crate::counters::Reason;
+use crate::flows::Flows;
 use crate::link::{Link, Links};
 use core::fmt;
 use core::net::SocketAddr;
@@ -112,6 +113,11 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// Which it is.
     fn name(&self) -> SchemeName;
 
+    /// The flows, in schemes that have them: what is said of them is the same in all.
+    fn table(&self) -> Option<&Flows> {
+        None
+    }
+
     /// By how many bytes a datagram is longer than a frame with this header at most, IP and UDP
     /// aside.
     fn growth(&self, header: &Header) -> isize;
@@ -170,12 +176,12 @@ pub trait Scheme: Send + Sync + fmt::Debug {
 
     /// How often peers acknowledged flows: where it grew, frames that were held may go.
     fn acknowledged(&self) -> u64 {
-        0
+        self.table().map_or(0, Flows::acknowledged)
     }
 
     /// Whether `peer` knows the flow of frames with this header.
-    fn knows(&self, _peer: PeerIndex, _header: &Header) -> bool {
-        true
+    fn knows(&self, peer: PeerIndex, header: &Header) -> bool {
+        self.table().is_none_or(|flows| flows.is_known(peer, header))
     }
 
     /// Takes what a peer's scheme has to say over the management channel.
@@ -184,16 +190,19 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// Where it makes no sense.
     fn handle_message(
         &self,
-        _now: Instant,
-        _peer: PeerIndex,
-        _message: &[u8],
+        now: Instant,
+        peer: PeerIndex,
+        message: &[u8],
     ) -> Result<(), DecodeError> {
-        Err(DecodeError::Invalid("message of a scheme that has none"))
+        match self.table() {
+            Some(flows) => flows.handle_message(now, peer, message),
+            None => Err(DecodeError::Invalid("message of a scheme that has none")),
+        }
     }
 
     /// What to say to a peer's scheme over the management channel; asked for until it is `None`.
     fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
-        None
+        self.table()?.poll_message()
     }
 
     /// What the tunnel itself should carry to a peer: the content of a `Whole` datagram.
@@ -205,13 +214,21 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     fn handle_beacon(&self, _now: Instant, _peer: PeerIndex, _content: &[u8]) {}
 
     /// The management channel to a peer is new, and the peer may know of no flow.
-    fn restart(&self, _now: Instant, _peer: PeerIndex) {}
+    fn restart(&self, now: Instant, peer: PeerIndex) {
+        if let Some(flows) = self.table() {
+            flows.restart(now, peer);
+        }
+    }
 
     /// Lets what has timed out go. Called about ten times a second.
-    fn handle_timeout(&self, _now: Instant) {}
+    fn handle_timeout(&self, now: Instant) {
+        if let Some(flows) = self.table() {
+            flows.handle_timeout(now);
+        }
+    }
 
     /// How many flows are known of what is sent, and of what is received.
     fn flows(&self) -> (usize, usize) {
-        (0, 0)
+        self.table().map_or((0, 0), Flows::count)
     }
 }
