@@ -134,6 +134,8 @@ pub struct Gateway {
     pub drops: Drops,
     /// Until when another gateway has this LAN, in microseconds.
     yields_until: AtomicU64,
+    /// When silent stations were last looked for, in microseconds.
+    swept_at: AtomicU64,
     floods: Mutex<Bucket>,
     reassembly: Vec<Mutex<Reassembly>>,
     notices: Mutex<VecDeque<Notice>>,
@@ -160,6 +162,7 @@ impl Gateway {
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
             yields_until: AtomicU64::new(0),
+            swept_at: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
                 settings.floods_a_second,
                 settings.floods_a_second,
@@ -614,7 +617,12 @@ impl Gateway {
     /// Lets what has timed out go. To be called about ten times a second.
     pub fn handle_timeout(&self, now: Instant) {
         self.links.expire(now);
-        self.bridge.expire(now);
+        // It locks each shard for as long as it is walked through: not ten times a second.
+        let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
+        if now - swept_at >= SWEEP {
+            self.swept_at.store(now.as_micros(), Ordering::Relaxed);
+            self.bridge.expire(now);
+        }
         self.scheme.handle_timeout(now);
         self.holding.expire(now, |peer| {
             if let Some(link) = self.links.get(peer) {
@@ -629,6 +637,8 @@ impl Gateway {
     }
 }
 
+/// Silent stations are looked for so often.
+const SWEEP: Duration = Duration::from_secs(1);
 /// How long an announcement counts: four may be lost.
 const YIELD: Duration = Duration::from_secs(5);
 /// Locally administered, a group, and no address that bridges keep to themselves.
