@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 /// Waits until one of several ports has something to receive.
 ///
 /// A thread that sleeps takes some ten microseconds to wake, which is most of what a gateway
-/// adds to the way of a packet. For a while after the last packet a waiter does not sleep, and
-/// the caller asks its ports again.
+/// adds to the way of a packet, and a virtual core that was given back ten times as long. For a
+/// while after the last packet a waiter does not sleep but gives way to whoever wants the core,
+/// and the caller asks its ports again.
 pub struct Waiter {
     list: PollList,
     spin: Duration,
@@ -40,7 +41,7 @@ impl Waiter {
             let now = Instant::now();
             let since = *self.idle_since.get_or_insert(now);
             if now.duration_since(since) < self.spin {
-                std::hint::spin_loop();
+                std::thread::yield_now();
                 return Ok(());
             }
         }

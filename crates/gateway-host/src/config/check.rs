@@ -1,6 +1,6 @@
 //! What a configuration speaks of, looked at before a gateway runs.
 
-use super::{Config, UnderlayIo};
+use super::Config;
 use crate::identity::Identity;
 use crate::{OneLine, privileges, status};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -63,7 +63,7 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     {
         findings.push(Finding::error(error));
     }
-    let missing = privileges::missing(config.underlay.io == UnderlayIo::Xdp);
+    let missing = privileges::missing(config.underlay.io.wants_xdp());
     if !missing.is_empty() {
         findings.push(Finding::warning(format_args!("no right to {} here", missing.join(", "))));
     }

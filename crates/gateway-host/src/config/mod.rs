@@ -141,9 +141,17 @@ pub struct Lan {
     /// Queues, with a thread each: 1 to 64.
     #[serde(default = "one", deserialize_with = "within::<_, _, 1, 64>")]
     pub queues: u32,
+    /// How long a thread that has nothing to do asks for more before it sleeps: 0 to 10 000 µs.
+    /// Waking takes a core longer than that, and a virtual one many times as long.
+    #[serde(default = "busy_wait", deserialize_with = "within::<_, _, 0, 10_000>")]
+    pub busy_wait_us: u32,
     /// What happens when another gateway is found on this LAN.
     #[serde(default)]
     pub second_gateway: SecondGateway,
+}
+
+const fn busy_wait() -> u32 {
+    100
 }
 
 /// How frames of the LAN are read and written.
@@ -153,8 +161,12 @@ pub enum LanIo {
     /// AF_XDP if it can be had, else AF_PACKET.
     #[default]
     Auto,
-    /// AF_XDP.
+    /// AF_XDP, of any driver.
     Xdp,
+    /// AF_XDP inside of the driver, if that can.
+    XdpNative,
+    /// AF_XDP without a copy, if the driver can.
+    XdpZeroCopy,
     /// AF_PACKET.
     Packet,
 }
@@ -196,13 +208,24 @@ impl Default for Underlay {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnderlayIo {
-    /// UDP sockets.
+    /// AF_XDP if there is an interface and it can be had, else UDP sockets.
     #[default]
     Auto,
-    /// AF_XDP.
+    /// AF_XDP, of any driver.
     Xdp,
+    /// AF_XDP inside of the driver, if that can.
+    XdpNative,
+    /// AF_XDP without a copy, if the driver can.
+    XdpZeroCopy,
     /// UDP sockets, in batches.
     Udp,
+}
+
+impl UnderlayIo {
+    /// Whether AF_XDP must be had.
+    pub(crate) const fn wants_xdp(self) -> bool {
+        matches!(self, Self::Xdp | Self::XdpNative | Self::XdpZeroCopy)
+    }
 }
 
 /// The largest IP packet of the tunnel.
@@ -387,7 +410,7 @@ impl Config {
         if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
             return Err((None, "compress: only scheme \"sealed\" has short headers".into()));
         }
-        if self.underlay.io == UnderlayIo::Xdp && self.underlay.interface.is_none() {
+        if self.underlay.io.wants_xdp() && self.underlay.interface.is_none() {
             return Err((None, "[underlay] io = \"xdp\" needs an interface".into()));
         }
         if self.underlay.interface.as_ref() == Some(&self.lan.interface) {

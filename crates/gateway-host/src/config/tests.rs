@@ -59,6 +59,7 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("[limits]\nflow_timeout = \"9s\"\n", "flow_timeout: out of range: 10s to 1d"),
         ("[limits]\nreassembly_bytes = \"1GB\"\n", "reassembly_bytes: "),
         ("queues = 65\n", "line 6: queues: 65 is out of range: 1 to 64"),
+        ("busy_wait_us = 10001\n", "line 6: busy_wait_us: 10001 is out of range: 0 to 10000"),
         ("io = \"fast\"\n", "line 6: io: unknown variant `fast`"),
         ("[underlay]\nlisten = \"here\"\n", "line 7: listen: "),
         ("[underlay]\nlisten = \"[::]:0\"\n", "a port is needed"),

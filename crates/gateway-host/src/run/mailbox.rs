@@ -7,6 +7,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Errands that wait at most: more than any burst of probes to a thousand peers.
@@ -26,6 +27,8 @@ pub(super) enum Errand {
 pub(super) struct Mailbox {
     errands: Mutex<VecDeque<Errand>>,
     bell: OwnedFd,
+    /// Written with the errands locked. A thread at work looks here, which takes no system call.
+    has_some: AtomicBool,
 }
 
 impl Mailbox {
@@ -35,7 +38,7 @@ impl Mailbox {
     /// The kernel has no descriptor left.
     pub(super) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { errands: Mutex::default(), bell })
+        Ok(Self { errands: Mutex::default(), bell, has_some: AtomicBool::new(false) })
     }
 
     /// Leaves an errand, unless too many wait.
@@ -45,6 +48,7 @@ impl Mailbox {
             return false;
         }
         errands.push_back(errand);
+        self.has_some.store(true, Ordering::Relaxed);
         drop(errands);
         self.ring();
         true
@@ -58,9 +62,13 @@ impl Mailbox {
 
     /// The next errand. The bell is silent once there is none.
     pub(super) fn take(&self) -> Option<Errand> {
+        if !self.has_some.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
         let errand = errands.pop_front();
         if errand.is_none() {
+            self.has_some.store(false, Ordering::Relaxed);
             let _silent = rustix::io::read(&self.bell, &mut [0; 8]);
         }
         errand

@@ -43,9 +43,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use worker::Worker;
 
-/// How long a thread asks for packets before it sleeps, on a machine with cores to spare: about
-/// what waking costs. Elsewhere it would only take the time that the kernel needs to bring packets.
-const SPIN: Duration = Duration::from_micros(50);
 /// Names are resolved again so often.
 const RESOLVE: Duration = Duration::from_secs(60);
 /// Timers are looked at so often.
@@ -165,7 +162,8 @@ impl Host {
         }));
         let stop = Arc::new(AtomicBool::new(false));
         let (failed, failures) = mpsc::channel(1);
-        let threads = start(self.workers, &stop, &failed)?;
+        let busy_wait = Duration::from_micros(self.config.lan.busy_wait_us.into());
+        let threads = start(self.workers, busy_wait, &stop, &failed)?;
         let started = Instant::now();
         let state = ChannelState { up: false, since: started, why_down: None };
         let keeper = Arc::new(Keeper {
@@ -381,15 +379,14 @@ impl Manager {
 
 fn start(
     workers: Vec<Worker>,
+    busy_wait: Duration,
     stop: &Arc<AtomicBool>,
     failed: &mpsc::Sender<OneLine>,
 ) -> Result<Vec<JoinHandle<()>>, OneLine> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let spin = if cores > 2 * workers.len() { SPIN } else { Duration::ZERO };
     let thread = |(at, worker): (usize, Worker)| {
         let (stop, failed) = (Arc::clone(stop), failed.clone());
         thread::Builder::new().name(format!("queue {at}")).spawn(move || {
-            if let Err(error) = worker.run(&stop, spin) {
+            if let Err(error) = worker.run(&stop, busy_wait) {
                 let _ending = failed.try_send(OneLine::of(format_args!("queue {at}"), error));
             }
         })

@@ -10,8 +10,11 @@ use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
 use packet_io::{HEADROOM, Interface, LanPort, Pool, PoolSettings, TAILROOM, Underlay};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Entries of an AF_XDP socket's rings: what comes while another thread has this one's core for a
+/// few milliseconds. With a quarter of that a loaded machine of two cores carries less than half.
+const RING: u32 = 4096;
 /// Frames of a thread's pool: what the rings of two AF_XDP sockets hold, and as many under way.
-const FRAMES: usize = 8192;
+const FRAMES: usize = 4 * RING as usize;
 /// Addresses, VLAN tags, and what sealing, UDP and IP add, beyond a LAN's MTU.
 const AROUND: usize = 14 + 8 + 30 + 48 + 14;
 
@@ -53,7 +56,7 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
     for queue in 0..config.lan.queues {
         let pool = Pool::new(pool_settings(&interface));
         let mut pool = pool.map_err(|error| OneLine::of("memory for frames", error))?;
-        let settings = xdp::Settings { queue, ..xdp::Settings::default() };
+        let settings = xdp::Settings { queue, ring: RING, ..xdp::Settings::default() };
         let lan: Box<dyn LanPort + Send> = match &programs[0] {
             Some(program) => {
                 Box::new(XdpLan::open(&mut pool, program, settings).map_err(OneLine::new)?)
@@ -87,8 +90,8 @@ fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachme
     };
     if let Some(what) = refused {
         return match config.lan.io {
-            LanIo::Xdp => Err(OneLine::of("[lan] io = \"xdp\"", format_args!("not with {what}"))),
-            _ => Ok(None),
+            LanIo::Auto => Ok(None),
+            _ => Err(OneLine::of("[lan] io = \"xdp\"", format_args!("not with {what}"))),
         };
     }
     let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
@@ -97,12 +100,16 @@ fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachme
     });
     let carried: Vec<u16> =
         [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT].into_iter().chain(allowed).collect();
-    let attached = Attachment::lan(interface, &carried, Mode::Generic);
-    settled(attached, config.lan.io == LanIo::Xdp)
+    let mode = match config.lan.io {
+        LanIo::XdpNative => Mode::Native,
+        LanIo::XdpZeroCopy => Mode::ZeroCopy,
+        LanIo::Auto | LanIo::Xdp | LanIo::Packet => Mode::Generic,
+    };
+    settled(Attachment::lan(interface, &carried, mode), config.lan.io != LanIo::Auto)
 }
 
 fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachment>, OneLine> {
-    let wanted = config.underlay.io == UnderlayIo::Xdp;
+    let wanted = config.underlay.io.wants_xdp();
     let listen = config.underlay.listen;
     let Some(name) = &config.underlay.interface else { return Ok(None) };
     if config.underlay.io == UnderlayIo::Udp || !wanted && listen.ip().is_unspecified() {
@@ -117,7 +124,12 @@ fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachmen
         return Err(OneLine::of("[underlay] io = \"xdp\"", what));
     }
     let interface = Interface::find(name).map_err(OneLine::new)?;
-    settled(Attachment::underlay(&interface, listen, Mode::Generic), wanted)
+    let mode = match config.underlay.io {
+        UnderlayIo::XdpNative => Mode::Native,
+        UnderlayIo::XdpZeroCopy => Mode::ZeroCopy,
+        UnderlayIo::Auto | UnderlayIo::Xdp | UnderlayIo::Udp => Mode::Generic,
+    };
+    settled(Attachment::underlay(&interface, listen, mode), wanted)
 }
 
 /// Whether frames of this LAN are longer than AF_XDP's, which are a page at most.

@@ -63,12 +63,12 @@ impl Worker {
         }
     }
 
-    /// Carries until `stop` is set. Without work for `spin` the thread sleeps.
+    /// Carries until `stop` is set. Without work for `busy_wait` the thread sleeps.
     ///
     /// # Errors
     /// A port is lost, such as with an interface that was removed.
-    pub(super) fn run(mut self, stop: &AtomicBool, spin: Duration) -> io::Result<()> {
-        let mut waiter = Waiter::new(spin);
+    pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> io::Result<()> {
+        let mut waiter = Waiter::new(busy_wait);
         while !stop.load(Ordering::Relaxed) {
             if self.round()? > 0 {
                 waiter.worked();
