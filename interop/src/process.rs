@@ -2,9 +2,10 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -69,13 +70,22 @@ impl Drop for Daemon {
     }
 }
 
-/// An address on the loopback interface that nobody used a moment ago.
+/// An address on the loopback interface that nobody used a moment ago, and that no socket gets
+/// which asks for any port: the program that is told of it may be slow to start.
 ///
 /// # Panics
-/// Without a loopback interface.
+/// If no such port is free.
 pub fn free_address() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback interface");
-    socket.local_addr().expect("it is bound")
+    /// Below those that systems hand out (RFC 6335, section 6; Linux begins at 32768).
+    const FIRST: u16 = 16_384;
+    const PORTS: u16 = 16_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let own = std::process::id() as u16;
+    let mut tried = (0..PORTS).map(|_| {
+        let number = own.wrapping_mul(97).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + number % PORTS))
+    });
+    tried.find(|address| UdpSocket::bind(address).is_ok()).expect("a port is free")
 }
 
 /// Whether a UDP socket has this port.
