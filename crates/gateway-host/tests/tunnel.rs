@@ -12,15 +12,16 @@ mod namespace;
 
 use gateway_host::config::Config;
 use gateway_host::identity::Identity;
-use gateway_host::run::Host;
+use gateway_host::run::{Host, Order};
 use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
 use namespace::{Host as Space, alone};
 use packet_io::af_packet::{PacketPort, Settings};
 use packet_io::{LanPort, Pool, PoolSettings};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 use vocabulary::{Encode, Random, Writer};
 use zeroize::Zeroizing;
 
@@ -38,7 +39,9 @@ struct Site {
 }
 
 struct Running {
-    stop: oneshot::Sender<()>,
+    orders: mpsc::UnboundedSender<Order>,
+    /// What the configuration says when it is read again.
+    again: Arc<Mutex<String>>,
     thread: JoinHandle<Result<(), String>>,
 }
 
@@ -46,26 +49,34 @@ impl Site {
     fn start(&mut self) {
         let config = Config::parse("test", &self.config).unwrap();
         let identity = identity(self.seed);
-        let (stop, stopped) = oneshot::channel();
+        let (orders, mut ordered) = mpsc::unbounded_channel();
+        let again = Arc::new(Mutex::new(String::new()));
+        let text = Arc::clone(&again);
         let thread = self.space.call(move || {
             spawn(move || {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let host = Host::open(config, identity).await.map_err(|e| e.to_string())?;
-                    let stopped = async {
-                        let _ = stopped.await;
-                    };
-                    host.serve(stopped).await.map_err(|error| error.to_string())
+                    let read = || Config::parse("again", &text.lock().unwrap());
+                    let orders = async || ordered.recv().await.unwrap_or(Order::Stop);
+                    host.serve(read, orders).await.map_err(|error| error.to_string())
                 })
             })
         });
-        self.running = Some(Running { stop, thread });
+        self.running = Some(Running { orders, again, thread });
+    }
+
+    /// Has the configuration read again, which now is `config`.
+    fn reload(&self, config: &str) {
+        let Some(Running { orders, again, .. }) = &self.running else { panic!("it runs not") };
+        config.clone_into(&mut again.lock().unwrap());
+        orders.send(Order::Reload).unwrap();
     }
 
     fn stop(&mut self) {
-        if let Some(Running { stop, thread }) = self.running.take() {
-            let _ = stop.send(());
+        if let Some(Running { orders, thread, .. }) = self.running.take() {
+            let _ = orders.send(Order::Stop);
             let ended = thread.join();
             if !std::thread::panicking() {
                 ended.unwrap().unwrap();
@@ -227,6 +238,48 @@ fn every_scheme_carries_frames_through_kernel_sockets() {
 fn af_xdp_carries_frames() {
     talk("sealed", ["xdp", "xdp"]);
     talk("identifier", ["auto", "auto"]);
+}
+
+#[test]
+fn a_configuration_is_read_again_and_sockets_stay() {
+    for io in [["packet", "udp"], ["xdp", "xdp"]] {
+        alone(move || {
+            let mut sites = sites("sealed", io, 1500, "");
+            let whole = sites[1].config.clone();
+            let (alone, _) = whole.split_once("[[peer]]").unwrap();
+            sites[1].config = alone.to_owned();
+            sites.iter_mut().for_each(Site::start);
+            let mut pn = 1;
+            sites[0].device.send(&frame(1, 2, pn, 100, None));
+            let patience = Duration::from_millis(500);
+            assert!(!sites[1].device.hears(&frame(1, 2, pn, 100, None), patience));
+            sites[1].reload(&whole);
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            until_it_crosses(&mut sites, 1, &mut pn, 100);
+            // None of these changes anything.
+            for wrong in ["", &whole.replace("\"lan\"", "\"wan\""), &whole.replace(":8885", ":9")] {
+                sites[1].reload(wrong);
+            }
+            for _ in 0..10 {
+                pn += 1;
+                crosses(&mut sites, &frame(1, 2, pn, 100, None));
+            }
+            sites[1].reload(&format!("{whole}[limits]\nflows = 64\n"));
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            sites[1].reload(alone);
+            let mut gone = false;
+            for _ in 0..100 {
+                pn += 1;
+                let frame = frame(1, 2, pn, 100, None);
+                sites[0].device.send(&frame);
+                gone = !sites[1].device.hears(&frame, Duration::from_millis(200));
+                if gone {
+                    break;
+                }
+            }
+            assert!(gone, "a peer that is no more is still heard");
+        });
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! of the setting and its line. [`check()`] looks at what the file speaks of: other files, interfaces,
 //! ports and names.
 
+mod change;
 mod check;
 mod values;
 
@@ -12,6 +13,7 @@ pub use check::{Finding, Severity, check};
 
 use crate::OneLine;
 use crate::identity::PublicKey;
+use gateway::set::PeerSet;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
@@ -57,7 +59,7 @@ pub struct Config {
     pub management: Management,
     /// Where Prometheus asks. Absent: nowhere.
     pub metrics: Option<Metrics>,
-    /// The other gateways, at most 1024.
+    /// The other gateways, at most 256.
     #[serde(default, rename = "peer")]
     pub peers: Vec<Peer>,
 }
@@ -389,8 +391,9 @@ impl Config {
     /// What no setting can know alone: where it stands, if anywhere, and what is wrong.
     fn consistent(&self, text: &str) -> Result<(), (Option<usize>, String)> {
         let places: Places = toml::from_str(text).unwrap_or_default();
-        if self.peers.len() > 1024 {
-            return Err((None, format!("{} peers: 1024 are possible", self.peers.len())));
+        let most = PeerSet::MOST;
+        if self.peers.len() > most {
+            return Err((None, format!("{} peers: {most} are possible", self.peers.len())));
         }
         let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
         for (index, peer) in self.peers.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! How a gateway stands, read off its counters.
 
-use super::Channels;
+use super::keeper::{ChannelState, Channels};
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::{FlowStanding, LanStanding, PeerStanding, Standing, Traffic};
@@ -70,7 +70,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
 fn peers(about: &About<'_>) -> Vec<PeerStanding> {
     let links = about.gateway.links.iter();
     let of = |(link, (peer, channel)): (&gateway::link::Link, _)| {
-        let (peer, channel): (&crate::config::Peer, &super::ChannelState) = (peer, channel);
+        let (peer, channel): (&crate::config::Peer, &ChannelState) = (peer, channel);
         PeerStanding {
             name: peer.name.clone(),
             up: channel.up,

@@ -5,6 +5,7 @@
 //! only what goes to several peers, or in pieces, is copied.
 
 use super::mailbox::{Errand, Mailbox};
+use super::ports::Ports;
 use gateway::bridge::PeerIndex;
 use gateway::counters::Reason;
 use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
@@ -41,12 +42,11 @@ impl Worker {
     pub(super) fn new(
         gateway: Arc<Gateway>,
         lane: u8,
-        pool: Pool,
-        lan: Box<dyn LanPort + Send>,
-        underlay: Box<dyn Underlay + Send>,
+        ports: Ports,
         mailbox: Arc<Mailbox>,
         clock: Clock,
     ) -> Self {
+        let Ports { pool, lan, underlay } = ports;
         Self {
             gateway,
             lane,
@@ -63,11 +63,16 @@ impl Worker {
         }
     }
 
-    /// Carries until `stop` is set. Without work for `busy_wait` the thread sleeps.
+    /// Carries until `stop` is set, and gives the ports back. Without work for `busy_wait` the
+    /// thread sleeps.
     ///
-    /// # Errors
-    /// A port is lost, such as with an interface that was removed.
-    pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> io::Result<()> {
+    /// The result is an error if a port is lost, such as with an interface that was removed.
+    pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> (Ports, io::Result<()>) {
+        let ended = self.carry(stop, busy_wait);
+        (Ports { pool: self.pool, lan: self.lan, underlay: self.underlay }, ended)
+    }
+
+    fn carry(&mut self, stop: &AtomicBool, busy_wait: Duration) -> io::Result<()> {
         let mut waiter = Waiter::new(busy_wait);
         while !stop.load(Ordering::Relaxed) {
             if self.round()? > 0 {

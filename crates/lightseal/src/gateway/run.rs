@@ -5,7 +5,7 @@ use crate::signals::{Signal, Signals};
 use clap::Args;
 use gateway_host::config::Config;
 use gateway_host::identity::Identity;
-use gateway_host::run::Host;
+use gateway_host::run::{Host, Order};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -22,10 +22,13 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
     let host = Host::open(config, identity).await.map_err(Failure::new)?;
     tracing::info!(name, %key, io = host.io(), "carries frames");
     host.drop_privileges().map_err(Failure::new)?;
-    let stop = async move {
-        while signals.next().await != Signal::Stop {
-            tracing::warn!("start it again instead: peers find each other anew within a second");
+    let read = || Config::load(&args.file);
+    let orders = async || loop {
+        match signals.next().await {
+            Signal::Stop => return Order::Stop,
+            Signal::Reload => return Order::Reload,
+            Signal::Statistics => tracing::info!("`lightseal gateway status` tells how it stands"),
         }
     };
-    host.serve(stop).await.map_err(Failure::new)
+    host.serve(read, orders).await.map_err(Failure::new)
 }
