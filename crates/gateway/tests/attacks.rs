@@ -1,78 +1,22 @@
 //! Every slip and hole of the paper, working against its schemes as it has them, and not against
 //! ours.
 
+mod trials;
 mod world;
 
 use core::time::Duration;
 use gateway::codepoints::Type;
 use gateway::counters::Reason;
-use gateway::flows::{BaseIdentifier, Derivation, Limits};
+use gateway::flows::{BaseIdentifier, Derivation};
 use gateway::pcbc::Pcbc;
-use gateway::schemes::Scheme;
-use gateway::schemes::compressed::Compressed;
-use gateway::schemes::encryption::{self, Encryption};
-use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::schemes::plain::Plain;
-use gateway::schemes::sealed::Sealed;
 use macsec::VlanTag;
-use vocabulary::{Instant, Random};
+use trials::flood::{self, Flood};
+use trials::{
+    ALL, Make, acquainted, captured, compressed, encryption_paper, forgeries, growth, identifier,
+    identifier_paper, sealed,
+};
+use vocabulary::Random;
 use world::{Datagram, Flow, World, drops, station};
-
-const START: Instant = Instant::from_micros(1_000_000);
-
-fn sealed(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Sealed)
-}
-
-fn compressed(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Compressed::new(Limits::default(), random, START))
-}
-
-fn identifier(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::new(Settings::default(), random, START))
-}
-
-fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Identifier::paper(Settings::paper(), random, START))
-}
-
-fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Encryption::new(encryption::Settings::default(), random, START))
-}
-
-fn plain(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Plain::new(7))
-}
-
-type Make = fn(&mut Random) -> Box<dyn Scheme>;
-
-const ALL: [(&str, Make); 6] = [
-    ("sealed", sealed),
-    ("compressed", compressed),
-    ("identifier", identifier),
-    ("identifier-paper", identifier_paper),
-    ("encryption-paper", encryption_paper),
-    ("plain", plain),
-];
-
-/// Two sites whose first stations have exchanged two frames.
-fn acquainted(scheme: Make) -> World {
-    let mut world = World::up(2, scheme);
-    for pn in 1..=2 {
-        for (from, to) in [(0, 1), (1, 0)] {
-            world.carry(from, &Flow::between(from, to).frame(pn, 100));
-        }
-    }
-    world.sites.iter_mut().for_each(|site| site.lan.clear());
-    world.wire.clear();
-    world
-}
-
-/// The datagram of a frame, not delivered.
-fn captured(world: &mut World, frame: &[u8]) -> Datagram {
-    world.frame(0, frame);
-    world.wire.pop_back().expect("a datagram")
-}
 
 fn altered(datagram: &Datagram, at: usize) -> Datagram {
     let mut altered = datagram.clone();
@@ -107,11 +51,7 @@ fn every_scheme_carries_frames_as_they_were() {
 
 #[test]
 fn bytes_on_the_wire_beside_vxlan() {
-    let lengths = ALL.map(|(name, scheme)| {
-        let mut world = acquainted(scheme);
-        let frame = Flow::between(0, 1).frame(3, 100);
-        (name, captured(&mut world, &frame).bytes.len() as isize - frame.len() as isize)
-    });
+    let lengths = ALL.map(|(name, scheme)| (name, growth(scheme, 100)));
     let vxlan = 8;
     let beside = lengths.map(|(name, growth)| (name, growth - vxlan));
     let expected = [
@@ -349,59 +289,25 @@ fn tci_and_sl_are_in_clear_under_the_papers_identifiers_and_not_under_ours() {
 #[test]
 fn a_flood_of_invented_sources_fills_its_cap_under_every_scheme_and_old_flows_go_on() {
     for (name, scheme) in ALL {
-        let mut world = acquainted(scheme);
-        let mut invented = 0u32;
-        for second in 0..10 {
-            for _ in 0..1000 {
-                invented += 1;
-                let [_, a, b, c] = invented.to_be_bytes();
-                let flow = Flow { source: [2, 9, 9, a, b, c], ..Flow::between(0, 1) };
-                world.frame(0, &flow.frame(1, 60));
-            }
-            world.deliver();
-            let (sent, received) = world.sites[0].gateway.scheme.flows();
-            assert!(sent <= 2048 && received <= 2048, "{name}");
-            world.sites[1].lan.clear();
-            let frame = Flow::between(0, 1).frame(3 + second, 60);
-            world.carry(0, &frame);
-            assert!(world.sites[1].lan.contains(&frame), "{name}");
-            world.advance(Duration::from_secs(1));
-            world.deliver();
-        }
+        let flood = Flood { seconds: 10, frames_a_second: 1000 };
+        let outcome = flood::run(scheme, flood, || 0);
+        let (sent, received) = outcome.flows;
+        assert!(sent <= 2048 && received <= 2048, "{name}: {outcome:?}");
+        assert!((1000..=8192).contains(&outcome.stations.1), "{name}: {outcome:?}");
+        assert_eq!((outcome.invented, outcome.old, outcome.old_lost), (10_000, 160, 0), "{name}");
     }
 }
 
-/// Of forged, replayed, cut and header-swapped datagrams this many reach the LAN; `FORGERIES` in
-/// the environment says of how many.
 #[test]
 fn forgeries_that_reach_the_lan_are_counted() {
-    let forgeries = std::env::var("FORGERIES").ok().and_then(|many| many.parse().ok());
-    let forgeries: u32 = forgeries.unwrap_or(10_000);
     for (name, scheme) in ALL {
-        let mut world = acquainted(scheme);
-        let mut random = Random::insecure(5);
-        let mut seen = Vec::new();
-        for pn in 3..103 {
-            let datagram = captured(&mut world, &Flow::between(0, 1).frame(pn, 100));
-            assert!(world.arrive(&datagram), "{name}");
-            seen.push(datagram);
-        }
-        let mut passed = 0;
-        for attempt in 0..forgeries {
-            let mut forged = seen[random.below(100) as usize].clone();
-            let other = &seen[random.below(100) as usize].bytes;
-            match attempt % 4 {
-                0 => random.fill(&mut forged.bytes[1..]),
-                1 => {}
-                2 => forged.bytes.truncate(random.below(forged.bytes.len() as u64) as usize),
-                _ => forged.bytes[..40].copy_from_slice(&other[..40]),
-            }
-            passed += usize::from(world.arrive(&forged));
-            world.sites[1].lan.clear();
-        }
-        println!("{name}: {passed} of {forgeries} forgeries reached the LAN");
+        let outcome = forgeries::run(scheme, 5, 12_000);
+        println!("{name}: {outcome:?}");
         let held = matches!(name, "sealed" | "compressed" | "identifier" | "identifier-paper");
-        assert_eq!(passed == 0, held, "{name}");
+        assert_eq!(outcome.passed_of_delivered() == 0, held, "{name}: {outcome:?}");
+        let none_at_all = matches!(name, "sealed" | "compressed");
+        assert_eq!(outcome.passed() == 0, none_at_all, "{name}: {outcome:?}");
+        assert!(outcome.burnt == 0 || !none_at_all, "{name}: {outcome:?}");
     }
 }
 

@@ -102,7 +102,17 @@ impl World {
         change: impl Fn(&mut Settings),
         timing: Timing,
     ) -> Self {
-        let mut random = Random::insecure(7);
+        Self::with_seed(7, sites, scheme, change, timing)
+    }
+
+    fn with_seed(
+        seed: u64,
+        sites: usize,
+        scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
+        change: impl Fn(&mut Settings),
+        timing: Timing,
+    ) -> Self {
+        let mut random = Random::insecure(seed);
         let now = Instant::from_micros(1_000_000);
         let made = |site| {
             let mut settings = settings(site);
@@ -130,6 +140,17 @@ impl World {
     /// The same, with all channels up and keys agreed on.
     pub(crate) fn up(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
         let mut world = Self::new(sites, scheme);
+        world.connect();
+        world
+    }
+
+    /// The same; keys and all that is drawn follow from `seed`.
+    pub(crate) fn up_from(
+        seed: u64,
+        sites: usize,
+        scheme: impl Fn(&mut Random) -> Box<dyn Scheme>,
+    ) -> Self {
+        let mut world = Self::with_seed(seed, sites, scheme, |_| {}, quiet());
         world.connect();
         world
     }
@@ -346,6 +367,11 @@ impl Flow {
     /// From the first station of `from` to the first of `to`.
     pub(crate) fn between(from: usize, to: usize) -> Self {
         Self { source: station(from, 1), destination: station(to, 1), port: 1, an: 0 }
+    }
+
+    /// From its destination to its source.
+    pub(crate) fn back(self) -> Self {
+        Self { source: self.destination, destination: self.source, ..self }
     }
 
     /// A frame as a MACsec device would send it, with `len` bytes of secure data that look like

@@ -1,0 +1,107 @@
+//! A device on a LAN that invents sources.
+
+use super::super::world::{Flow, World};
+use super::{Make, flows, introduce};
+use core::time::Duration;
+use std::collections::VecDeque;
+use vocabulary::Random;
+
+/// Flows that were there before.
+const OLD: u8 = 8;
+/// Frames that are on the way at once.
+const BATCH: u32 = 500;
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flood {
+    pub(crate) seconds: u32,
+    /// A multiple of [`BATCH`].
+    pub(crate) frames_a_second: u32,
+}
+
+/// What came of it; the most of both gateways together, seen once a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) invented: u32,
+    /// Flows that are sent, and that are received.
+    pub(crate) flows: (usize, usize),
+    /// Stations that are known, and at one port.
+    pub(crate) stations: (usize, usize),
+    /// What was allocated before, with the old flows.
+    pub(crate) bytes_before: usize,
+    /// The most that was allocated in the first half, and in the second.
+    pub(crate) bytes: [usize; 2],
+    /// Frames of old flows, both ways, and how many of them did not arrive as they were.
+    pub(crate) old: u32,
+    pub(crate) old_lost: u32,
+}
+
+/// Frames of ever new sources at site 0, half of them for a station that is known and half for
+/// invented ones; `heap` says how much is allocated.
+pub(crate) fn run(scheme: Make, flood: Flood, heap: impl Fn() -> usize) -> Outcome {
+    let mut world = World::up(2, scheme);
+    let old = flows(OLD);
+    introduce(&mut world, &old, 1);
+    forget(&mut world);
+    let mut outcome = Outcome { bytes_before: heap(), ..Outcome::default() };
+    let mut random = Random::insecure(9);
+    for second in 0..flood.seconds {
+        for _ in 0..flood.frames_a_second / BATCH {
+            for _ in 0..BATCH {
+                outcome.invented += 1;
+                let [a, b, c, d] = outcome.invented.to_be_bytes();
+                let known = Flow { source: [2, 9, a, b, c, d], ..Flow::between(0, 1) };
+                let destination = [2, 8, a, b, c, d];
+                let unknown = random.below(2) == 0;
+                let flow = if unknown { Flow { destination, ..known } } else { known };
+                world.frame(0, &flow.frame(1, 60));
+            }
+            world.deliver();
+            world.sites.iter_mut().for_each(|site| site.lan.clear());
+        }
+        for flow in &old {
+            for (from, flow) in [(0, *flow), (1, flow.back())] {
+                let frame = flow.frame(3 + second, 60);
+                world.carry(from, &frame);
+                let lan = &mut world.sites[1 - from].lan;
+                outcome.old += 1;
+                outcome.old_lost +=
+                    u32::from(lan.iter().filter(|seen| **seen == frame).count() != 1);
+                lan.clear();
+            }
+        }
+        outcome.look(&mut world, &heap, second >= flood.seconds / 2);
+        world.advance(Duration::from_secs(1));
+        world.deliver();
+        forget(&mut world);
+    }
+    outcome
+}
+
+impl Outcome {
+    fn look(&mut self, world: &mut World, heap: &impl Fn() -> usize, is_second_half: bool) {
+        forget(world);
+        let bytes = &mut self.bytes[usize::from(is_second_half)];
+        *bytes = (*bytes).max(heap());
+        for site in &world.sites {
+            let gateway = &site.gateway;
+            let (sent, received) = gateway.scheme.flows();
+            self.flows = (self.flows.0.max(sent), self.flows.1.max(received));
+            let at = [
+                gateway::bridge::Port::Lan,
+                gateway::bridge::Port::Peer(gateway::bridge::PeerIndex(0)),
+            ];
+            let most = at.map(|port| gateway.bridge.len_at(port)).into_iter().max().unwrap_or(0);
+            self.stations = (self.stations.0.max(gateway.bridge.len()), self.stations.1.max(most));
+        }
+    }
+}
+
+/// What the trial itself keeps is not counted.
+fn forget(world: &mut World) {
+    world.wire = VecDeque::new();
+    for site in &mut world.sites {
+        site.lan = Vec::new();
+        site.events = Vec::new();
+    }
+}

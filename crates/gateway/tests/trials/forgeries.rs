@@ -1,0 +1,116 @@
+//! What an attacker on the path sends instead of, or beside, what a gateway sent.
+
+use super::super::world::{Datagram, World};
+use super::{Make, captured, flows, introduce};
+use vocabulary::Random;
+
+/// What is done to datagrams that were delivered, and in the end to one that was not.
+pub(crate) const KINDS: [&str; 6] = ["invented", "altered", "replayed", "cut", "swapped", "raced"];
+/// The kinds that need nothing but what was delivered before.
+pub(crate) const OF_DELIVERED: usize = 5;
+
+/// Secure data of a frame.
+const LEN: usize = 100;
+/// Datagrams that are kept of each key epoch, to be replayed and forged from.
+const KEPT: usize = 100;
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) tried: [u64; KINDS.len()],
+    /// Of these, so many reached the LAN.
+    pub(crate) passed: [u64; KINDS.len()],
+    /// True datagrams that came after a forgery made of them.
+    pub(crate) raced: u64,
+    /// Of these, so many were dropped for it.
+    pub(crate) burnt: u64,
+}
+
+impl Outcome {
+    /// Forgeries that reached the LAN and were made of what had been delivered.
+    pub(crate) fn passed_of_delivered(&self) -> u64 {
+        self.passed[..OF_DELIVERED].iter().sum()
+    }
+
+    /// All that reached the LAN.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.iter().sum()
+    }
+}
+
+/// So many forgeries, all kinds in turn, against four flows in two key epochs, both of which are
+/// open.
+pub(crate) fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
+    let mut random = Random::insecure(seed);
+    let mut world = World::up(2, scheme);
+    let flows = flows(4);
+    let mut pn = 1;
+    let next = |world: &mut World, random: &mut Random, pn: &mut u32| {
+        *pn += 1;
+        let flow = flows[random.below(flows.len() as u64) as usize];
+        captured(world, &flow.frame(*pn, LEN))
+    };
+    let mut seen = Vec::new();
+    for epoch in 0..2 {
+        if epoch > 0 {
+            world.connect_two(0, 1, [0x66; 32]);
+            world.settle();
+        }
+        introduce(&mut world, &flows, pn);
+        pn += 2;
+        for _ in 0..KEPT {
+            let datagram = next(&mut world, &mut random, &mut pn);
+            assert!(world.arrive(&datagram), "what was not touched arrives");
+            seen.push(datagram);
+        }
+    }
+    let mut outcome = Outcome::default();
+    for attempt in 0..forgeries {
+        let kind = (attempt % KINDS.len() as u64) as usize;
+        let [one, other] = [0, 1].map(|_| random.below(seen.len() as u64) as usize);
+        let fresh = (kind == OF_DELIVERED).then(|| next(&mut world, &mut random, &mut pn));
+        let of = fresh.as_ref().unwrap_or(&seen[one]);
+        let forged = forge(kind, of, &seen[other], &mut random);
+        outcome.tried[kind] += 1;
+        outcome.passed[kind] += u64::from(world.arrive(&forged));
+        if let Some(fresh) = fresh {
+            outcome.raced += 1;
+            outcome.burnt += u64::from(!world.arrive(&fresh));
+            // Beacons are due now and then.
+            world.settle();
+            world.deliver();
+        }
+        world.sites.iter_mut().for_each(|site| site.lan.clear());
+    }
+    outcome
+}
+
+fn forge(kind: usize, of: &Datagram, other: &Datagram, random: &mut Random) -> Datagram {
+    let mut forged = of.clone();
+    let len = of.bytes.len();
+    let mut below = |limit: usize| random.below(limit as u64) as usize;
+    match KINDS[kind] {
+        "invented" => random.fill(&mut forged.bytes[1..]),
+        "altered" => {
+            for _ in 0..=below(3) {
+                forged.bytes[below(len)] ^= 1 << below(8);
+            }
+            if forged == *of {
+                forged.bytes[len - 1] ^= 1;
+            }
+        }
+        "replayed" => {}
+        "cut" => forged.bytes.truncate(below(len)),
+        "swapped" => {
+            // A header, or as much of it as there is, before what follows another.
+            let header = (8 + below(40)).min(len.min(other.bytes.len()));
+            forged.bytes[..header].copy_from_slice(&other.bytes[..header]);
+        }
+        _ => {
+            let data = len.min(other.bytes.len()) - LEN;
+            let at = data + below(LEN / 2);
+            forged.bytes[at..].copy_from_slice(&other.bytes[other.bytes.len() - (len - at)..]);
+        }
+    }
+    forged
+}

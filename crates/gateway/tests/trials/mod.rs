@@ -1,0 +1,99 @@
+//! Trials of every scheme in the virtual [`world`](super::world), for tests and, at their full
+//! size, for the campaigns of the package `fuzz`.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+pub(crate) mod flood;
+pub(crate) mod forgeries;
+pub(crate) mod observer;
+
+use super::world::{Datagram, Flow, World};
+use gateway::flows::Limits;
+use gateway::schemes::Scheme;
+use gateway::schemes::compressed::Compressed;
+use gateway::schemes::encryption::{self, Encryption};
+use gateway::schemes::identifier::{Identifier, Settings};
+use gateway::schemes::plain::Plain;
+use gateway::schemes::sealed::Sealed;
+use vocabulary::{Instant, Random};
+
+const START: Instant = Instant::from_micros(1_000_000);
+
+pub(crate) type Make = fn(&mut Random) -> Box<dyn Scheme>;
+
+pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Sealed)
+}
+
+pub(crate) fn compressed(random: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Compressed::new(Limits::default(), random, START))
+}
+
+pub(crate) fn identifier(random: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Identifier::new(Settings::default(), random, START))
+}
+
+pub(crate) fn identifier_paper(random: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Identifier::paper(Settings::paper(), random, START))
+}
+
+pub(crate) fn encryption_paper(random: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Encryption::new(encryption::Settings::default(), random, START))
+}
+
+pub(crate) fn plain(_: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Plain::new(7))
+}
+
+pub(crate) const ALL: [(&str, Make); 6] = [
+    ("sealed", sealed),
+    ("compressed", compressed),
+    ("identifier", identifier),
+    ("identifier-paper", identifier_paper),
+    ("encryption-paper", encryption_paper),
+    ("plain", plain),
+];
+
+/// Two sites whose first stations have exchanged two frames.
+pub(crate) fn acquainted(scheme: Make) -> World {
+    let mut world = World::up(2, scheme);
+    introduce(&mut world, &[Flow::between(0, 1)], 1);
+    world
+}
+
+/// The stations of these flows, which go from site 0 to site 1, exchange two frames each, with
+/// packet numbers from `first`.
+pub(crate) fn introduce(world: &mut World, flows: &[Flow], first: u32) {
+    for pn in first..first + 2 {
+        for flow in flows {
+            world.carry(0, &flow.frame(pn, 100));
+            world.carry(1, &flow.back().frame(pn, 100));
+        }
+    }
+    world.sites.iter_mut().for_each(|site| site.lan.clear());
+    world.wire.clear();
+}
+
+/// Flows of as many stations at site 0, each to a station of its own at site 1.
+pub(crate) fn flows(many: u8) -> Vec<Flow> {
+    let flow = |number| {
+        let Flow { mut source, mut destination, port, .. } = Flow::between(0, 1);
+        source[5] += number;
+        destination[5] += number;
+        Flow { source, destination, port: port + u16::from(number), an: number % 4 }
+    };
+    (0..many).map(flow).collect()
+}
+
+/// The datagram of a frame, not delivered.
+pub(crate) fn captured(world: &mut World, frame: &[u8]) -> Datagram {
+    world.frame(0, frame);
+    world.wire.pop_back().expect("a datagram")
+}
+
+/// By how many bytes the datagram of a known flow's frame is longer than the frame, which has an
+/// SCI and `len` bytes of secure data.
+pub(crate) fn growth(scheme: Make, len: usize) -> isize {
+    let mut world = acquainted(scheme);
+    let frame = Flow::between(0, 1).frame(3, len);
+    captured(&mut world, &frame).bytes.len() as isize - frame.len() as isize
+}
