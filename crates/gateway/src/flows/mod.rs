@@ -61,8 +61,8 @@ pub struct Limits {
     pub received: usize,
     /// Flows that one peer may register here.
     pub received_a_peer: usize,
-    /// Identifiers that are looked ahead for and behind, of all flows that are received: some
-    /// 35 bytes each.
+    /// Identifiers that are looked ahead for and behind, of all flows that are received: up to
+    /// some 50 bytes each, as their table doubles when it is nearly full.
     pub identifiers: usize,
 }
 
