@@ -11,6 +11,7 @@
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
 //! - [`noise`]: any bytes to members of groups and their controller;
+//! - [`tunnel`]: the MACsec gateway watched, forged, flooded, and over a network that loses;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
@@ -33,5 +34,6 @@ mod onpath;
 mod parallel;
 pub mod secrets;
 pub mod targets;
+pub mod tunnel;
 pub mod updates;
 pub mod world;

@@ -1,13 +1,14 @@
 //! The published campaigns; each prints one JSON object.
 #![forbid(unsafe_code)]
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use dtls::crypto::CipherSuiteId;
 use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, updates};
+use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, tunnel, updates};
 use serde_json::{Value, json};
 
 /// Attacks on the engines, repeatable from their seed
@@ -93,6 +94,42 @@ enum Campaign {
         #[arg(long, default_value_t = 20_000)]
         count: usize,
     },
+    /// Somebody who sees a gateway's datagrams and tries to sort them into flows
+    TunnelObserver {
+        #[command(flatten)]
+        of: Tunnels,
+        /// How many datagrams
+        #[arg(long, default_value_t = 10_000)]
+        count: usize,
+    },
+    /// Frames lost in a row between gateways, or out of order
+    TunnelLoss {
+        #[command(flatten)]
+        of: Tunnels,
+        /// How many bursts of each length
+        #[arg(long, default_value_t = 100)]
+        count: u32,
+    },
+    /// Forged, replayed, cut and header-swapped datagrams at a gateway
+    TunnelForgeries {
+        #[command(flatten)]
+        of: Tunnels,
+        /// How many
+        #[arg(long, default_value_t = 1_000_000)]
+        count: u64,
+    },
+    /// What frames grow by between gateways
+    TunnelBytes {
+        #[command(flatten)]
+        of: Tunnels,
+    },
+}
+
+#[derive(Args)]
+struct Tunnels {
+    /// Only these schemes
+    #[arg(long, value_parser = PossibleValuesParser::new(tunnel::schemes()))]
+    scheme: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -130,6 +167,10 @@ fn main() {
         Campaign::Injection { count } => injection(seed, count),
         Campaign::Masks { epochs } => masks(seed, epochs),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
+        Campaign::TunnelObserver { of, count } => tunnel::observer(seed, &of.scheme, count),
+        Campaign::TunnelLoss { of, count } => tunnel::loss(seed, &of.scheme, count),
+        Campaign::TunnelForgeries { of, count } => tunnel::forgeries(seed, &of.scheme, count),
+        Campaign::TunnelBytes { of } => tunnel::bytes(&of.scheme),
     };
     println!("{result}");
 }

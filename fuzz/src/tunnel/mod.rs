@@ -1,0 +1,106 @@
+//! The MACsec gateway's tunnel, without sockets: who watches it, loses, forges or floods, and
+//! what it takes. The world and what is tried in it are those of the tests of `gateway`.
+//!
+//! Each function runs the schemes that are named, and returns JSON with a row for each.
+
+mod bytes;
+mod loss;
+#[path = "../../../crates/gateway/tests/trials/mod.rs"]
+mod trials;
+#[path = "../../../crates/gateway/tests/world/mod.rs"]
+mod world;
+
+pub use bytes::bytes;
+pub use loss::loss;
+
+use crate::parallel;
+use gateway::{bridge, flows};
+use serde_json::{Value, json};
+use trials::flood::{self, Flood};
+use trials::forgeries::{self, KINDS};
+use trials::observer::{Capture, FLOWS};
+use trials::{ALL, Make};
+
+/// The names of all schemes; `compressed` is `sealed` with short headers.
+pub fn schemes() -> [&'static str; ALL.len()] {
+    ALL.map(|(name, _)| name)
+}
+
+/// A row for each scheme of these names; of all where none is named.
+fn rows(names: &[String], row: impl Fn(&'static str, Make) -> Value + Sync) -> Value {
+    let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
+    let jobs: Vec<_> = ALL.into_iter().filter(|(name, _)| is_meant(name)).collect();
+    json!({ "rows": parallel::shared(&jobs, |(name, make)| row(name, *make)) })
+}
+
+/// What somebody finds in so many datagrams, and how well any field sorts them into flows.
+pub fn observer(seed: u64, names: &[String], packets: usize) -> Value {
+    rows(names, |scheme, make| {
+        let mut capture = Capture::of(make, seed, packets);
+        let leaks = capture.leaks();
+        let told = capture.information();
+        json!({
+            "scheme": scheme,
+            "packets": packets,
+            "flows": FLOWS,
+            "leaks": leaks.total(),
+            "addresses": leaks.addresses,
+            "scis": leaks.scis,
+            "pns": leaks.pns,
+            "ans": leaks.ans,
+            "ethertypes": leaks.ethertypes,
+            "constant_positions": capture.constant_positions(),
+            "features": told.features,
+            "information_bits": told.most,
+            "chance_bits": told.chance,
+            "flow_bits": (FLOWS as f64).log2(),
+        })
+    })
+}
+
+/// How many of so many forgeries reach the LAN.
+pub fn forgeries(seed: u64, names: &[String], count: u64) -> Value {
+    rows(names, |scheme, make| {
+        let outcome = forgeries::run(make, seed, count);
+        let kinds = KINDS.iter().zip(outcome.tried).zip(outcome.passed).map(
+            |((kind, tried), passed)| json!({ "kind": kind, "tried": tried, "passed": passed }),
+        );
+        json!({
+            "scheme": scheme,
+            "forgeries": outcome.tried.iter().sum::<u64>(),
+            "passed": outcome.passed(),
+            "passed_of_delivered": outcome.passed_of_delivered(),
+            "kinds": kinds.collect::<Vec<_>>(),
+            "raced": outcome.raced,
+            "burnt": outcome.burnt,
+        })
+    })
+}
+
+/// What frames of so many invented sources a second leave behind; `heap` says how many bytes are
+/// allocated. One scheme after the other, since there is one heap.
+pub fn flood(names: &[String], seconds: u32, frames_a_second: u32, heap: fn() -> usize) -> Value {
+    let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
+    let (stations, flows) = (bridge::Limits::default(), flows::Limits::default());
+    let row = |(scheme, make): (&str, Make)| {
+        let outcome = flood::run(make, Flood { seconds, frames_a_second }, heap);
+        let more = |bytes: usize| bytes.saturating_sub(outcome.bytes_before);
+        json!({
+            "scheme": scheme,
+            "invented": outcome.invented,
+            "flows_cap": flows.flows_a_peer,
+            "stations_cap": stations.stations,
+            "stations_a_port_cap": stations.stations_a_port,
+            "flows_sent": outcome.flows.0,
+            "flows_received": outcome.flows.1,
+            "stations": outcome.stations.0,
+            "stations_a_port": outcome.stations.1,
+            "first_half_bytes": more(outcome.bytes[0]),
+            "second_half_bytes": more(outcome.bytes[1]),
+            "old": outcome.old,
+            "old_lost": outcome.old_lost,
+        })
+    };
+    let rows: Vec<_> = ALL.into_iter().filter(|(name, _)| is_meant(name)).map(row).collect();
+    json!({ "rows": rows })
+}
