@@ -132,6 +132,26 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     ran("bench-gateway", &options, "a measurement failed")
 }
 
+/// What `bench-gateway` measures with these options, as JSON; nothing is shown meanwhile.
+pub(crate) fn measured(options: &[&str]) -> Result<serde_json::Value, Failure> {
+    system::require_tunnels().map_err(Failure::NotPossibleHere)?;
+    let tools = tools()?;
+    let mut bench = built("bench-gateway")?;
+    let output = bench
+        .args(["--tools", &tools, "--json"])
+        .args(options)
+        .output()
+        .map_err(|error| Failure::NotPossibleHere(error.to_string()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = || said.lines().last().unwrap_or("it said nothing").to_owned();
+    match output.status.code() {
+        Some(0) => serde_json::from_slice(&output.stdout)
+            .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}"))),
+        Some(2) => Err(Failure::NotPossibleHere(last())),
+        _ => Err(Failure::Failed(last())),
+    }
+}
+
 /// The folder with the tools that no package has; they are built there once.
 fn tools() -> Result<String, Failure> {
     let folder = target_dir().join(format!("boringtun-{BORINGTUN}"));

@@ -12,6 +12,8 @@ mod coap;
 mod command;
 mod dissector;
 mod duty;
+mod gateway;
+mod gateway_speed;
 mod group;
 mod group_kills;
 mod group_lab;
@@ -39,6 +41,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         command::CLAIMS,
         dissector::CLAIMS,
         duty::CLAIMS,
+        gateway::CLAIMS,
+        gateway_speed::CLAIMS,
         group::CLAIMS,
         group_kills::CLAIMS,
         group_lab::CLAIMS,
