@@ -6,7 +6,7 @@
 use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
 use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
-use crate::counters::{Drops, Reason, Traffic};
+use crate::counters::{Counter, Drops, Reason, Traffic};
 use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
 use crate::holding::Holding;
 pub use crate::holding::Released;
@@ -128,6 +128,8 @@ pub struct Gateway {
     pub from_lan: Traffic,
     /// Frames that went to the LAN.
     pub to_lan: Traffic,
+    /// Copies of frames for more than one peer: as many less one as there are such peers.
+    pub copies: Counter,
     /// Datagrams that came.
     pub datagrams_in: Traffic,
     /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
@@ -159,6 +161,7 @@ impl Gateway {
             scheme,
             from_lan: Traffic::default(),
             to_lan: Traffic::default(),
+            copies: Counter::default(),
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
             yields_until: AtomicU64::new(0),
@@ -186,7 +189,9 @@ impl Gateway {
     /// Why it goes nowhere.
     pub fn from_lan(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
         self.from_lan.count(frame.len());
-        self.route(now, frame).inspect_err(|&reason| self.drops.count(reason))
+        self.route(now, frame)
+            .inspect(|parcel| self.copies.add(parcel.to.len().saturating_sub(1) as u64))
+            .inspect_err(|&reason| self.drops.count(reason))
     }
 
     fn route(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {

@@ -1,6 +1,7 @@
 //! What tasks share to say how a gateway stands.
 
 use super::standing::{About, standing};
+use super::tally::Tally;
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::Standing;
@@ -18,6 +19,7 @@ pub(super) struct Keeper {
     pub(super) io: String,
     pub(super) programs: [Option<Attachment>; 2],
     pub(super) started: Instant,
+    tallies: Vec<Arc<Tally>>,
     channels: Mutex<Channels>,
 }
 
@@ -40,10 +42,11 @@ impl Keeper {
         io: String,
         programs: [Option<Attachment>; 2],
         started: Instant,
+        tallies: Vec<Arc<Tally>>,
     ) -> Self {
         let state = ChannelState { up: false, since: Instant::now(), why_down: None };
         let channels = Mutex::new(Channels(vec![state; config.peers.len()]));
-        Self { config, public_key, gateway, io, programs, started, channels }
+        Self { config, public_key, gateway, io, programs, started, tallies, channels }
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -57,6 +60,7 @@ impl Keeper {
             now: Instant::now(),
             io: &self.io,
             passed: self.programs[0].as_ref().map_or(0, |program| program.passed().foreign),
+            ports: Tally::total(&self.tallies),
         })
     }
 

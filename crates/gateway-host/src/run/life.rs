@@ -7,6 +7,7 @@ use super::engine;
 use super::keeper::Keeper;
 use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
+use super::tally::Tally;
 use super::worker::Worker;
 use crate::OneLine;
 use crate::channel::{self, Channel, Event as ChannelEvent};
@@ -40,6 +41,7 @@ pub(super) struct Fixed {
     pub(super) programs: [Option<Attachment>; 2],
     pub(super) management: std::net::TcpListener,
     pub(super) started: Instant,
+    pub(super) tallies: Vec<Arc<Tally>>,
 }
 
 /// An engine and its channels, ready for ports.
@@ -77,7 +79,8 @@ impl Life {
         let (channel, sender, events) = Channel::new(management, settings, random)?;
         let public_key = fixed.identity.public_key();
         let (io, programs) = (fixed.io.clone(), fixed.programs.clone());
-        let keeper = Keeper::new(config, public_key, gateway, io, programs, fixed.started);
+        let (started, tallies) = (fixed.started, fixed.tallies.clone());
+        let keeper = Keeper::new(config, public_key, gateway, io, programs, started, tallies);
         let keeper = Arc::new(keeper);
         Ok(Self { keeper, control, channel, sender, events, clock: fixed.clock })
     }

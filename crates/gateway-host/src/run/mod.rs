@@ -18,6 +18,7 @@ mod life;
 mod mailbox;
 mod ports;
 mod standing;
+mod tally;
 mod worker;
 
 use crate::config::Config;
@@ -77,7 +78,9 @@ impl Host {
         let ports::Opened { threads, interface, programs } = opened;
         let started = Instant::now();
         let lan_address = interface.mac;
-        let fixed = Fixed { identity, clock, lan_address, io, programs, management, started };
+        let tallies = threads.iter().map(|ports| ports.tally.clone()).collect();
+        let fixed =
+            Fixed { identity, clock, lan_address, io, programs, management, started, tallies };
         Ok(Self { config, fixed, ports: threads, status, metrics })
     }
 

@@ -1,5 +1,6 @@
 //! A gateway's sockets, one set for each of its threads.
 
+use super::tally::Tally;
 use crate::OneLine;
 use crate::config::{Allowed, Config, LanIo, UnderlayIo};
 use gateway::codepoints::ANNOUNCEMENT;
@@ -9,6 +10,7 @@ use packet_io::udp::{self, UdpUnderlay};
 use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
 use packet_io::{HEADROOM, Interface, LanPort, Pool, PoolSettings, TAILROOM, Underlay};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// Entries of an AF_XDP socket's rings: what comes while another thread has this one's core for a
 /// few milliseconds. With a quarter of that a loaded machine of two cores carries less than half.
@@ -23,6 +25,8 @@ pub(super) struct Ports {
     pub(super) pool: Pool,
     pub(super) lan: Box<dyn LanPort + Send>,
     pub(super) underlay: Box<dyn Underlay + Send>,
+    /// Where it says what has happened at them.
+    pub(super) tally: Arc<Tally>,
 }
 
 /// All threads' ports, and what they are called.
@@ -74,7 +78,7 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
             }
             None => Box::new(UdpUnderlay::open(&sockets).map_err(OneLine::new)?),
         };
-        threads.push(Ports { pool, lan, underlay });
+        threads.push(Ports { pool, lan, underlay, tally: Arc::default() });
     }
     Ok(Opened { threads, interface, programs })
 }

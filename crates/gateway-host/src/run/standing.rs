@@ -20,6 +20,8 @@ pub(super) struct About<'a> {
     pub(super) io: &'a str,
     /// Frames of the LAN that were left to the kernel.
     pub(super) passed: u64,
+    /// What has happened at its ports.
+    pub(super) ports: super::tally::Ports,
 }
 
 pub(super) fn standing(about: &About<'_>) -> Standing {
@@ -41,6 +43,19 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         ("datagram_bytes_received", gateway.datagrams_in.bytes.get()),
         ("frames_split", of_peers(|counters| &counters.split)),
         ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
+        ("frames_copied", gateway.copies.get()),
+        ("lan_packets_received", about.ports.lan.received),
+        ("lan_packets_sent", about.ports.lan.transmitted),
+        ("lan_packets_overrun", about.ports.lan.overruns),
+        ("lan_packets_starved", about.ports.lan.starved),
+        ("lan_packets_too_long", about.ports.lan.too_long),
+        ("lan_packets_refused", about.ports.lan.refused),
+        ("underlay_packets_received", about.ports.underlay.received),
+        ("underlay_packets_sent", about.ports.underlay.transmitted),
+        ("underlay_packets_overrun", about.ports.underlay.overruns),
+        ("underlay_packets_starved", about.ports.underlay.starved),
+        ("underlay_packets_too_long", about.ports.underlay.too_long),
+        ("underlay_packets_refused", about.ports.underlay.refused),
     ];
     let refused = gateway.drops.of(Reason::FlowLimit) + gateway.drops.of(Reason::FloodLimit);
     Standing {

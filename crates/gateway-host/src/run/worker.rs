@@ -6,6 +6,7 @@
 
 use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
+use super::tally::Tally;
 use gateway::bridge::PeerIndex;
 use gateway::counters::Reason;
 use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Threads look at least so often whether they should stop.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Ports are asked for their counters so often, which takes system calls.
+const TELL: Duration = Duration::from_millis(100);
 
 /// A thread's share of a gateway.
 pub(super) struct Worker {
@@ -30,6 +33,8 @@ pub(super) struct Worker {
     underlay: Box<dyn Underlay + Send>,
     mailbox: Arc<Mailbox>,
     clock: Clock,
+    tally: Arc<Tally>,
+    told_at: vocabulary::Instant,
     frames: Vec<Frame>,
     datagrams: Vec<Datagram>,
     outgoing: Vec<Datagram>,
@@ -46,7 +51,7 @@ impl Worker {
         mailbox: Arc<Mailbox>,
         clock: Clock,
     ) -> Self {
-        let Ports { pool, lan, underlay } = ports;
+        let Ports { pool, lan, underlay, tally } = ports;
         Self {
             gateway,
             lane,
@@ -55,6 +60,8 @@ impl Worker {
             underlay,
             mailbox,
             clock,
+            tally,
+            told_at: vocabulary::Instant::from_micros(0),
             frames: Vec::new(),
             datagrams: Vec::new(),
             outgoing: Vec::new(),
@@ -69,7 +76,8 @@ impl Worker {
     /// The result is an error if a port is lost, such as with an interface that was removed.
     pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> (Ports, io::Result<()>) {
         let ended = self.carry(stop, busy_wait);
-        (Ports { pool: self.pool, lan: self.lan, underlay: self.underlay }, ended)
+        let Self { pool, lan, underlay, tally, .. } = self;
+        (Ports { pool, lan, underlay, tally }, ended)
     }
 
     fn carry(&mut self, stop: &AtomicBool, busy_wait: Duration) -> io::Result<()> {
@@ -116,6 +124,10 @@ impl Worker {
             }
         }
         self.flush()?;
+        if now - self.told_at >= TELL {
+            self.told_at = now;
+            self.tally.tell(self.lan.statistics(), self.underlay.statistics());
+        }
         Ok(from_lan + from_peers + errands)
     }
 
@@ -165,6 +177,7 @@ impl Worker {
     fn send(&mut self, now: vocabulary::Instant, peer: PeerIndex, parcel: &Parcel, frame: Frame) {
         let Some(remote) = self.gateway.links.get(peer).and_then(gateway::link::Link::address)
         else {
+            self.gateway.drops.count(Reason::NoPeer);
             self.pool.release(frame);
             return;
         };

@@ -1,0 +1,59 @@
+//! What has happened at the ports of a gateway's threads, for whoever asks another thread.
+
+use packet_io::Statistics;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The counters of one thread's ports, as it told them last.
+#[derive(Debug, Default)]
+pub(super) struct Tally(Mutex<Ports>);
+
+/// Counters of ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ports {
+    pub(super) lan: Statistics,
+    pub(super) underlay: Statistics,
+}
+
+impl Tally {
+    pub(super) fn tell(&self, lan: Statistics, underlay: Statistics) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Ports { lan, underlay };
+    }
+
+    /// Those of all threads together.
+    pub(super) fn total(tallies: &[Arc<Self>]) -> Ports {
+        tallies.iter().fold(Ports::default(), |sum, tally| {
+            let told = *tally.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Ports { lan: both(sum.lan, told.lan), underlay: both(sum.underlay, told.underlay) }
+        })
+    }
+}
+
+fn both(a: Statistics, b: Statistics) -> Statistics {
+    Statistics {
+        received: a.received + b.received,
+        transmitted: a.transmitted + b.transmitted,
+        overruns: a.overruns + b.overruns,
+        starved: a.starved + b.starved,
+        too_long: a.too_long + b.too_long,
+        unfinished: a.unfinished + b.unfinished,
+        refused: a.refused + b.refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_told_last_is_added_up() {
+        let tallies = [Arc::<Tally>::default(), Arc::default(), Arc::default()];
+        let of = |received| Statistics { received, overruns: 1, ..Statistics::default() };
+        tallies[0].tell(of(5), of(6));
+        tallies[0].tell(of(7), of(8));
+        tallies[1].tell(of(10), of(20));
+        let total = Tally::total(&tallies);
+        assert_eq!((total.lan.received, total.underlay.received), (17, 28));
+        assert_eq!((total.lan.overruns, total.underlay.overruns), (2, 2));
+        assert_eq!(Tally::total(&[]), Ports::default());
+    }
+}
