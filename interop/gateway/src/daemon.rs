@@ -79,6 +79,12 @@ impl Daemon {
         Ok(())
     }
 
+    /// Kills it, as a crash or a power failure would, and waits until it is gone.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Asks it to end, and waits until it has. One that does not is killed.
     pub fn end(mut self) {
         self.ask_to_end();

@@ -14,6 +14,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The port of the tunnel and of the management channel.
 const PORT: u16 = 8885;
+/// Where Prometheus would ask a gateway.
+pub const METRICS: &str = "127.0.0.1:9431";
 
 /// How gateways are set up; the same at all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +28,25 @@ pub struct Setup {
     pub lan_io: &'static str,
     /// `xdp` or `udp`: how the tunnel's datagrams are read and written.
     pub underlay_io: &'static str,
+    /// The largest IP packet between them, in bytes; they find it themselves where it is `None`.
+    pub mtu: Option<u32>,
+    /// Seconds between two keys, at least 10; the program's default where it is `None`.
+    pub rekey_seconds: Option<u32>,
+    /// Whether each tells its counters at [`METRICS`] of its namespace.
+    pub metrics: bool,
 }
 
 impl Setup {
     /// Sealed, everything through the kernel's sockets.
-    pub const SEALED: Self =
-        Self { scheme: "sealed", compress: false, lan_io: "packet", underlay_io: "udp" };
+    pub const SEALED: Self = Self {
+        scheme: "sealed",
+        compress: false,
+        lan_io: "packet",
+        underlay_io: "udp",
+        mtu: None,
+        rekey_seconds: None,
+        metrics: false,
+    };
 }
 
 /// Where one gateway stands.
@@ -92,9 +107,7 @@ pub fn start(
         let file = scratch.file(&format!("{}.toml", name(number)));
         let text = configuration(setup, posts, &keys, number, scratch);
         fs::write(&file, text).map_err(|error| Failure::broken(file.display(), error))?;
-        let mut command = post.place.command(program);
-        command.args(["gateway", "run"]).arg(file);
-        running.push(Daemon::start(&mut command, &scratch.file(&format!("{}.log", name(number))))?);
+        running.push(launch(program, post, number, scratch)?);
     }
     for (number, daemon) in running.iter_mut().enumerate() {
         let state = scratch.file(&name(number));
@@ -108,7 +121,23 @@ pub fn start(
     Ok(running)
 }
 
-fn name(number: usize) -> String {
+/// Starts the gateway of this number once more, with what [`start`] wrote for it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn launch(
+    program: &Path,
+    post: &Post<'_>,
+    number: usize,
+    scratch: &Scratch,
+) -> Result<Daemon, Failure> {
+    let mut command = post.place.command(program);
+    command.args(["gateway", "run"]).arg(scratch.file(&format!("{}.toml", name(number))));
+    Daemon::start(&mut command, &scratch.file(&format!("{}.log", name(number))))
+}
+
+/// What the gateway of this number is called by its peers.
+pub fn name(number: usize) -> String {
     format!("gateway-{number}")
 }
 
@@ -141,6 +170,15 @@ fn configuration(
     );
     if setup.underlay_io == "xdp" {
         let _ = writeln!(text, "interface = \"{}\"", post.wan);
+    }
+    if let Some(mtu) = setup.mtu {
+        let _ = writeln!(text, "mtu = {mtu}");
+    }
+    if let Some(seconds) = setup.rekey_seconds {
+        let _ = write!(text, "\n[rekey]\nevery = \"{seconds}s\"\n");
+    }
+    if setup.metrics {
+        let _ = write!(text, "\n[metrics]\nlisten = \"{METRICS}\"\n");
     }
     for (other, (place, key)) in posts.iter().zip(keys).enumerate() {
         if other != number {

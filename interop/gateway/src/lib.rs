@@ -7,6 +7,8 @@
 //! - [`gateways`]: ours, as processes;
 //! - [`frames`]: MACsec frames made beforehand;
 //! - [`mod@bench`]: all rows measured in turns;
+//! - [`soak`]: three gateways under load for long, one of them killed, and every frame accounted for;
+//! - [`standby`]: two machines at one LAN, of which keepalived lets one carry;
 //! - [`guest`]: a small Linux in QEMU with the MACsec and MKA that this machine's kernel lacks;
 //! - [`interrupt`]: being asked to stop.
 //!
@@ -24,6 +26,8 @@ pub mod interrupt;
 pub mod namespace;
 pub mod rows;
 pub mod site;
+pub mod soak;
+pub mod standby;
 mod station;
 
 pub use failure::Failure;

@@ -142,6 +142,11 @@ impl Namespace {
         .map(drop)
     }
 
+    /// Kills every program in this namespace, children of others among them.
+    pub fn kill_all(&self) {
+        kill_all(&self.name);
+    }
+
     /// What an interface has counted.
     ///
     /// # Errors
@@ -208,13 +213,18 @@ pub fn sweep() {
         if Path::new(&format!("/proc/{id}")).exists() {
             continue;
         }
-        let inside = output(Command::new("ip").args(["netns", "pids", &name])).unwrap_or_default();
-        for id in inside.lines().filter_map(|line| line.trim().parse().ok()) {
-            if let Some(id) = rustix::process::Pid::from_raw(id) {
-                let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
-            }
-        }
+        kill_all(&name);
         let _ = output(Command::new("ip").args(["netns", "del", &name]));
+    }
+}
+
+fn kill_all(name: &str) {
+    let inside = output(Command::new("ip").args(["netns", "pids", name])).unwrap_or_default();
+    for id in inside.lines().filter_map(|line| line.trim().parse().ok()) {
+        if let Some(id) = rustix::process::Pid::from_raw(id) {
+            // It may have ended by itself.
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+        }
     }
 }
 

@@ -99,12 +99,12 @@ pub fn all(tools: &Path, lightseal: &Path) -> Vec<Box<dyn Row>> {
 
 /// Our gateways through AF_XDP, both sides.
 const fn xdp(scheme: &'static str, compress: bool) -> Setup {
-    Setup { scheme, compress, lan_io: "xdp", underlay_io: "xdp" }
+    Setup { scheme, compress, lan_io: "xdp", underlay_io: "xdp", ..Setup::SEALED }
 }
 
 /// Our gateways through packet sockets and UDP.
 const fn sockets(scheme: &'static str, compress: bool) -> Setup {
-    Setup { scheme, compress, lan_io: "packet", underlay_io: "udp" }
+    Setup { scheme, compress, ..Setup::SEALED }
 }
 
 /// Name, title and setup of our rows.

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::frames::ETHERTYPE;
 use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
+use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Statistics, Waiter};
 use std::time::Duration;
 
 /// Frames longer than this do not occur.
@@ -23,9 +23,18 @@ pub(crate) struct Station {
 impl Station {
     /// Opens `interface`, for MACsec frames whoever they are for.
     pub(crate) fn open(interface: &str) -> Result<Self, Failure> {
+        let ethertypes = vec![ETHERTYPE];
+        Self::open_with(interface, Settings { ethertypes, ..Settings::default() })
+    }
+
+    /// Opens `interface`, for all frames, of which `buffer_bytes` may wait.
+    pub(crate) fn open_for_all(interface: &str, buffer_bytes: usize) -> Result<Self, Failure> {
+        Self::open_with(interface, Settings { buffer_bytes, ..Settings::default() })
+    }
+
+    fn open_with(interface: &str, settings: Settings) -> Result<Self, Failure> {
         let failed = |why: &dyn std::fmt::Display| Failure::not_here(interface, why);
         let found = Interface::find(interface).map_err(|why| failed(&why))?;
-        let settings = Settings { ethertypes: vec![ETHERTYPE], ..Settings::default() };
         let port = PacketPort::open(&found, &settings).map_err(|why| failed(&why))?;
         let pool = Pool::new(PoolSettings { frame_bytes: FRAME_BYTES, frames: FRAMES })
             .map_err(|why| failed(&why))?;
@@ -45,6 +54,11 @@ impl Station {
         let sent = self.port.transmit(&mut self.pool, &mut self.frames);
         self.pool.release_all(self.frames.drain(..));
         sent.map_err(|error| Failure::broken("a host's port", error))
+    }
+
+    /// What has happened at the port.
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.port.statistics()
     }
 
     /// Waits for frames, `patience` at most, and shows each of those that came.

@@ -1,0 +1,264 @@
+//! Two machines at one LAN, of which one carries, as the gateway's guide has them: the gateway runs
+//! where keepalived holds the tunnel's address.
+//!
+//! ```text
+//!               ┌── lan 1st wan ──┐
+//! host ── LAN ──┤                 ├── between ── wan gateway lan ── host
+//!               └── lan 2nd wan ──┘
+//! ```
+
+use crate::Failure;
+use crate::daemon::{Daemon, Scratch, on_path, output};
+use crate::gateways;
+use crate::namespace::Namespace;
+use crate::site::{LAN, Mtu, WAN};
+use crate::soak::flows::Flow;
+use crate::soak::host::{Host, Pace, Shared};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Frames a second from either host to the other.
+const PACE: Pace = Pace::Frames(200.0);
+/// How long it may take until frames flow, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Frames each way that say that they flow again, beyond those that were under way.
+const ENOUGH: u64 = 20;
+/// The tunnel's address, which moves; and the other gateway's.
+const SHARED: &str = "192.0.2.1";
+const OTHER: &str = "192.0.2.2";
+
+/// How long no frames came, after each of the things that went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gaps {
+    /// The active machine's cable towards the tunnel was cut.
+    pub cut: Duration,
+    /// The machine that was active then was lost: gateway and keepalived killed, both cables cut.
+    pub lost: Duration,
+}
+
+/// Builds it all with this `lightseal` program, and takes one active machine away after the other.
+///
+/// # Errors
+/// [`Failure::NotHere`] without namespaces, keepalived or a gateway; when frames do not flow again.
+pub fn run(program: &Path) -> Result<Gaps, Failure> {
+    gateways::require(program)?;
+    if !on_path("keepalived") {
+        return Err(Failure::NotHere("keepalived is missing".into()));
+    }
+    let ground = Ground::build(program)?;
+    let flows = Flow::all(2);
+    let shared = Shared::new(flows.len(), 2);
+    let mut hosts = [Host::new(0, &flows), Host::new(1, &flows)];
+    let (flows, shared) = (&flows, &shared);
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (host, place) in hosts.iter_mut().zip(&ground.hosts) {
+            threads.push(scope.spawn(move || place.within(|| host.run(flows, 1, PACE, shared))?));
+        }
+        let gaps = ground.lose(shared);
+        shared.stop.store(true, Ordering::Relaxed);
+        shared.end.store(true, Ordering::Relaxed);
+        for thread in threads {
+            match thread.join() {
+                Ok(ended) => ended?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        gaps
+    })
+}
+
+/// The namespaces and what runs in them.
+struct Ground {
+    hosts: [Namespace; 2],
+    machines: [Machine; 2],
+    _gateway: Daemon,
+    _other: Namespace,
+    _switches: [Namespace; 2],
+    _scratch: Scratch,
+}
+
+/// One of the two machines.
+struct Machine {
+    place: Namespace,
+    keepalived: Daemon,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // What keepalived started is not our child.
+        self.place.kill_all();
+    }
+}
+
+impl Ground {
+    fn build(program: &Path) -> Result<Self, Failure> {
+        let Mtu { lan, underlay } = Mtu::ROOMY;
+        let scratch = Scratch::new("standby")?;
+        let [switch, between] = [Namespace::new("lan")?, Namespace::new("between")?];
+        for place in [&switch, &between] {
+            place.ip("link add net type bridge mcast_snooping 0")?;
+            place.ip("link set net up")?;
+        }
+        let plug = |place: &Namespace, name: &str, into: &Namespace, port: &str, mtu| {
+            place.cable(name, into, port, mtu)?;
+            into.ip(&format!("link set {port} master net")).map(drop)
+        };
+        let hosts = [Namespace::new("hostA")?, Namespace::new("hostB")?];
+        plug(&hosts[0], LAN, &switch, "host", lan)?;
+        let other = Namespace::new("gwB")?;
+        hosts[1].cable(LAN, &other, LAN, lan)?;
+        plug(&other, WAN, &between, "other", underlay)?;
+        other.ip(&format!("addr add {OTHER}/24 dev {WAN}"))?;
+        let keygen = |name: &str| -> Result<String, Failure> {
+            let file = scratch.file(name);
+            let key = output(Command::new(program).args(["gateway", "keygen"]).arg(file))?;
+            Ok(key.trim().to_owned())
+        };
+        let (key, other_key) = (keygen("a.key")?, keygen("b.key")?);
+        configure(&scratch, "other", "b.key", &key, SHARED)?;
+        let script = scratch.file("notify");
+        write(&script, &notify(program, &scratch))?;
+        let runs = fs::set_permissions(&script, fs::Permissions::from_mode(0o700));
+        runs.map_err(|error| Failure::broken(script.display(), error))?;
+        let mut start = |number: usize| -> Result<Machine, Failure> {
+            let name = format!("machine-{number}");
+            let place = Namespace::new("gwA")?;
+            plug(&place, LAN, &switch, &name, lan)?;
+            plug(&place, WAN, &between, &name, underlay)?;
+            place.ip(&format!("addr add 192.0.2.{}/24 dev {WAN}", 11 + number))?;
+            configure(&scratch, &name, "a.key", &other_key, OTHER)?;
+            let conf = scratch.file(&format!("{name}.conf"));
+            write(&conf, &keepalived(&script, &name, 150 - 50 * number))?;
+            let mut command = place.command("keepalived");
+            command.args(["--dont-fork", "--log-console", "--vrrp", "--use-file"]).arg(&conf);
+            for (option, file) in [("--pid", "pid"), ("--vrrp_pid", "vrrp-pid")] {
+                command.arg(option).arg(scratch.file(&format!("{name}.{file}")));
+            }
+            let keepalived =
+                Daemon::start(&mut command, &scratch.file(&format!("{name}.keepalived")))?;
+            Ok(Machine { place, keepalived })
+        };
+        let machines = [start(0)?, start(1)?];
+        let mut command = other.command(program);
+        command.args(["gateway", "run"]).arg(scratch.file("other.toml"));
+        let gateway = Daemon::start(&mut command, &scratch.file("other.log"))?;
+        Ok(Self {
+            hosts,
+            machines,
+            _gateway: gateway,
+            _other: other,
+            _switches: [switch, between],
+            _scratch: scratch,
+        })
+    }
+
+    /// Which machine has the tunnel's address.
+    fn active(&self) -> Result<usize, Failure> {
+        let has = |machine: &Machine| -> Result<bool, Failure> {
+            let text = machine.place.ip(&format!("-o addr show dev {WAN}"))?;
+            Ok(text.contains(&format!(" {SHARED}/")))
+        };
+        match [has(&self.machines[0])?, has(&self.machines[1])?] {
+            [true, false] => Ok(0),
+            [false, true] => Ok(1),
+            both => Err(Failure::Broken(format!("who has the tunnel's address: {both:?}"))),
+        }
+    }
+
+    fn lose(mut self, shared: &Shared) -> Result<Gaps, Failure> {
+        flowing(shared)?;
+        let active = self.active()?;
+        let machine = &self.machines[active];
+        machine.place.ip(&format!("link set {WAN} down"))?;
+        let cut = flowing(shared)?;
+        let second = self.active()?;
+        if second == active {
+            return Err(Failure::Broken("the address stayed at a cut cable".into()));
+        }
+        // It comes back, and does not take over: nopreempt.
+        machine.place.ip(&format!("link set {WAN} up"))?;
+        thread::sleep(Duration::from_secs(3));
+        flowing(shared)?;
+        if self.active()? != second {
+            return Err(Failure::Broken("the machine that came back took over".into()));
+        }
+        let machine = &mut self.machines[second];
+        machine.keepalived.runs()?;
+        machine.place.kill_all();
+        for interface in [LAN, WAN] {
+            machine.place.ip(&format!("link set {interface} down"))?;
+        }
+        let lost = flowing(shared)?;
+        Ok(Gaps { cut, lost })
+    }
+}
+
+/// How long it takes until frames arrive both ways.
+fn flowing(shared: &Shared) -> Result<Duration, Failure> {
+    let started = Instant::now();
+    let arrived = || shared.delivered.iter().map(|count| count.load(Ordering::Relaxed));
+    let before: Vec<_> = arrived().collect();
+    while arrived().zip(&before).any(|(now, before)| now < before + ENOUGH) {
+        if started.elapsed() > PATIENCE {
+            let counts: Vec<_> = arrived().zip(&before).map(|(now, before)| now - before).collect();
+            return Err(Failure::Broken(format!("within {PATIENCE:?} came {counts:?} frames")));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(started.elapsed())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::broken(path.display(), error))
+}
+
+/// A gateway's configuration; `listen` names no address, since it moves.
+fn configure(
+    scratch: &Scratch,
+    name: &str,
+    identity: &str,
+    peer_key: &str,
+    peer: &str,
+) -> Result<(), Failure> {
+    let text = format!(
+        "[gateway]\nname = \"{name}\"\nidentity = \"{}\"\nstate = \"{}\"\n\n\
+         [lan]\ninterface = \"{LAN}\"\nio = \"packet\"\n\n\
+         [underlay]\nlisten = \"0.0.0.0:8885\"\nio = \"udp\"\n\n\
+         [[peer]]\nname = \"peer\"\npublic_key = \"{peer_key}\"\nendpoint = \"{peer}:8885\"\n",
+        scratch.file(identity).display(),
+        scratch.file(&format!("state-{name}")).display(),
+    );
+    write(&scratch.file(&format!("{name}.toml")), &text)
+}
+
+/// What keepalived calls, with a machine's name and its new state, where systemd would start and
+/// stop the unit.
+fn notify(program: &Path, scratch: &Scratch) -> String {
+    let (program, base) = (program.display(), scratch.file("").display().to_string());
+    format!(
+        "#!/bin/sh\ncd '{base}' || exit 1\nif [ \"$2\" = master ]; then\n\
+         '{program}' gateway run \"$1.toml\" >> \"$1.log\" 2>&1 &\necho $! > \"$1.gateway\"\n\
+         elif [ -f \"$1.gateway\" ]; then\nkill \"$(cat \"$1.gateway\")\"\nrm \"$1.gateway\"\nfi\n\
+         exit 0\n"
+    )
+}
+
+/// keepalived's configuration, as in the guide.
+fn keepalived(script: &Path, name: &str, priority: usize) -> String {
+    let script = script.display();
+    let notify = ["master", "backup", "fault", "stop"]
+        .map(|state| format!("  notify_{state} \"{script} {name} {state}\"\n"))
+        .concat();
+    format!(
+        "global_defs {{\n  enable_script_security\n  script_user root\n}}\n\
+         vrrp_instance plant {{\n  state BACKUP\n  nopreempt\n  interface {WAN}\n\
+         \x20 virtual_router_id 85\n  priority {priority}\n  version 3\n  advert_int 0.5\n\
+         \x20 virtual_ipaddress {{ {SHARED}/24 }}\n  track_interface {{ {LAN} }}\n{notify}}}\n"
+    )
+}
