@@ -32,6 +32,13 @@ const GUEST: &[(&str, Probe)] = &[
     ("ethtool", Probe::Program("ethtool")),
 ];
 
+/// What lets one of two gateways carry.
+const STANDBY: &[(&str, Probe)] = &[
+    ("iproute2", Probe::Program("ip")),
+    ("ethtool", Probe::Program("ethtool")),
+    ("keepalived", Probe::Program("keepalived")),
+];
+
 /// What the gateway is measured beside, and with.
 const TUNNELS: &[(&str, Probe)] = &[
     ("iproute2", Probe::Program("ip")),
@@ -100,6 +107,11 @@ pub(crate) fn require_emulation() -> Result<(), String> {
 /// Makes sure that the guest with real MACsec can be booted.
 pub(crate) fn require_guest() -> Result<(), String> {
     install(GUEST)
+}
+
+/// Makes sure that an active and a standby gateway can be tried.
+pub(crate) fn require_standby() -> Result<(), String> {
+    install(STANDBY)
 }
 
 /// Makes sure that other tunnels can be measured.

@@ -107,6 +107,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     if let Err(reason) = system::require_guest() {
         println!("not testing with real MACsec: {reason}");
     }
+    if let Err(reason) = system::require_standby() {
+        println!("not testing an active and a standby gateway: {reason}");
+    }
     let program = std::env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);
     for Step { name, arguments, environment, require } in STEPS {

@@ -13,6 +13,7 @@ mod command;
 mod dissector;
 mod duty;
 mod gateway;
+mod gateway_real;
 mod gateway_speed;
 mod group;
 mod group_kills;
@@ -42,6 +43,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         dissector::CLAIMS,
         duty::CLAIMS,
         gateway::CLAIMS,
+        gateway_real::CLAIMS,
         gateway_speed::CLAIMS,
         group::CLAIMS,
         group_kills::CLAIMS,
