@@ -50,17 +50,18 @@ pub fn run(program: &Path) -> Result<Gaps, Failure> {
     if !on_path("keepalived") {
         return Err(Failure::NotHere("keepalived is missing".into()));
     }
-    let ground = Ground::build(program)?;
+    let mut ground = Ground::build(program)?;
     let flows = Flow::all(2);
     let shared = Shared::new(flows.len(), 2);
     let mut hosts = [Host::new(0, &flows), Host::new(1, &flows)];
     let (flows, shared) = (&flows, &shared);
+    let (places, machines) = (&ground.hosts, &mut ground.machines);
     thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (host, place) in hosts.iter_mut().zip(&ground.hosts) {
+        for (host, place) in hosts.iter_mut().zip(places) {
             threads.push(scope.spawn(move || place.within(|| host.run(flows, 1, PACE, shared))?));
         }
-        let gaps = ground.lose(shared);
+        let gaps = lose(machines, shared);
         shared.stop.store(true, Ordering::Relaxed);
         shared.end.store(true, Ordering::Relaxed);
         for thread in threads {
@@ -126,7 +127,7 @@ impl Ground {
         write(&script, &notify(program, &scratch))?;
         let runs = fs::set_permissions(&script, fs::Permissions::from_mode(0o700));
         runs.map_err(|error| Failure::broken(script.display(), error))?;
-        let mut start = |number: usize| -> Result<Machine, Failure> {
+        let start = |number: usize| -> Result<Machine, Failure> {
             let name = format!("machine-{number}");
             let place = Namespace::new("gwA")?;
             plug(&place, LAN, &switch, &name, lan)?;
@@ -157,46 +158,46 @@ impl Ground {
             _scratch: scratch,
         })
     }
+}
 
-    /// Which machine has the tunnel's address.
-    fn active(&self) -> Result<usize, Failure> {
-        let has = |machine: &Machine| -> Result<bool, Failure> {
-            let text = machine.place.ip(&format!("-o addr show dev {WAN}"))?;
-            Ok(text.contains(&format!(" {SHARED}/")))
-        };
-        match [has(&self.machines[0])?, has(&self.machines[1])?] {
-            [true, false] => Ok(0),
-            [false, true] => Ok(1),
-            both => Err(Failure::Broken(format!("who has the tunnel's address: {both:?}"))),
-        }
+/// Which machine has the tunnel's address.
+fn active(machines: &[Machine; 2]) -> Result<usize, Failure> {
+    let has = |machine: &Machine| -> Result<bool, Failure> {
+        let text = machine.place.ip(&format!("-o addr show dev {WAN}"))?;
+        Ok(text.contains(&format!(" {SHARED}/")))
+    };
+    match [has(&machines[0])?, has(&machines[1])?] {
+        [true, false] => Ok(0),
+        [false, true] => Ok(1),
+        both => Err(Failure::Broken(format!("who has the tunnel's address: {both:?}"))),
     }
+}
 
-    fn lose(mut self, shared: &Shared) -> Result<Gaps, Failure> {
-        flowing(shared)?;
-        let active = self.active()?;
-        let machine = &self.machines[active];
-        machine.place.ip(&format!("link set {WAN} down"))?;
-        let cut = flowing(shared)?;
-        let second = self.active()?;
-        if second == active {
-            return Err(Failure::Broken("the address stayed at a cut cable".into()));
-        }
-        // It comes back, and does not take over: nopreempt.
-        machine.place.ip(&format!("link set {WAN} up"))?;
-        thread::sleep(Duration::from_secs(3));
-        flowing(shared)?;
-        if self.active()? != second {
-            return Err(Failure::Broken("the machine that came back took over".into()));
-        }
-        let machine = &mut self.machines[second];
-        machine.keepalived.runs()?;
-        machine.place.kill_all();
-        for interface in [LAN, WAN] {
-            machine.place.ip(&format!("link set {interface} down"))?;
-        }
-        let lost = flowing(shared)?;
-        Ok(Gaps { cut, lost })
+/// Takes the active machine away, in two ways.
+fn lose(machines: &mut [Machine; 2], shared: &Shared) -> Result<Gaps, Failure> {
+    flowing(shared)?;
+    let first = active(machines)?;
+    machines[first].place.ip(&format!("link set {WAN} down"))?;
+    let cut = flowing(shared)?;
+    let second = active(machines)?;
+    if second == first {
+        return Err(Failure::Broken("the address stayed at a cut cable".into()));
     }
+    // It comes back, and does not take over: nopreempt.
+    machines[first].place.ip(&format!("link set {WAN} up"))?;
+    thread::sleep(Duration::from_secs(3));
+    flowing(shared)?;
+    if active(machines)? != second {
+        return Err(Failure::Broken("the machine that came back took over".into()));
+    }
+    let machine = &mut machines[second];
+    machine.keepalived.runs()?;
+    machine.place.kill_all();
+    for interface in [LAN, WAN] {
+        machine.place.ip(&format!("link set {interface} down"))?;
+    }
+    let lost = flowing(shared)?;
+    Ok(Gaps { cut, lost })
 }
 
 /// How long it takes until frames arrive both ways.

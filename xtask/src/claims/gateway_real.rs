@@ -31,27 +31,65 @@ pub(super) const CLAIMS: &[Claim] = &[
             soak(&["--scheme", "sealed", "--io", "xdp", "--duration", "120", "--rekey", "12"])
         },
     },
+    Claim {
+        name: "gateway-guest-not-valid",
+        about: "InPktsNotValid and InPktsLate of a Debian guest's MACsec, all trials, over 2 and 3 gateways",
+        bar: Bar::AtMost(0.0),
+        seconds: 500,
+        measure: || guest("not_valid"),
+    },
+    Claim {
+        name: "gateway-guest-trials",
+        about: "failed trials of real MACsec and MKA ends over 2 and 3 gateways: TCP, VLAN, broadcast, keys",
+        bar: Bar::AtMost(0.0),
+        seconds: 500,
+        measure: || guest("failed"),
+    },
 ];
+
+/// Of all joins, with what there is to see in each.
+fn guest(figure: &str) -> Result<Measured, Unmeasured> {
+    const JOINS: [(&str, &str); 4] =
+        [("sealed", "2"), ("sealed-compressed", "2"), ("identifier", "2"), ("sealed", "3")];
+    system::require_guest().map_err(Unmeasured::NotHere)?;
+    let cache = process::target_dir().join("macsec-guest").display().to_string();
+    let (mut sum, mut detail) = (0.0, Vec::new());
+    for (join, ends) in JOINS {
+        let result =
+            beside_lightseal("macsec-ends", &["--cache", &cache, "--join", join, "--ends", ends])?;
+        let count = |name: &str| number(&result, &format!("/{name}"));
+        let trials = result["series"][0]["trials"].as_array().map_or(0, Vec::len);
+        detail.push(format!(
+            "{join}, {ends} ends: {trials} trials, {} failed, {} frames not valid or late",
+            count("failed")?,
+            count("not_valid")?
+        ));
+        sum += count(figure)?;
+    }
+    Ok(Measured { figure: sum, detail: detail.join("\n") })
+}
+
+/// Builds a program of `interop-gateway`, and `lightseal` beside it, which it starts; runs it, and
+/// reads the JSON that it prints even where it says by its exit code that something is wrong.
+fn beside_lightseal(name: &str, arguments: &[&str]) -> Result<Value, Unmeasured> {
+    let packages = ["--package", "lightseal", "--package", "interop-gateway"];
+    let programs = ["--bin", "lightseal", "--bin", name];
+    let build = [&["build", "--quiet", "--release"], &packages[..], &programs].concat();
+    process::run(cargo(&build)).map_err(Unmeasured::Broken)?;
+    let program = process::target_dir().join("release").join(name);
+    let mut command = process::command(&program.to_string_lossy(), arguments);
+    let done = command.arg("--json").stderr(std::process::Stdio::inherit()).output();
+    let done = done.map_err(|error| Unmeasured::Broken(error.to_string()))?;
+    if done.status.code() == Some(2) {
+        return Err(Unmeasured::NotHere(format!("{name} says above what is missing")));
+    }
+    serde_json::from_slice(&done.stdout)
+        .map_err(|error| Unmeasured::Broken(format!("{name} printed no JSON: {error}")))
+}
 
 fn soak(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     system::require_tunnels().map_err(Unmeasured::NotHere)?;
-    // It is started by the programs, and lies beside them.
-    let build = ["build", "--quiet", "--release", "--package", "lightseal", "--bin", "lightseal"];
-    process::run(cargo(&build)).map_err(Unmeasured::Broken)?;
-    let program = process::target_dir().join("release/soak-gateway");
-    let build =
-        ["build", "--quiet", "--release", "--package", "interop-gateway", "--bin", "soak-gateway"];
-    process::run(cargo(&build)).map_err(Unmeasured::Broken)?;
-    let mut command = process::command(&program.to_string_lossy(), arguments);
-    command.arg("--json");
-    // It fails where frames are wrong, and says which all the same.
-    let done = command.stderr(std::process::Stdio::inherit()).output();
-    let done = done.map_err(|error| Unmeasured::Broken(error.to_string()))?;
-    if done.status.code() == Some(2) {
-        return Err(Unmeasured::NotHere("no namespaces, or no gateway: see above".into()));
-    }
-    let result: Value = serde_json::from_slice(&done.stdout)
-        .map_err(|error| Unmeasured::Broken(format!("soak-gateway printed no JSON: {error}")))?;
+    let result = beside_lightseal("soak-gateway", arguments)?;
     let count = |name| number(&result, &format!("/{name}"));
     let detail = format!(
         "seed {}: {} frames sent, {} of {} copies delivered, {} while a gateway was down ({:.1} s), {} others \

@@ -39,6 +39,7 @@ impl Series {
                     Ok(detail) => detail.clone(),
                     Err(why) => why.to_string(),
                 },
+                "not_valid": verdict.not_valid,
                 "seconds": verdict.seconds,
             })
         };
@@ -52,7 +53,13 @@ impl Series {
 
 /// All of it; `kernel` is the guest's package.
 pub fn json(kernel: &str, series: &[Series]) -> Value {
-    json!({ "kernel": kernel, "series": series.iter().map(Series::json).collect::<Vec<_>>() })
+    let not_valid: u64 = series.iter().flat_map(|one| &one.verdicts).map(|v| v.not_valid).sum();
+    json!({
+        "kernel": kernel,
+        "failed": series.iter().map(Series::failed).sum::<usize>(),
+        "not_valid": not_valid,
+        "series": series.iter().map(Series::json).collect::<Vec<_>>(),
+    })
 }
 
 /// A page with a table a series. `when` says when and from what it was made.
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn failures_are_counted_and_told_everywhere() {
-        let verdict = |outcome| Verdict { trial: &TRIALS[0], outcome, seconds: 1.25 };
+        let verdict = |outcome| Verdict { trial: &TRIALS[0], outcome, not_valid: 0, seconds: 1.25 };
         let series = Series {
             joined_by: "a bridge".into(),
             ends: 2,

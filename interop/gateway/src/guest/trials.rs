@@ -27,6 +27,8 @@ pub struct Verdict {
     pub trial: &'static Trial,
     /// What was counted, or why it failed.
     pub outcome: Result<String, Failure>,
+    /// InPktsNotValid and InPktsLate of all ends at its end, however it ended.
+    pub not_valid: u64,
     /// Wall time.
     pub seconds: f64,
 }
@@ -141,11 +143,15 @@ impl Trial {
     /// Runs it, and takes MACsec away from the ends again.
     pub fn run(&'static self, guest: &mut Guest) -> Verdict {
         let started = Instant::now();
-        let outcome = guest
-            .stop_macsec()
-            .and_then(|()| (self.run)(guest))
-            .and_then(|detail| guest.stop_macsec().map(|()| detail));
-        Verdict { trial: self, outcome, seconds: started.elapsed().as_secs_f64() }
+        let outcome = guest.stop_macsec().and_then(|()| (self.run)(guest));
+        let mut not_valid = 0;
+        for end in guest.ends() {
+            // Where a trial failed, an end may be without MACsec.
+            let counted = guest.counters(end);
+            not_valid += counted.map_or(0, |counters| counters.not_valid + counters.late);
+        }
+        let outcome = outcome.and_then(|detail| guest.stop_macsec().map(|()| detail));
+        Verdict { trial: self, outcome, not_valid, seconds: started.elapsed().as_secs_f64() }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! - [`flows`]: frames that say which they are;
 //! - [`host`]: who sends and looks;
-//! - [`room`]: where;
+//! - [`room`]: three LANs and what is between them;
 //! - [`counters`]: what gateways and interfaces count;
 //! - [`account`]: whether that adds up.
 
