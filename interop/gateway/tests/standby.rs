@@ -7,7 +7,7 @@ use interop_gateway::{Failure, gateways, standby};
 fn frames_flow_again_when_the_active_machine_is_gone() {
     match standby::run(&gateways::program()) {
         Ok(gaps) => {
-            println!("no frames for {:?} after a cut, {:?} after a loss", gaps.cut, gaps.lost)
+            println!("no frames for {:?} after a cut, {:?} after a loss", gaps.cut, gaps.lost);
         }
         Err(Failure::NotHere(why)) => println!("skipped: {why}"),
         Err(why) => panic!("{why}"),
