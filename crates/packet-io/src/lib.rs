@@ -11,7 +11,8 @@
 //!
 //! All but the pool and the ports in memory is for Linux. One thread owns a pool and the ports
 //! that are used with it; several threads have one of each. Nothing here knows what is in a
-//! packet, and no packet that comes in is an error.
+//! packet but TCP's headers at a TAP device, where the host leaves large segments to be split; and no
+//! packet that comes in is an error.
 //!
 //! # A loop
 //!

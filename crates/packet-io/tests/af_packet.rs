@@ -3,7 +3,8 @@
 
 mod namespace;
 
-use namespace::{alone, ip, until_running, wire};
+use namespace::{Host, alone, ip, until_running, wire};
+use nix::sched::CloneFlags;
 use packet_io::af_packet::{PacketPort, Settings};
 use packet_io::tap::TapPort;
 use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Waiter};
@@ -230,6 +231,72 @@ fn without_free_frames_nothing_is_lost_but_time() {
         few.release(taken);
         assert_eq!(receive(&mut far, &mut few, 1), sent[..1]);
         assert_eq!(receive(&mut far, &mut few, 1), sent[1..]);
+    });
+}
+
+/// Carries frames between two TAP devices until `done`; the longest one and how many there were.
+fn carry(taps: &mut [TapPort; 2], mut done: impl FnMut() -> bool) -> (usize, u64) {
+    let mut pool = pool();
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut longest = 0;
+    while !done() {
+        for from in 0..2 {
+            taps[from].receive(&mut pool, &mut frames).unwrap();
+            let lengths = frames.iter().map(Frame::len);
+            longest = lengths.fold(longest, usize::max);
+            taps[1 - from].transmit(&mut pool, &mut frames).unwrap();
+            assert!(frames.is_empty());
+        }
+        let [a, b] = taps;
+        Waiter::new(Duration::ZERO).wait(&[&*a, &*b], Some(Duration::from_millis(1))).unwrap();
+    }
+    assert_eq!(pool.lent(), 0);
+    (longest, taps[0].statistics().received)
+}
+
+#[test]
+fn tcp_between_tap_devices_is_whole_and_in_frames() {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    const BYTES: usize = 4_000_000;
+    alone(|| {
+        if !std::path::Path::new("/dev/net/tun").exists() {
+            eprintln!("skipped: there is no /dev/net/tun");
+            return;
+        }
+        let open = |name, addresses: [&'static str; 2]| {
+            let (tap, interface) = TapPort::open(name, 1400).unwrap();
+            for address in addresses {
+                ip(&format!("addr add {address} dev {} nodad", interface.name));
+            }
+            tap
+        };
+        let other = Host::new();
+        let near = open("lstap2", ["10.9.0.1/24", "fd00:9::1/64"]);
+        let far = other.call(move || open("lstap3", ["10.9.0.2/24", "fd00:9::2/64"]));
+        let mut taps = [near, far];
+        for address in ["10.9.0.2:7009", "[fd00:9::2]:7009"] {
+            let listener = other.call(move || TcpListener::bind(address).unwrap());
+            let data: Vec<u8> = (0..BYTES).map(|i| (i / 251 + i) as u8).collect();
+            let expected = data.clone();
+            let receiving = std::thread::spawn(move || {
+                let mut read = Vec::new();
+                listener.accept().unwrap().0.read_to_end(&mut read).unwrap();
+                read
+            });
+            // A connection is made in the namespace of the thread that makes it.
+            let here = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+            let sending = std::thread::spawn(move || {
+                nix::sched::setns(here, CloneFlags::CLONE_NEWNET).unwrap();
+                TcpStream::connect(address).unwrap().write_all(&data).unwrap();
+            });
+            let before = taps[0].statistics().received;
+            let (longest, frames) = carry(&mut taps, || receiving.is_finished());
+            sending.join().unwrap();
+            assert!(receiving.join().unwrap() == expected, "{address}");
+            assert_eq!(longest, 1414, "a frame of the device's MTU, and none longer");
+            assert!(frames - before >= (BYTES / 1400) as u64);
+        }
     });
 }
 

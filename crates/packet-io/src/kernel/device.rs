@@ -1,9 +1,8 @@
 //! What `ioctl(2)` tells and changes of an interface.
 
 use super::{checked, socket};
-use libc::{c_int, c_short};
-use std::ffi::c_void;
-use std::io;
+use libc::{c_int, c_short, c_ulong};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// An interface by name, and a socket to ask the kernel about it.
@@ -11,6 +10,9 @@ pub(crate) struct Device {
     socket: OwnedFd,
     request: libc::ifreq,
 }
+
+/// Bytes of what stands before each packet (`struct virtio_net_hdr`).
+const VNET_HEADER_BYTES: c_int = 10;
 
 /// `struct ethtool_value` of linux/ethtool.h.
 #[repr(C)]
@@ -85,13 +87,23 @@ impl Device {
         answer.map(|()| value.data)
     }
 
-    /// Makes or finds the TAP device of that name and puts the open `/dev/net/tun` on it; the
-    /// name it got.
+    /// Makes or finds the TAP device of that name and puts the open `/dev/net/tun` on it. The host
+    /// may leave checksums and the splitting of TCP segments to whoever reads.
     pub(crate) fn attach_tap(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
-        self.request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as c_short;
+        self.request.ifr_ifru.ifru_flags =
+            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short;
         let request: *mut libc::ifreq = &mut self.request;
         // SAFETY: this request has no pointer, and lives until the kernel returns.
-        checked(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, request) }).map(drop)
+        checked(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, request) })?;
+        let header_bytes: *const c_int = &VNET_HEADER_BYTES;
+        // SAFETY: the kernel reads an int.
+        checked(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, header_bytes) })?;
+        let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+        // SAFETY: this request's argument is a number.
+        checked(unsafe {
+            libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, c_ulong::from(offloads))
+        })
+        .map(drop)
     }
 
     /// Changes flags of the interface: those in `mask` become those in `flags`.
@@ -136,17 +148,31 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
 
 /// Reads one packet; `None` if there is none now.
 pub(crate) fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Option<usize>> {
-    // SAFETY: the kernel writes at most as many bytes as were lent.
-    let answer =
-        unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast::<c_void>(), into.len()) };
-    outcome(answer)
+    read_parts(fd, &mut [IoSliceMut::new(into)])
 }
 
 /// Writes one packet; `None` if it cannot be taken now.
 pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    // SAFETY: the kernel reads as many bytes as were lent.
+    write_parts(fd, &[IoSlice::new(bytes)])
+}
+
+/// Reads one packet into parts that follow each other; `None` if there is none now.
+pub(crate) fn read_parts(
+    fd: BorrowedFd<'_>,
+    into: &mut [IoSliceMut<'_>],
+) -> io::Result<Option<usize>> {
+    // SAFETY: these slices are what the kernel takes (their documentation says so), and it writes
+    // at most as many bytes as were lent.
     let answer =
-        unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast::<c_void>(), bytes.len()) };
+        unsafe { libc::readv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len() as c_int) };
+    outcome(answer)
+}
+
+/// Writes one packet of parts that follow each other; `None` if it cannot be taken now.
+pub(crate) fn write_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    // SAFETY: as above; the kernel reads as many bytes as were lent.
+    let answer =
+        unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr().cast(), parts.len() as c_int) };
     outcome(answer)
 }
 
