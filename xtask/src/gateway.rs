@@ -3,6 +3,7 @@
 
 use crate::process::{capture, cargo, command, run, target_dir, workspace};
 use crate::{Failure, system};
+use serde_json::Value;
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -90,7 +91,7 @@ pub(crate) struct BenchArguments {
     /// Times that every row has its turn
     #[arg(long, value_name = "COUNT")]
     turns: Option<String>,
-    /// 65 535 pings a row, as the paper has them, and longer streams
+    /// 65 535 pings a row, as the paper has them, or as many as fit into some seconds a turn
     #[arg(long, conflicts_with = "quick")]
     full: bool,
     /// One short turn
@@ -102,7 +103,8 @@ pub(crate) struct BenchArguments {
     /// List the rows, and what is missing for them
     #[arg(long)]
     list: bool,
-    /// Keep the results, the table and the figures in results/, with date, commit and machine
+    /// Keep the results, the table and the figures in results/ and docs/gateway-evaluation.md, with
+    /// date, commit and machine
     #[arg(long, conflicts_with_all = ["json", "list"])]
     store: bool,
 }
@@ -127,7 +129,9 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     ];
     options.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option));
     if arguments.store {
-        return store(&options);
+        // As it is typed again: without where the tools are.
+        let asked: Vec<&str> = options[2..].to_vec();
+        return store(&options, &asked);
     }
     ran("bench-gateway", &options, "a measurement failed")
 }
@@ -165,8 +169,18 @@ fn tools() -> Result<String, Failure> {
     Ok(folder.display().to_string())
 }
 
-/// Measures, and keeps what came of it below `results/`.
-fn store(options: &[&str]) -> Result<(), Failure> {
+/// The page that explains the evaluation; what is below this line of it is written by [`store`].
+const PAGE: &str = "docs/gateway-evaluation.md";
+const MEASURED: &str = "## Measured";
+
+/// Measures, and keeps what came of it below `results/` and on its page.
+fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
+    let page_path = workspace().join(PAGE);
+    let page = std::fs::read_to_string(&page_path)
+        .map_err(|error| Failure::Failed(format!("{PAGE}: {error}")))?;
+    let (prose, _) = page
+        .split_once(MEASURED)
+        .ok_or_else(|| Failure::Failed(format!("{PAGE} has no line {MEASURED}")))?;
     let date = capture(command("date", &["-u", "+%Y-%m-%d"])).map_err(Failure::NotPossibleHere)?;
     let name = format!("gateway-{}", date.trim());
     let results = workspace().join("results");
@@ -174,18 +188,96 @@ fn store(options: &[&str]) -> Result<(), Failure> {
     let mut bench = built("bench-gateway")?;
     bench.args(options).args(["--json", "--figures", &figures]);
     let text = capture(bench).map_err(Failure::Failed)?;
-    let result: serde_json::Value = serde_json::from_str(&text)
+    let result: Value = serde_json::from_str(&text)
         .map_err(|error| Failure::Failed(format!("no JSON was printed: {error}")))?;
     let about = "round trips, frame rates, TCP, processor time and bytes on the wire of what joins two \
                  LANs: the tunnel paper's Table 2 and Figure 5";
-    let stored =
-        crate::measure::stored("gateway", about, "cargo xtask bench-gateway --store", result)?;
+    let line = [&["cargo xtask bench-gateway"], asked, &["--store"]].concat().join(" ");
+    let stored = crate::measure::stored("gateway", about, &line, result)?;
     let path = results.join(format!("{name}.json"));
     std::fs::write(&path, format!("{stored}\n"))
         .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    if let Some(table) = stored["result"]["table"].as_str() {
-        println!("{table}");
-    }
-    println!("results/{name}.json, results/{name}/");
+    let measured = measured(&stored, &name, |file| results.join(&name).join(file).is_file());
+    std::fs::write(&page_path, format!("{prose}{measured}"))
+        .map_err(|error| Failure::Failed(format!("{PAGE}: {error}")))?;
+    println!("{}", text_of(&stored["result"]["table"]));
+    println!("results/{name}.json, results/{name}/, {PAGE}");
     Ok(())
+}
+
+/// The page's part that says what was measured.
+fn measured(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
+    let (result, machine) = (&stored["result"], &stored["machine"]);
+    let versions: Vec<String> = result["versions"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, version)| format!("{name}: {}", text_of(version)))
+        .collect();
+    let mut text = format!(
+        "{MEASURED}\n\nWritten by `{}`, {} at {}, on {} with {} processors. {} turns in {} seconds; {} threads \
+         wanted to run in the minute before, on average. {}.\n\n{}\nRatios, the median over the turns and the \
+         quartiles:\n\n```text\n{}```\n",
+        text_of(&stored["command"]),
+        text_of(&stored["date"]),
+        text_of(&stored["commit"]),
+        text_of(&machine["processor"]),
+        machine["processors"],
+        result["turns"],
+        result["seconds"],
+        result["load_before"],
+        versions.join("; "),
+        text_of(&result["table"]),
+        text_of(&result["ratios"]),
+    );
+    for (figure, title) in [
+        ("gateway-figure-5a", "Round trips by frame size (Figure 5a)"),
+        ("gateway-figure-5b", "What passes (Figure 5b)"),
+    ] {
+        if has(&format!("{figure}.svg")) {
+            text.push_str(&format!("\n![{title}](../results/{name}/{figure}.svg)\n"));
+        }
+    }
+    for row in result["rows"].as_array().into_iter().flatten() {
+        for failure in row["failures"].as_array().into_iter().flatten() {
+            text.push_str(&format!("\nA turn of {} failed: {}.\n", row["name"], text_of(failure)));
+        }
+    }
+    text
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_page_has_a_place_for_what_is_measured() {
+        let page = std::fs::read_to_string(workspace().join(PAGE)).unwrap();
+        assert_eq!(page.matches(MEASURED).count(), 1);
+        let stored = json!({
+            "command": "cargo xtask bench-gateway --store", "date": "2026-01-02", "commit": "commit x",
+            "machine": { "processor": "P", "processors": 2 },
+            "result": { "turns": 5, "seconds": 9.0, "load_before": 0.1, "table": "| a |\n",
+                        "ratios": "b over c\n", "versions": { "kernel": "Linux" },
+                        "rows": [{ "name": "r", "failures": ["why"] }] },
+        });
+        let text =
+            measured(&stored, "gateway-2026-01-02", |file| file.starts_with("gateway-figure-5a"));
+        for part in [
+            "2026-01-02 at commit x",
+            "| a |",
+            "b over c",
+            "kernel: Linux",
+            "failed: why",
+            "5a.svg",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("5b.svg"));
+    }
 }

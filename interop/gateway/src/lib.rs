@@ -5,6 +5,7 @@
 //! - [`site`]: two LANs of a host and a gateway each, and a network between;
 //! - [`rows`]: what carries frames from one to the other: bridge, VXLAN, WireGuard, ours;
 //! - [`gateways`]: ours, as processes;
+//! - [`ends`]: our own MACsec endpoints at the hosts;
 //! - [`frames`]: MACsec frames made beforehand;
 //! - [`mod@bench`]: all rows measured in turns;
 //! - [`soak`]: three gateways under load for long, one of them killed, and every frame accounted for;
@@ -18,6 +19,7 @@
 
 pub mod bench;
 pub mod daemon;
+pub mod ends;
 mod failure;
 pub mod frames;
 pub mod gateways;

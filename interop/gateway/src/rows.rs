@@ -4,6 +4,7 @@
 
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, on_path, output};
+use crate::ends::Ends;
 use crate::frames::Side;
 use crate::gateways::{self, Post, Setup};
 use crate::namespace::Namespace;
@@ -37,7 +38,7 @@ pub trait Row {
         Ok(())
     }
 
-    /// Whether frames that are not MACsec's get through, so that hosts need no MACsec for TCP.
+    /// Whether frames that are not MACsec's get through, so that there is TCP without MACsec.
     fn carries_plain(&self) -> bool {
         true
     }
@@ -58,13 +59,15 @@ pub struct Ground {
     pub site: Site,
     /// Where the gateways meet, or nothing where there are none.
     pub has_underlay: bool,
+    /// What the hosts' MACsec endpoints start from, once they have been started.
+    pub ends: Option<Ends>,
     scratch: Option<Scratch>,
 }
 
 impl Ground {
     /// Of a site and the programs in it, with the directory of their configurations and logs.
     pub fn new(site: Site, programs: Vec<Daemon>, scratch: Option<Scratch>) -> Self {
-        Self { programs, site, has_underlay: true, scratch }
+        Self { programs, site, has_underlay: true, ends: None, scratch }
     }
 
     /// That all programs still run.

@@ -43,10 +43,18 @@ impl Echoes {
     pub fn median(&self) -> Option<f64> {
         (!self.us.is_empty()).then(|| measure::Spread::of(self.us.clone()).median)
     }
+
+    /// What 95 of 100 took at most, in microseconds.
+    pub fn percentile_95(&self) -> Option<f64> {
+        let mut us = self.us.clone();
+        us.sort_unstable_by(f64::total_cmp);
+        us.get((us.len() * 95).div_ceil(100).checked_sub(1)?).copied()
+    }
 }
 
 /// Sends `count` frames of `frame_bytes` from host A one after the other, each when the one before
-/// it is back or lost. Host B gives each back with the addresses swapped and a number of its own.
+/// it is back or lost; fewer if that takes longer than `longest`. Host B gives each back with the
+/// addresses swapped and a number of its own.
 ///
 /// # Errors
 /// When a port cannot be used, or we are interrupted.
@@ -54,6 +62,7 @@ pub fn echoes(
     ground: &mut Ground,
     frame_bytes: usize,
     count: usize,
+    longest: Duration,
     interrupt: &Interrupt,
 ) -> Result<Echoes, Failure> {
     let done = AtomicBool::new(false);
@@ -83,8 +92,12 @@ pub fn echoes(
         let mut station = Station::open(LAN)?;
         let mut echoes = Echoes::default();
         let mut frame = Vec::new();
+        let began = Instant::now();
         for number in 0..count + WARM_UP {
             interrupt.check()?;
+            if number > WARM_UP && began.elapsed() > longest {
+                break;
+            }
             let flow = number % FLOWS;
             there[flow].next_into(&mut frame, frame_bytes);
             let started = Instant::now();
@@ -144,6 +157,16 @@ mod tests {
         assert_eq!(echoes.mean_and_mdev(), Some((2.0, 1.0)));
         assert_eq!(echoes.median(), Some(1.0));
         assert_eq!(Echoes::default().mean_and_mdev(), None);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let of = |count: u32| {
+            let us = (1..=count).rev().map(f64::from).collect();
+            Echoes { us, lost: 0 }.percentile_95()
+        };
+        assert_eq!([1, 19, 20, 21, 100].map(of), [1.0, 19.0, 19.0, 20.0, 95.0].map(Some));
+        assert_eq!(of(0), None);
     }
 
     #[test]

@@ -6,10 +6,14 @@ use crate::Failure;
 use crate::interrupt::Interrupt;
 use crate::rows::{Ground, Row};
 use crate::site::Mtu;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Frames a second of a paced stream: fewer than any row carries.
 const PACED: u32 = 15_000;
+
+/// In one turn no row's round trips of one size take longer, however slow it is.
+const LONGEST_PINGS: Duration = Duration::from_secs(4);
 
 /// How much of everything.
 #[derive(Clone, Debug)]
@@ -28,8 +32,10 @@ pub struct Plan {
     pub costs: Vec<usize>,
     /// How long such a stream lasts.
     pub paced: Duration,
-    /// Seconds of TCP in a turn; 0 for none.
+    /// Seconds of TCP in a turn, and of TCP without MACsec where that gets through; 0 for none.
     pub tcp_seconds: u32,
+    /// Our own program, whose MACsec endpoints TCP is measured between.
+    pub lightseal: PathBuf,
     /// Bytes of frames for the figure of round trips, over an underlay that is as narrow as the
     /// LAN.
     pub sweep: Vec<usize>,
@@ -38,8 +44,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Everything, to be had in some minutes.
-    pub fn usual() -> Self {
+    /// Everything, to be had in some minutes, with this program of ours.
+    pub fn usual(lightseal: &Path) -> Self {
         Self {
             turns: 5,
             pings: 1000,
@@ -49,23 +55,17 @@ impl Plan {
             costs: vec![96, 1400],
             paced: Duration::from_millis(800),
             tcp_seconds: 2,
+            lightseal: lightseal.into(),
             sweep: vec![64, 128, 256, 512, 768, 1024, 1280, 1360, 1400, 1440, 1464, 1480, 1514],
             sweep_pings: 100,
         }
     }
 
-    /// As many pings as the paper's table has, or a few more, and longer floods.
+    /// As many pings as the paper's table has, or a few more, and more of the figure's.
     #[must_use]
     pub fn full(self) -> Self {
         let turns = self.turns.max(1);
-        Self {
-            pings: 65_535_usize.div_ceil(turns),
-            flood: Duration::from_millis(1500),
-            paced: Duration::from_secs(2),
-            tcp_seconds: 5,
-            sweep_pings: 400,
-            ..self
-        }
+        Self { pings: 65_535_usize.div_ceil(turns), sweep_pings: 400, ..self }
     }
 
     /// A look at whether it works at all.
@@ -83,8 +83,8 @@ impl Plan {
         }
     }
 
-    /// Measures `rows` in turns: in each turn every row does everything once, and another row comes
-    /// first. Tells `progress` where it is.
+    /// Measures `rows` in turns: in each turn every row does everything once, in another
+    /// [order](order). Tells `progress` where it is.
     ///
     /// # Errors
     /// When a row cannot be built, or we are interrupted. A measurement that fails in a row that
@@ -121,9 +121,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         let started = Instant::now();
         for turn in 0..self.turns {
-            for place in 0..grounds.len() {
-                // What disturbs the machine for longer than a turn disturbs each row as much.
-                let who = (place + turn) % grounds.len();
+            for who in order(grounds.len(), turn, self.turns) {
                 let (ground, result) = (&mut grounds[who], &mut results[who]);
                 progress(&format!(
                     "turn {} of {}, {} ({:.0} s so far)",
@@ -152,7 +150,8 @@ impl Plan {
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         if self.pings > 0 {
-            let echoes = echo::echoes(ground, self.ping_bytes, self.pings, interrupt)?;
+            let echoes =
+                echo::echoes(ground, self.ping_bytes, self.pings, LONGEST_PINGS, interrupt)?;
             if let Some(median) = echoes.median() {
                 result.note(Measure::RoundTrip, median);
             }
@@ -171,14 +170,23 @@ impl Plan {
             result.note(Measure::Processor(bytes), cost.total_us);
             result.note(Measure::Programs(bytes), cost.programs_us);
             result.note(Measure::Lost(bytes), cost.lost);
+            // Counted, and not measured: once is enough.
+            if result.has(Measure::WireBytes(bytes)) {
+                continue;
+            }
             if let Some(wire) = stream::on_the_wire(ground, bytes)? {
                 result.note(Measure::WireBytes(bytes), wire.bytes);
                 result.note(Measure::WirePackets(bytes), wire.packets);
             }
         }
-        if self.tcp_seconds > 0 && result.carries_plain {
+        if self.tcp_seconds > 0 {
             interrupt.check()?;
-            result.note(Measure::Tcp, tcp::mbit(ground, self.tcp_seconds)?);
+            let rate = tcp::protected(ground, &self.lightseal, self.tcp_seconds)?;
+            result.note(Measure::Tcp, rate);
+            if result.carries_plain {
+                interrupt.check()?;
+                result.note(Measure::PlainTcp, tcp::plain(ground, self.tcp_seconds)?);
+            }
         }
         Ok(())
     }
@@ -191,13 +199,25 @@ impl Plan {
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
         for bytes in self.sweep.iter().copied() {
-            let echoes = echo::echoes(ground, bytes, self.sweep_pings, interrupt)?;
+            let echoes = echo::echoes(ground, bytes, self.sweep_pings, LONGEST_PINGS, interrupt)?;
             let so_far = result.sweep.entry(bytes).or_default();
             so_far.us.extend(echoes.us);
             so_far.lost += echoes.lost;
         }
         Ok(())
     }
+}
+
+/// Who comes when in a turn of so many. Each row stands as early as late over all turns, so that a
+/// machine that becomes slower is slower for all alike, and its neighbours change sides, since what
+/// runs before may leave a cache or a clock in another state.
+fn order(rows: usize, turn: usize, turns: usize) -> Vec<usize> {
+    let first = rows * turn / turns.max(1);
+    let mut order: Vec<usize> = (0..rows).map(|place| (place + first) % rows).collect();
+    if turn % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 /// What a row does in one turn.
@@ -225,15 +245,46 @@ mod tests {
     #[test]
     fn a_full_run_pings_as_often_as_the_paper() {
         for turns in [1, 5, 7] {
-            let plan = Plan { turns, ..Plan::usual() }.full();
+            let plan = Plan { turns, ..Plan::usual(Path::new("x")) }.full();
             let pings = plan.pings * plan.turns;
             assert!((65_535..65_535 + turns).contains(&pings), "{pings}");
         }
     }
 
+    /// The time at which each row has its turn, on average, if all take as long.
+    fn average_times(rows: usize, turns: usize) -> Vec<f64> {
+        let mut times = vec![0.0; rows];
+        for turn in 0..turns {
+            let order = order(rows, turn, turns);
+            for row in 0..rows {
+                let place = order.iter().position(|it| *it == row).expect("every row has its turn");
+                times[row] += (turn * rows + place) as f64 / turns as f64;
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn what_becomes_slower_does_so_for_all_alike() {
+        for (rows, turns) in [(15, 5), (15, 4), (15, 10), (7, 5), (2, 6)] {
+            let times = average_times(rows, turns);
+            let all = (rows * turns) as f64;
+            let middle = (all - 1.0) / 2.0;
+            for (row, time) in times.iter().enumerate() {
+                let off = (time - middle).abs() / all;
+                assert!(off < 0.05, "{rows} rows, {turns} turns: row {row} by {off:.3}");
+            }
+        }
+        let neighbours = |turn| {
+            let order = order(15, turn, 5);
+            order.iter().position(|row| *row == 7) < order.iter().position(|row| *row == 8)
+        };
+        assert!(neighbours(0) != neighbours(1));
+    }
+
     #[test]
     fn frames_fit_the_lan() {
-        let plan = Plan::usual();
+        let plan = Plan::usual(Path::new("x"));
         let longest = Mtu::ROOMY.lan as usize + 14;
         for bytes in plan.rates.iter().chain(&plan.costs).chain(&plan.sweep) {
             assert!((crate::frames::SHORTEST..=longest).contains(bytes), "{bytes}");

@@ -12,8 +12,10 @@ use std::fmt::Write;
 pub enum Measure {
     /// The median round trip, in microseconds.
     RoundTrip,
-    /// TCP's payload that arrived, in Mbit/s.
+    /// TCP's payload that arrived between MACsec endpoints, in Mbit/s.
     Tcp,
+    /// TCP's payload that arrived without MACsec, in Mbit/s.
+    PlainTcp,
     /// Frames a second that arrived.
     Rate(usize),
     /// Frames a second that were offered.
@@ -36,6 +38,7 @@ impl Measure {
         match self {
             Self::RoundTrip => "rtt_us".into(),
             Self::Tcp => "tcp_mbit_s".into(),
+            Self::PlainTcp => "plain_tcp_mbit_s".into(),
             Self::Rate(bytes) => format!("frames_s_{bytes}"),
             Self::Offered(bytes) => format!("offered_frames_s_{bytes}"),
             Self::Processor(bytes) => format!("processor_us_{bytes}"),
@@ -48,7 +51,7 @@ impl Measure {
 
     /// Whether a row's share of another row's value says something.
     const fn is_compared(self) -> bool {
-        matches!(self, Self::RoundTrip | Self::Tcp | Self::Rate(_))
+        matches!(self, Self::RoundTrip | Self::Tcp | Self::PlainTcp | Self::Rate(_))
     }
 }
 
@@ -99,6 +102,11 @@ impl RowResult {
         }
     }
 
+    /// Whether a measure was taken in a turn.
+    pub fn has(&self, measure: Measure) -> bool {
+        self.turns.contains_key(&measure)
+    }
+
     /// Adds a turn's value.
     pub fn note(&mut self, measure: Measure, value: f64) {
         self.turns.entry(measure).or_default().push(value);
@@ -107,6 +115,12 @@ impl RowResult {
     /// Median and quartiles over the turns.
     pub fn spread(&self, measure: Measure) -> Option<Spread> {
         self.turns.get(&measure).map(|values| Spread::of(values.clone()))
+    }
+
+    /// The median over the turns in another unit, as a table has it.
+    fn median(&self, measure: Measure, unit: f64, digits: usize) -> String {
+        self.spread(measure)
+            .map_or_else(dash, |spread| format!("{:.digits$}", spread.median * unit))
     }
 
     /// The mean over the turns and the standard deviation.
@@ -156,6 +170,7 @@ impl Results {
             "versions": versions,
             "rows": self.rows.iter().map(|row| self.row_json(row)).collect::<Vec<_>>(),
             "table": self.table(),
+            "ratios": self.ratios(),
         })
     }
 
@@ -184,12 +199,15 @@ impl Results {
         }
         let pings = row.pings.mean_and_mdev().map(|(mean, mdev)| {
             json!({ "count": row.pings.us.len(), "lost": row.pings.lost,
-                    "mean_us": rounded(mean), "mdev_us": rounded(mdev) })
+                    "mean_us": rounded(mean), "mdev_us": rounded(mdev),
+                    "median_us": row.pings.median().map(rounded),
+                    "percentile_95_us": row.pings.percentile_95().map(rounded) })
         });
         let sweep = row.sweep.iter().map(|(bytes, echoes)| {
             let told = echoes.mean_and_mdev();
             json!({ "frame_bytes": bytes, "count": echoes.us.len(), "lost": echoes.lost,
                     "median_us": echoes.median().map(rounded),
+                    "percentile_95_us": echoes.percentile_95().map(rounded),
                     "mean_us": told.map(|told| rounded(told.0)),
                     "mdev_us": told.map(|told| rounded(told.1)) })
         });
@@ -208,50 +226,55 @@ impl Results {
         })
     }
 
-    /// The paper's Table 2 with ours, and what else each row takes.
+    /// The paper's Table 2 with ours beside, and what else each row does and takes.
     pub fn table(&self) -> String {
         let mut text = String::from(
-            "| scenario | RTT ± mdev, µs | TCP ± sd, Mbit/s | 96 B, kframes/s | 1400 B, kframes/s \
-             | CPU µs a frame, 96 B, 1400 B | bytes added, 96 B, 1400 B \
-             | paper: RTT ± mdev, ms | paper: Mbit/s |\n|---|---|---|---|---|---|---|---|---|\n",
+            "| scenario | RTT ± mdev, µs | RTT: median, 95 % below, µs | TCP ± sd, Mbit/s \
+             | TCP: median, Mbit/s | paper: RTT ± mdev, ms | paper: throughput ± mdev, Mbit/s |\n\
+             |---|---|---|---|---|---|---|\n",
         );
         for row in &self.rows {
-            let dash = || "–".to_owned();
-            let pings = row.pings.mean_and_mdev();
-            let tcp = row.mean_and_deviation(Measure::Tcp);
-            let kilo = |bytes| {
-                row.spread(Measure::Rate(bytes))
-                    .map_or_else(dash, |rate| format!("{:.0}", rate.median / 1000.0))
-            };
-            let cpu = |bytes| {
-                self.beyond_the_cable(row, Measure::Processor(bytes))
-                    .map_or_else(dash, |us| format!("{us:.1}"))
-            };
-            let added = |bytes: usize| {
-                let on_wire = row.spread(Measure::WireBytes(bytes)).map(|spread| spread.median);
-                on_wire.map_or_else(dash, |on_wire| format!("{:.0}", on_wire - bytes as f64))
-            };
             let (rtt, rate) = paper(row.name).map_or_else(
                 || (dash(), dash()),
                 |(_, [rtt, mdev, rate, deviation])| {
                     (format!("{rtt} ± {mdev}"), format!("{rate} ± {deviation}"))
                 },
             );
-            let both = |pair: Option<(f64, f64)>| {
-                pair.map_or_else(dash, |(mean, deviation)| format!("{mean:.0} ± {deviation:.0}"))
+            let above = row.pings.median().zip(row.pings.percentile_95());
+            let above = above.map_or_else(dash, |(median, high)| format!("{median:.0}, {high:.0}"));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {above} | {} | {} | {rtt} | {rate} |",
+                row.title,
+                both(row.pings.mean_and_mdev()),
+                both(row.mean_and_deviation(Measure::Tcp)),
+                row.median(Measure::Tcp, 1.0, 0),
+            );
+        }
+        text.push_str(
+            "\n| scenario | 96 B, kframes/s | 1400 B, kframes/s | CPU µs a frame, 96 B, 1400 B \
+             | bytes added, 96 B, 1400 B | TCP without MACsec, Mbit/s |\n|---|---|---|---|---|---|\n",
+        );
+        for row in &self.rows {
+            let cpu = |bytes| {
+                let beyond = self.beyond_the_cable(row, Measure::Processor(bytes));
+                beyond.map_or_else(dash, |us| format!("{us:.1}"))
+            };
+            let added = |bytes: usize| {
+                let on_wire = row.spread(Measure::WireBytes(bytes)).map(|spread| spread.median);
+                on_wire.map_or_else(dash, |on_wire| format!("{:.0}", on_wire - bytes as f64))
             };
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {}, {} | {}, {} | {rtt} | {rate} |",
+                "| {} | {} | {} | {}, {} | {}, {} | {} |",
                 row.title,
-                both(pings),
-                both(tcp),
-                kilo(96),
-                kilo(1400),
+                row.median(Measure::Rate(96), 1e-3, 0),
+                row.median(Measure::Rate(1400), 1e-3, 0),
                 cpu(96),
                 cpu(1400),
                 added(96),
                 added(1400),
+                row.median(Measure::PlainTcp, 1.0, 0),
             );
         }
         text
@@ -277,6 +300,14 @@ impl Results {
         }
         text
     }
+}
+
+fn dash() -> String {
+    "–".into()
+}
+
+fn both(pair: Option<(f64, f64)>) -> String {
+    pair.map_or_else(dash, |(mean, deviation)| format!("{mean:.0} ± {deviation:.0}"))
 }
 
 /// The paper's numbers for a row.

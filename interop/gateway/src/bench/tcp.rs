@@ -1,31 +1,54 @@
-//! TCP by iperf3, from host A to host B.
+//! TCP by iperf3, one connection from host A to host B.
 
 use crate::Failure;
 use crate::daemon::{Daemon, Scratch, output};
+use crate::ends::{self, Ends};
 use crate::frames::Side;
 use crate::rows::Ground;
-use crate::site::lan_address;
+use crate::site::{Site, lan_address};
 use serde_json::Value;
+use std::path::Path;
 use std::time::Duration;
 
 const PORT: &str = "5201";
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Mbit/s of payload that arrived, over `seconds`, the first one left out.
+/// Mbit/s of payload that arrived without MACsec, over `seconds`, the first one left out.
 ///
 /// # Errors
 /// When no connection comes about.
-pub fn mbit(ground: &Ground, seconds: u32) -> Result<f64, Failure> {
+pub fn plain(ground: &Ground, seconds: u32) -> Result<f64, Failure> {
+    mbit(&ground.site, lan_address(Side::B), seconds)
+}
+
+/// As [`plain`], between MACsec endpoints (`lightseal` is their program), which run only meanwhile:
+/// other measurements need the hosts to themselves.
+///
+/// # Errors
+/// When an endpoint cannot be started or ends, or no connection comes about.
+pub fn protected(ground: &mut Ground, lightseal: &Path, seconds: u32) -> Result<f64, Failure> {
+    let ends = match ground.ends.take() {
+        Some(ends) => ends,
+        None => Ends::new()?,
+    };
+    let ends = ground.ends.insert(ends);
+    let mut running = ends.start(lightseal, &ground.site)?;
+    let rate = mbit(&ground.site, ends::address(Side::B), seconds);
+    running.programs.iter_mut().try_for_each(Daemon::runs)?;
+    rate
+}
+
+fn mbit(site: &Site, to: &str, seconds: u32) -> Result<f64, Failure> {
     let scratch = Scratch::new("iperf")?;
-    let mut serve = ground.site.host_b.command("iperf3");
+    let mut serve = site.host_b.command("iperf3");
     serve.args(["-s", "-1", "-p", PORT, "--forceflush"]);
     let log = scratch.file("server");
     let mut server = Daemon::start(&mut serve, &log)?;
     let said = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("listening"));
     server.wait_until("iperf3 listens", PATIENCE, said)?;
-    let mut ask = ground.site.host_a.command("iperf3");
+    let mut ask = site.host_a.command("iperf3");
     let seconds = seconds.to_string();
-    ask.args(["-c", lan_address(Side::B), "-p", PORT, "-t", &seconds, "-O", "1", "-J"]);
+    ask.args(["-c", to, "-p", PORT, "-t", &seconds, "-O", "1", "-J"]);
     ask.args(["--connect-timeout", "3000"]);
     let text = output(&mut ask)?;
     rate(&text).ok_or_else(|| Failure::Broken("iperf3 told no rate".into()))

@@ -5,11 +5,12 @@ use interop_gateway::Failure;
 use interop_gateway::bench::figures;
 use interop_gateway::bench::plan::Plan;
 use interop_gateway::daemon::on_path;
+use interop_gateway::ends;
 use interop_gateway::gateways;
 use interop_gateway::interrupt::Interrupt;
 use interop_gateway::namespace;
 use interop_gateway::rows;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures what joins two LANs: round trips, frames, TCP, processor time and bytes on the wire,
@@ -31,7 +32,7 @@ struct Arguments {
     /// Times that every row has its turn [default: 5].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=100))]
     turns: Option<u16>,
-    /// 65 535 pings a row, as the paper has them, and longer streams.
+    /// 65 535 pings a row, as the paper has them, or as many as fit into some seconds a turn.
     #[arg(long, conflicts_with = "quick")]
     full: bool,
     /// One short turn.
@@ -83,7 +84,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.rows.is_empty() {
         rows.retain(|row| arguments.rows.iter().any(|name| name == row.name()));
     }
-    let plan = plan(arguments)?;
+    let plan = plan(arguments, &lightseal)?;
+    if plan.tcp_seconds > 0 {
+        ends::require(&lightseal)?;
+    }
     for program in ["ip", "ethtool", "nsenter"] {
         if !on_path(program) {
             return Err(Failure::NotHere(format!("{program} is missing")));
@@ -138,8 +142,8 @@ fn load() -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
-fn plan(arguments: &Arguments) -> Result<Plan, Failure> {
-    let mut plan = Plan::usual();
+fn plan(arguments: &Arguments, lightseal: &Path) -> Result<Plan, Failure> {
+    let mut plan = Plan::usual(lightseal);
     if let Some(turns) = arguments.turns {
         plan.turns = turns.into();
     }

@@ -1,0 +1,120 @@
+//! Our own MACsec endpoints at both hosts: the same in every row, so that TCP can be measured where
+//! nothing but MACsec gets through.
+
+use crate::Failure;
+use crate::daemon::{Daemon, Scratch, output};
+use crate::frames::Side;
+use crate::site::{LAN, Site};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// The endpoint's interface at either host.
+const TAP: &str = "macsec0";
+/// How long it may take to be there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Keys, the packet numbers they have used, and logs of two endpoints, which go on where they were
+/// when endpoints are started again: a flow's numbers never go back.
+#[derive(Debug)]
+pub struct Ends(Scratch);
+
+/// Both endpoints at work, until this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    /// Host A's, then host B's.
+    pub programs: Vec<Daemon>,
+}
+
+/// That `program` is there and knows MACsec.
+///
+/// # Errors
+/// [`Failure::NotHere`] when not.
+pub fn require(program: &Path) -> Result<(), Failure> {
+    output(Command::new(program).args(["macsec", "--help"]))
+        .map(drop)
+        .map_err(|why| Failure::not_here("no MACsec endpoint", why))
+}
+
+/// An endpoint's address inside of MACsec.
+pub const fn address(side: Side) -> &'static str {
+    match side {
+        Side::A => "203.0.113.129",
+        Side::B => "203.0.113.130",
+    }
+}
+
+/// Who an endpoint is; none of the flows made beforehand is called so.
+const fn sci(side: Side) -> &'static str {
+    match side {
+        Side::A => "02:4d:53:01:00:0a/1",
+        Side::B => "02:4d:53:01:00:0b/1",
+    }
+}
+
+/// Keys that protect nothing but a measurement.
+const fn key(side: Side) -> &'static str {
+    match side {
+        Side::A => "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf",
+        Side::B => "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf",
+    }
+}
+
+impl Ends {
+    /// Writes the keys.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn new() -> Result<Self, Failure> {
+        let scratch = Scratch::new("ends")?;
+        for (own, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
+            let file = scratch.file(&format!("{own:?}.keys"));
+            let text = format!("tx 0 1 {}\n{} 0 1 {}\n", key(own), sci(other), key(other));
+            fs::write(&file, text).map_err(|error| Failure::broken(file.display(), error))?;
+        }
+        Ok(Self(scratch))
+    }
+
+    /// Starts an endpoint at each host. Their interfaces have the MTU that they choose: what is
+    /// left of the LAN's under the SecTAG and the ICV.
+    ///
+    /// # Errors
+    /// When one ends, or has no interface in time.
+    pub fn start(&self, program: &Path, site: &Site) -> Result<Running, Failure> {
+        let mut programs = Vec::new();
+        for side in [Side::A, Side::B] {
+            let host = site.host(side);
+            let mut command = host.command(program);
+            command.args(["macsec", "--interface", LAN, "--tap", TAP, "--sci", sci(side)]);
+            command.args(["--replay-window", "64", "--key-file"]);
+            command.arg(self.0.file(&format!("{side:?}.keys")));
+            let log = self.0.file(&format!("{side:?}.log"));
+            let mut daemon = Daemon::start(&mut command, &log)?;
+            let is_up = || host.ip(&format!("link show {TAP} up")).is_ok_and(|it| !it.is_empty());
+            daemon.wait_until("a MACsec interface", PATIENCE, is_up)?;
+            host.ip(&format!("addr add {}/25 dev {TAP}", address(side)))?;
+            programs.push(daemon);
+        }
+        Ok(Running { programs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_receives_with_what_the_other_sends_with() {
+        let ends = Ends::new().unwrap();
+        let [a, b] =
+            ["A.keys", "B.keys"].map(|name| fs::read_to_string(ends.0.file(name)).unwrap());
+        let line = |text: &str, number| text.lines().nth(number).unwrap().to_owned();
+        for (one, other) in [(&a, &b), (&b, &a)] {
+            let sent = line(one, 0);
+            let key = sent.rsplit(' ').next().unwrap();
+            assert!(line(other, 1).ends_with(key));
+        }
+        assert!(line(&a, 1).starts_with(sci(Side::B)) && line(&b, 1).starts_with(sci(Side::A)));
+    }
+}
