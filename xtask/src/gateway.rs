@@ -240,7 +240,11 @@ fn measured(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
     }
     for row in result["rows"].as_array().into_iter().flatten() {
         for failure in row["failures"].as_array().into_iter().flatten() {
-            text.push_str(&format!("\nA turn of {} failed: {}.\n", row["name"], text_of(failure)));
+            text.push_str(&format!(
+                "\nA turn of {} failed: {}.\n",
+                text_of(&row["name"]),
+                text_of(failure)
+            ));
         }
     }
     text

@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Measures `rows` in turns: in each turn every row does everything once, in another
-    /// [order](order). Tells `progress` where it is.
+    /// order. Tells `progress` where it is.
     ///
     /// # Errors
     /// When a row cannot be built, or we are interrupted. A measurement that fails in a row that
