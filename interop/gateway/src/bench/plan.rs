@@ -256,8 +256,7 @@ mod tests {
         let mut times = vec![0.0; rows];
         for turn in 0..turns {
             let order = order(rows, turn, turns);
-            for row in 0..rows {
-                let place = order.iter().position(|it| *it == row).expect("every row has its turn");
+            for (place, row) in order.into_iter().enumerate() {
                 times[row] += (turn * rows + place) as f64 / turns as f64;
             }
         }
