@@ -158,7 +158,7 @@ mod tests {
     const XPN: &str = "7a30c118 e630e81a48de86a21c66fa6d";
 
     fn read(text: &str, suite: CipherSuite) -> Result<Vec<Entry>, (usize, String)> {
-        let provider = &macsec::crypto::rustcrypto::PROVIDER;
+        let provider = super::super::provider();
         parse(text, suite, ConfidentialityOffset::None, provider)
     }
 

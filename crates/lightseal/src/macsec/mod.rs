@@ -145,16 +145,9 @@ impl MacsecArgs {
     }
 }
 
-/// Where AES-GCM comes from.
-#[cfg(feature = "aws-lc")]
+/// Where AES-GCM comes from: gateways bring it along in any case.
 fn provider() -> &'static macsec::GcmProvider {
     &macsec_aws_lc::PROVIDER
-}
-
-/// Where AES-GCM comes from.
-#[cfg(not(feature = "aws-lc"))]
-fn provider() -> &'static macsec::GcmProvider {
-    &macsec::crypto::rustcrypto::PROVIDER
 }
 
 /// Runs until it is told to end.
