@@ -137,7 +137,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
 }
 
 /// What `bench-gateway` measures with these options, as JSON; nothing is shown meanwhile.
-pub(crate) fn measured(options: &[&str]) -> Result<serde_json::Value, Failure> {
+pub(crate) fn measured(options: &[&str]) -> Result<Value, Failure> {
     system::require_tunnels().map_err(Failure::NotPossibleHere)?;
     let tools = tools()?;
     let mut bench = built("bench-gateway")?;
@@ -197,7 +197,7 @@ fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
     let path = results.join(format!("{name}.json"));
     std::fs::write(&path, format!("{stored}\n"))
         .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    let measured = measured(&stored, &name, |file| results.join(&name).join(file).is_file());
+    let measured = told(&stored, &name, |file| results.join(&name).join(file).is_file());
     std::fs::write(&page_path, format!("{prose}{measured}"))
         .map_err(|error| Failure::Failed(format!("{PAGE}: {error}")))?;
     println!("{}", text_of(&stored["result"]["table"]));
@@ -206,7 +206,7 @@ fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
 }
 
 /// The page's part that says what was measured.
-fn measured(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
+fn told(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
     let (result, machine) = (&stored["result"], &stored["machine"]);
     let versions: Vec<String> = result["versions"]
         .as_object()
@@ -271,7 +271,7 @@ mod tests {
                         "rows": [{ "name": "r", "failures": ["why"] }] },
         });
         let text =
-            measured(&stored, "gateway-2026-01-02", |file| file.starts_with("gateway-figure-5a"));
+            told(&stored, "gateway-2026-01-02", |file| file.starts_with("gateway-figure-5a"));
         for part in [
             "2026-01-02 at commit x",
             "| a |",
