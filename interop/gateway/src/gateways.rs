@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long gateways may take until all have found each other.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The port of the tunnel and of the management channel.
-const PORT: u16 = 8885;
+pub(crate) const PORT: u16 = 8885;
 /// Where Prometheus would ask a gateway.
 pub const METRICS: &str = "127.0.0.1:9431";
 
@@ -110,15 +110,29 @@ pub fn start(
         running.push(launch(program, post, number, scratch)?);
     }
     for (number, daemon) in running.iter_mut().enumerate() {
-        let state = scratch.file(&name(number));
-        let connected = || {
-            let mut status = Command::new(program);
-            status.args(["gateway", "status", "--json", "--state"]).arg(&state);
-            output(&mut status).is_ok_and(|text| peers_up(&text) + 1 == posts.len())
-        };
-        daemon.wait_until("gateways are connected", PATIENCE, connected)?;
+        await_peers(program, daemon, number, posts.len() - 1, scratch)?;
     }
     Ok(running)
+}
+
+/// Waits until the gateway of this number is connected with so many peers.
+///
+/// # Errors
+/// When it ends, or that takes longer than half a minute.
+pub fn await_peers(
+    program: &Path,
+    daemon: &mut Daemon,
+    number: usize,
+    peers: usize,
+    scratch: &Scratch,
+) -> Result<(), Failure> {
+    let state = scratch.file(&name(number));
+    let connected = || {
+        let mut status = Command::new(program);
+        status.args(["gateway", "status", "--json", "--state"]).arg(&state);
+        output(&mut status).is_ok_and(|text| peers_up(&text) == peers)
+    };
+    daemon.wait_until("gateways are connected", PATIENCE, connected)
 }
 
 /// Starts the gateway of this number once more, with what [`start`] wrote for it.

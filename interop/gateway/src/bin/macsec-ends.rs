@@ -25,9 +25,9 @@ struct Arguments {
     /// Only ends that are joined so: bridge, or a scheme of gateways.
     #[arg(long, value_name = "NAME")]
     join: Option<String>,
-    /// How many ends, 2 to 4.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=4))]
-    ends: u8,
+    /// How many ends, 2 to 4 [default: 2, and 3 over sealed gateways besides].
+    #[arg(long, value_parser = clap::value_parser!(u8).range(2..=4))]
+    ends: Option<u8>,
     /// Only trials whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -90,7 +90,10 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
             eprintln!("not joined by {}: {why}", join.name());
             continue;
         }
-        all.push(series(arguments, &image, join, &interrupt)?);
+        let default: &[u8] = if join.name() == "sealed" { &[2, 3] } else { &[2] };
+        for &ends in arguments.ends.as_ref().map_or(default, std::slice::from_ref) {
+            all.push(series(arguments, ends, &image, join, &interrupt)?);
+        }
     }
     let failed = all.iter().map(Series::failed).sum();
     if arguments.json {
@@ -106,23 +109,24 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
 /// Every trial between ends that are joined so.
 fn series(
     arguments: &Arguments,
+    ends: u8,
     image: &Image,
     join: &dyn Join,
     interrupt: &Interrupt,
 ) -> Result<Series, Failure> {
     let started = Instant::now();
-    let ends = arguments.ends.into();
-    let mut guest = Guest::boot(image, &Settings { ends, ..Settings::default() })?;
-    eprintln!("{} ends booted in {:.1} s", arguments.ends, started.elapsed().as_secs_f64());
-    let _joined = join.join(&guest)?;
+    let ends = usize::from(ends);
+    let mut settings = Settings { ends, ..Settings::default() };
+    settings.lightseal = arguments.lightseal.clone().unwrap_or(settings.lightseal);
+    let mut guest = Guest::boot(image, &settings)?;
+    eprintln!("{ends} ends booted in {:.1} s", started.elapsed().as_secs_f64());
+    let mut joined = join.join(&guest)?;
     let mut verdicts = Vec::new();
     for trial in TRIALS {
-        let fits =
-            (join.carries_mka() || !trial.needs_mka) && (join.is_bridge() || !trial.needs_bridge);
-        if !fits || !trial.name.contains(&arguments.only) {
+        if !trial.fits(join) || !trial.name.contains(&arguments.only) {
             continue;
         }
-        let verdict = trial.run(&mut guest);
+        let verdict = trial.run(&mut guest, &mut *joined);
         interrupt.check()?;
         let line = report::line(join.name(), &verdict);
         if arguments.json {

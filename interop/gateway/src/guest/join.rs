@@ -1,11 +1,11 @@
 //! What joins the cables of the guest's ends.
 
-use super::Guest;
+use super::between::{Between, Weather};
+use super::{End, Guest};
 use crate::Failure;
-use crate::daemon::Scratch;
+use crate::daemon::{Daemon, Scratch};
 use crate::gateways::{self, Post, Setup};
 use crate::namespace::Namespace;
-use std::any::Any;
 use std::path::PathBuf;
 
 /// A way to join all ends of a guest to one network.
@@ -36,7 +36,25 @@ pub trait Join {
     ///
     /// # Errors
     /// When it cannot be done here, or something that is started for it fails.
-    fn join(&self, guest: &Guest) -> Result<Box<dyn Any>, Failure>;
+    fn join(&self, guest: &Guest) -> Result<Box<dyn Joined>, Failure>;
+}
+
+/// What joins the ends, for as long as it lasts, and what can happen to it.
+pub trait Joined {
+    /// What joins an end is killed, and started again.
+    ///
+    /// # Errors
+    /// When nothing does that could be, or it does not come back.
+    fn restart(&mut self, end: End) -> Result<(), Failure>;
+
+    /// Packets between the ends are lost and overtaken while `during` runs; how many.
+    ///
+    /// # Errors
+    /// When there are none, or `during` fails.
+    fn disturbed(
+        &mut self,
+        during: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<Weather, Failure>;
 }
 
 /// A Linux bridge that lets MKA through: as good as one cable.
@@ -60,9 +78,22 @@ impl Join for Bridge {
         true
     }
 
-    fn join(&self, guest: &Guest) -> Result<Box<dyn Any>, Failure> {
+    fn join(&self, guest: &Guest) -> Result<Box<dyn Joined>, Failure> {
         guest.join_by_bridge()?;
-        Ok(Box::new(()))
+        Ok(Box::new(*self))
+    }
+}
+
+impl Joined for Bridge {
+    fn restart(&mut self, _: End) -> Result<(), Failure> {
+        Err(Failure::Broken("a bridge is not started".into()))
+    }
+
+    fn disturbed(
+        &mut self,
+        _: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<Weather, Failure> {
+        Err(Failure::Broken("a bridge loses nothing".into()))
     }
 }
 
@@ -101,28 +132,62 @@ impl Join for Gateways {
         gateways::require(&self.program)
     }
 
-    fn join(&self, guest: &Guest) -> Result<Box<dyn Any>, Failure> {
+    fn join(&self, guest: &Guest) -> Result<Box<dyn Joined>, Failure> {
         let scratch = Scratch::new("gateways")?;
-        let between = Namespace::new("between")?;
-        between.ip("link add net type bridge mcast_snooping 0")?;
-        between.ip("link set net up")?;
+        let mut between = Between::new()?;
         let mut places = Vec::new();
         for end in guest.ends() {
             let place = Namespace::new("gw")?;
-            let port = format!("to-{}", end.name());
-            place.cable(WAN, &between, &port, UNDERLAY_MTU)?;
-            between.ip(&format!("link set {port} master net"))?;
+            between.connect(&place, WAN, UNDERLAY_MTU)?;
             let address = format!("192.0.2.{}", 1 + end as u8);
             place.ip(&format!("addr add {address}/24 dev {WAN}"))?;
             guest.hand_over(end, &place)?;
-            places.push((place, end.tap(), address));
+            places.push(Place { place, lan: end.tap(), address });
         }
-        let posts: Vec<_> = places
-            .iter()
-            .map(|(place, lan, address)| Post { place, lan, wan: WAN, address })
-            .collect();
+        let posts: Vec<_> = places.iter().map(Place::post).collect();
         let running = gateways::start(&self.program, &self.setup, &posts, &scratch)?;
-        // In the order in which they are to end.
-        Ok(Box::new((running, places, between, scratch)))
+        let program = self.program.clone();
+        Ok(Box::new(Running { running, places, between, scratch, program }))
+    }
+}
+
+/// Gateways that carry. The fields are in the order in which they are to end.
+struct Running {
+    running: Vec<Daemon>,
+    places: Vec<Place>,
+    between: Between,
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+struct Place {
+    place: Namespace,
+    lan: &'static str,
+    address: String,
+}
+
+impl Place {
+    fn post(&self) -> Post<'_> {
+        Post { place: &self.place, lan: self.lan, wan: WAN, address: &self.address }
+    }
+}
+
+impl Joined for Running {
+    fn restart(&mut self, end: End) -> Result<(), Failure> {
+        let number = end as usize;
+        self.running.remove(number).kill();
+        let post = self.places[number].post();
+        let mut again = gateways::launch(&self.program, &post, number, &self.scratch)?;
+        let peers = self.places.len() - 1;
+        gateways::await_peers(&self.program, &mut again, number, peers, &self.scratch)?;
+        self.running.insert(number, again);
+        Ok(())
+    }
+
+    fn disturbed(
+        &mut self,
+        during: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<Weather, Failure> {
+        self.between.disturbed(during)
     }
 }

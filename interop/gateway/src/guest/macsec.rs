@@ -101,10 +101,12 @@ impl Macsec {
         } else {
             "pn 1".into()
         };
-        // Nobody's secrets, and no two alike.
-        let key =
-            format!("{:02x}{number:02x}", 0xa0 + end as u8).repeat(self.suite.key_bytes() / 2);
-        format!("{numbering} on key {:02x}{number:02x} {key}", end as u8)
+        format!("{numbering} on key {:02x}{number:02x} {}", end as u8, self.key(end, number))
+    }
+
+    /// That key, in hex: nobody's secret, and no two alike.
+    pub(super) fn key(&self, end: End, number: u8) -> String {
+        format!("{:02x}{number:02x}", 0xa0 + end as u8).repeat(self.suite.key_bytes() / 2)
     }
 }
 

@@ -7,10 +7,11 @@
 //!
 //! - [`image`]: what it boots;
 //! - [`macsec`]: MACsec with static keys or MKA, and its counters;
-//! - [`join`]: what joins the ends' cables;
+//! - [`join`]: what joins the ends' cables, and what can happen to it;
 //! - [`trials`]: what must go well, whatever that is;
 //! - [`report`]: how it went.
 
+mod between;
 pub mod image;
 pub mod join;
 pub mod macsec;
@@ -19,11 +20,13 @@ pub mod trials;
 
 use crate::Failure;
 use crate::daemon::{Scratch, on_path};
+use crate::gateways;
 use crate::namespace::Namespace;
 use base64ct::{Base64, Encoding};
 use image::Image;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -86,11 +89,13 @@ pub struct Settings {
     pub ends: usize,
     /// Memory, in MiB.
     pub memory_mib: u32,
+    /// Our own program, for trials with a MACsec end of ours.
+    pub lightseal: PathBuf,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { ends: 2, memory_mib: 384 }
+        Self { ends: 2, memory_mib: 384, lightseal: gateways::program() }
     }
 }
 
@@ -111,6 +116,7 @@ pub struct Guest {
     answers: Receiver<String>,
     ends: usize,
     room: Namespace,
+    lightseal: PathBuf,
     _scratch: Scratch,
 }
 
@@ -166,7 +172,15 @@ impl Guest {
                 }
             }
         });
-        let guest = Self { child, orders, answers, ends: settings.ends, room, _scratch: scratch };
+        let guest = Self {
+            child,
+            orders,
+            answers,
+            ends: settings.ends,
+            room,
+            lightseal: settings.lightseal.clone(),
+            _scratch: scratch,
+        };
         match guest.answer(BOOT) {
             Ok(line) if line == "ready" => Ok(guest),
             Ok(line) => Err(Failure::Broken(format!("the guest began with: {line}"))),
@@ -187,6 +201,11 @@ impl Guest {
     /// The namespace of this machine that its TAP devices came into.
     pub fn room(&self) -> &Namespace {
         &self.room
+    }
+
+    /// Our own program.
+    pub fn lightseal(&self) -> &Path {
+        &self.lightseal
     }
 
     /// Puts an end's TAP device into another namespace of this machine, where it is up.

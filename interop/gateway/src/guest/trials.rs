@@ -1,9 +1,13 @@
 //! What must go well between real MACsec ends, whatever joins their cables.
 
-use super::macsec::{Macsec, Suite};
+use super::join::{Join, Joined};
+use super::macsec::{Macsec, Pings, Suite};
 use super::{End, Guest};
 use crate::Failure;
+use crate::daemon::{Daemon, Scratch};
+use crate::namespace::Namespace;
 use crate::station::Station;
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// One thing that must go well.
@@ -15,9 +19,20 @@ pub struct Trial {
     pub about: &'static str,
     /// Whether MKA must get through.
     pub needs_mka: bool,
-    /// Whether the TAP devices must be where the guest put them, on a bridge.
-    pub needs_bridge: bool,
-    run: fn(&mut Guest) -> Result<String, Failure>,
+    /// What must join the ends.
+    pub over: Over,
+    run: fn(&mut Guest, &mut dyn Joined) -> Result<String, Failure>,
+}
+
+/// What a trial can be made over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Whatever joins the ends.
+    Anything,
+    /// A bridge, of which the trial is a member.
+    Bridge,
+    /// What can be started again, and has a network between that can lose something.
+    Gateways,
 }
 
 /// How a trial ended.
@@ -39,51 +54,51 @@ pub const TRIALS: &[Trial] = &[
         name: "static-128",
         about: "GCM-AES-128: pings of 0 to 1400 bytes and beyond a frame, and TCP",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| everything(guest, &Macsec::default(), &[0, 1, 17, 18, 47, 56, 1400, 4000]),
+        over: Over::Anything,
+        run: |guest, _| everything(guest, &Macsec::default(), &[0, 1, 17, 18, 47, 56, 1400, 4000]),
     },
     Trial {
         name: "strict-order",
         about: "no frame comes twice or after a later one: inside of a replay window neither is counted, \
                 so it is 0",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| everything(guest, &STRICT, &[0, 56, 1400]),
+        over: Over::Anything,
+        run: |guest, _| everything(guest, &STRICT, &[0, 56, 1400]),
     },
     Trial {
         name: "oracles",
         about: "a frame that comes again is counted as late, a forged one as not valid",
         needs_mka: false,
-        needs_bridge: true,
-        run: oracles,
+        over: Over::Bridge,
+        run: |guest, _| oracles(guest),
     },
     Trial {
         name: "static-256",
         about: "GCM-AES-256",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| suite(guest, Suite::Aes256),
+        over: Over::Anything,
+        run: |guest, _| suite(guest, Suite::Aes256),
     },
     Trial {
         name: "static-xpn-128",
         about: "GCM-AES-XPN-128",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| suite(guest, Suite::Xpn128),
+        over: Over::Anything,
+        run: |guest, _| suite(guest, Suite::Xpn128),
     },
     Trial {
         name: "static-xpn-256",
         about: "GCM-AES-XPN-256",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| suite(guest, Suite::Xpn256),
+        over: Over::Anything,
+        run: |guest, _| suite(guest, Suite::Xpn256),
     },
     Trial {
         name: "without-sci",
         about: "SecTAGs of 8 bytes, which do not say whose they are",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| {
+        over: Over::Anything,
+        run: |guest, _| {
             if guest.ends().count() > 2 {
                 return Ok("three ends cannot be told apart without".into());
             }
@@ -94,43 +109,66 @@ pub const TRIALS: &[Trial] = &[
         name: "integrity-only",
         about: "authenticated and not encrypted",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| pings(guest, &Macsec { encrypt: false, ..Macsec::default() }),
+        over: Over::Anything,
+        run: |guest, _| pings(guest, &Macsec { encrypt: false, ..Macsec::default() }),
     },
     Trial {
         name: "vlan-outside",
         about: "a VLAN tag in clear before the SecTAG",
         needs_mka: false,
-        needs_bridge: false,
-        run: |guest| pings(guest, &Macsec { vlan: Some(7), ..Macsec::default() }),
+        over: Over::Anything,
+        run: |guest, _| pings(guest, &Macsec { vlan: Some(7), ..Macsec::default() }),
     },
     Trial {
         name: "vlan-inside",
         about: "a VLAN tag that is encrypted with the rest",
         needs_mka: false,
-        needs_bridge: false,
-        run: vlan_inside,
+        over: Over::Anything,
+        run: |guest, _| vlan_inside(guest),
     },
     Trial {
         name: "broadcast",
         about: "a broadcast reaches every other end, once",
         needs_mka: false,
-        needs_bridge: false,
-        run: broadcast,
+        over: Over::Anything,
+        run: |guest, _| broadcast(guest),
     },
     Trial {
         name: "rekey",
         about: "five new associations while pings are under way: none is lost",
         needs_mka: false,
-        needs_bridge: false,
-        run: rekey,
+        over: Over::Anything,
+        run: |guest, _| rekey(guest),
+    },
+    Trial {
+        name: "own-end",
+        about: "`lightseal macsec` and the kernel: pings and TCP, and neither refuses anything",
+        needs_mka: false,
+        over: Over::Bridge,
+        run: |guest, _| own_end(guest),
+    },
+    Trial {
+        name: "restart",
+        about: "what joins the second end is killed and started again while pings are under way: they come \
+                through again, and nothing twice or out of order",
+        needs_mka: false,
+        over: Over::Gateways,
+        run: restart,
+    },
+    Trial {
+        name: "disturbed",
+        about: "of the tunnel's packets every 20th is lost and every 23rd overtaken by five: TCP gets through, \
+                and nothing else is lost or refused",
+        needs_mka: false,
+        over: Over::Gateways,
+        run: disturbed,
     },
     Trial {
         name: "mka",
         about: "MKA agrees, and hands out another key when a member comes anew",
         needs_mka: true,
-        needs_bridge: false,
-        run: mka,
+        over: Over::Anything,
+        run: |guest, _| mka(guest),
     },
 ];
 
@@ -140,10 +178,20 @@ const STRICT: Macsec =
     Macsec { suite: Suite::Aes128, sci: true, encrypt: true, window: 0, vlan: None };
 
 impl Trial {
+    /// Whether it can be made where the ends are joined so.
+    pub fn fits(&self, join: &dyn Join) -> bool {
+        let over = match self.over {
+            Over::Anything => true,
+            Over::Bridge => join.is_bridge(),
+            Over::Gateways => !join.is_bridge(),
+        };
+        over && (join.carries_mka() || !self.needs_mka)
+    }
+
     /// Runs it, and takes MACsec away from the ends again.
-    pub fn run(&'static self, guest: &mut Guest) -> Verdict {
+    pub fn run(&'static self, guest: &mut Guest, joined: &mut dyn Joined) -> Verdict {
         let started = Instant::now();
-        let outcome = guest.stop_macsec().and_then(|()| (self.run)(guest));
+        let outcome = guest.stop_macsec().and_then(|()| (self.run)(guest, joined));
         let mut not_valid = 0;
         for end in guest.ends() {
             // Where a trial failed, an end may be without MACsec.
@@ -217,7 +265,7 @@ fn everything(guest: &mut Guest, macsec: &Macsec, sizes: &[u32]) -> Result<Strin
 fn oracles(guest: &mut Guest) -> Result<String, Failure> {
     const FRAMES: usize = 5;
     guest.start_macsec(&STRICT)?;
-    guest.must(&format!("ip netns exec a ping -q -i 0.1 -c 20 {} > /dev/null &", End::B.ip()))?;
+    pings_begin(guest, 100)?;
     let listen = || -> Result<Vec<Vec<u8>>, Failure> {
         let mut station = Station::open(End::A.tap())?;
         let mut heard = Vec::new();
@@ -233,7 +281,7 @@ fn oracles(guest: &mut Guest) -> Result<String, Failure> {
     };
     let mut heard = guest.room().within(listen)??;
     heard.truncate(FRAMES);
-    guest.must("while pgrep ping > /dev/null; do sleep 0.1; done")?;
+    pings_ended(guest)?;
     nothing_refused(guest)?;
     let inject = |frames: &[Vec<u8>]| {
         let send = || Station::open(End::B.tap())?.send(frames.iter().map(Vec::as_slice));
@@ -321,10 +369,7 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
     const TIMES: u8 = 5;
     let macsec = Macsec::default();
     guest.start_macsec(&macsec)?;
-    guest.must(&format!(
-        "ip netns exec a ping -q -i 0.02 -c 400 -W 2 {} > /tmp/pings 2>&1 &",
-        End::B.ip()
-    ))?;
+    pings_begin(guest, 400)?;
     for time in 1..=TIMES {
         let number = guest.rekey(&macsec)?;
         if number != time % 4 {
@@ -332,9 +377,7 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
         }
         guest.must("sleep 0.5")?;
     }
-    let text =
-        guest.must("wait; while pgrep ping > /dev/null; do sleep 0.2; done; cat /tmp/pings")?;
-    let pings = super::macsec::Pings::read(&text).ok_or_else(|| Failure::broken("ping", &text))?;
+    let pings = pings_ended(guest)?;
     if !pings.all() {
         return Err(Failure::Broken(format!(
             "{} of {} pings were answered",
@@ -342,6 +385,120 @@ fn rekey(guest: &mut Guest) -> Result<String, Failure> {
         )));
     }
     Ok(format!("{} pings answered, {}", pings.answered, nothing_refused(guest)?))
+}
+
+/// Pings to the second end, 50 a second, which [`pings_ended`] waits for.
+fn pings_begin(guest: &mut Guest, count: u32) -> Result<(), Failure> {
+    let to = End::B.ip();
+    let ping = format!("ip netns exec a ping -q -i 0.02 -c {count} -W 2 {to} > /tmp/pings 2>&1 &");
+    guest.must(&ping).map(drop)
+}
+
+fn pings_ended(guest: &mut Guest) -> Result<Pings, Failure> {
+    let text =
+        guest.must("until grep -q transmitted /tmp/pings; do sleep 0.2; done; cat /tmp/pings")?;
+    Pings::read(&text).ok_or_else(|| Failure::broken("ping", &text))
+}
+
+fn restart(guest: &mut Guest, joined: &mut dyn Joined) -> Result<String, Failure> {
+    guest.start_macsec(&STRICT)?;
+    ping_all(guest, &[56])?;
+    pings_begin(guest, 500)?;
+    joined.restart(End::B)?;
+    let pings = pings_ended(guest)?;
+    if pings.answered * 2 < pings.sent {
+        return Err(Failure::Broken(format!(
+            "around it {} of {} pings were answered",
+            pings.answered, pings.sent
+        )));
+    }
+    let after = ping_all(guest, &[56, 1400])?;
+    Ok(format!(
+        "{} of {} pings answered around it, {after} of {after} after, {}",
+        pings.answered,
+        pings.sent,
+        nothing_refused(guest)?
+    ))
+}
+
+fn disturbed(guest: &mut Guest, joined: &mut dyn Joined) -> Result<String, Failure> {
+    guest.start_macsec(&Macsec::default())?;
+    ping_all(guest, &[56])?;
+    let mut seen = None;
+    let weather = joined.disturbed(&mut || {
+        let pings = guest.ping(End::A, &End::B.ip(), 200, 200)?;
+        let rate = guest.iperf(End::A, End::B, 2)?;
+        seen = Some((pings, rate));
+        Ok(())
+    })?;
+    let Some((pings, rate)) = seen else {
+        return Err(Failure::Broken("nothing was tried".into()));
+    };
+    // A ping and its answer are two packets; one that waits for others may be too late.
+    let least = pings.sent - pings.sent / 4;
+    if pings.answered < least || weather.lost == 0 || weather.late == 0 {
+        return Err(Failure::Broken(format!(
+            "{} of {} pings were answered, {weather:?}",
+            pings.answered, pings.sent
+        )));
+    }
+    let after = ping_all(guest, &[56, 1400])?;
+    Ok(format!(
+        "{} of {} packets lost, {} late; {} of {} pings answered, TCP {rate:.0} Mbit/s, {after} of {after} pings \
+         after, {}",
+        weather.lost,
+        weather.came,
+        weather.late,
+        pings.answered,
+        pings.sent,
+        nothing_refused(guest)?
+    ))
+}
+
+/// A member of the bridge with our own MACsec, which the first end's kernel talks with.
+fn own_end(guest: &mut Guest) -> Result<String, Failure> {
+    const SCI: &str = "02:4d:53:01:00:0c";
+    const KEY: &str = "c0c1c2c3c4c5c6c7c8c9cacbcccdcecf";
+    const IP: &str = "10.77.0.12";
+    let macsec = Macsec::default();
+    guest.start_macsec(&macsec)?;
+    guest.must(&format!(
+        "set -e\nip -n a macsec add macsec0 rx port 1 address {SCI}\n\
+         ip -n a macsec add macsec0 rx port 1 address {SCI} sa 0 pn 1 on key 0c00 {KEY}"
+    ))?;
+    let place = Namespace::new("own")?;
+    place.cable("lan", guest.room(), "to-own", 1500)?;
+    guest.room().ip("link set to-own master lan")?;
+    let scratch = Scratch::new("own")?;
+    let keys = scratch.file("keys");
+    let theirs = macsec.key(End::A, 0);
+    let text = format!("tx 0 1 {KEY}\n{}/1 0 1 {theirs}\n", End::A.address_text());
+    fs::write(&keys, text).map_err(|error| Failure::broken(keys.display(), error))?;
+    let mut command = place.command(guest.lightseal());
+    command.args(["macsec", "--interface", "lan", "--tap", "macsec0", "--sci"]);
+    command.arg(format!("{SCI}/1")).arg("--key-file").arg(&keys);
+    let mut end = Daemon::start(&mut command, &scratch.file("log"))?;
+    let is_up = || place.ip("link show macsec0 up").is_ok_and(|shown| !shown.is_empty());
+    end.wait_until("a MACsec interface", Duration::from_secs(10), is_up)?;
+    place.ip(&format!("addr add {IP}/24 dev macsec0"))?;
+    let mut answered = 0;
+    for size in [0, 1, 17, 18, 47, 56, 1400] {
+        let pings = guest.ping(End::A, IP, 5, size)?;
+        if !pings.all() {
+            return Err(Failure::Broken(format!(
+                "{} of {} pings of {size} bytes were answered",
+                pings.answered, pings.sent
+            )));
+        }
+        answered += pings.answered;
+    }
+    guest.at(End::A, "iperf3 -s -1 -D")?;
+    guest.must("sleep 0.5")?;
+    place.run("iperf3", &format!("-c {} -t 2", End::A.ip()))?;
+    answered += ping_all(guest, &[56])?;
+    let detail = nothing_refused(guest)?;
+    guest.room().ip("link set to-own nomaster")?;
+    Ok(format!("{answered} pings answered, TCP, {detail}"))
 }
 
 fn mka(guest: &mut Guest) -> Result<String, Failure> {

@@ -1,0 +1,167 @@
+//! The network between gateways: a bridge, or for a while one that loses and reorders.
+
+use crate::Failure;
+use crate::gateways::PORT;
+use crate::namespace::Namespace;
+use packet_io::af_packet::{PacketPort, Settings};
+use packet_io::{Frame, Interface, LanPort, Pool, PoolSettings, Source, Waiter};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Of the tunnel's packets every so many is lost.
+const LOSE_EVERY: u64 = 20;
+/// Every so many comes late,
+const DELAY_EVERY: u64 = 23;
+/// after so many others.
+const DELAY: u64 = 5;
+/// How often the network looks whether it is to be a bridge again.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What became of the tunnel's packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// All that came.
+    pub came: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Of these, overtaken by others.
+    pub late: u64,
+}
+
+/// The network between gateways.
+#[derive(Debug)]
+pub(super) struct Between {
+    place: Namespace,
+    ports: Vec<String>,
+}
+
+impl Between {
+    /// Without gateways yet.
+    pub(super) fn new() -> Result<Self, Failure> {
+        let place = Namespace::new("between")?;
+        place.ip("link add net type bridge mcast_snooping 0")?;
+        place.ip("link set net up")?;
+        Ok(Self { place, ports: Vec::new() })
+    }
+
+    /// Connects `interface`, which is made, of a gateway's namespace.
+    pub(super) fn connect(
+        &mut self,
+        gateway: &Namespace,
+        interface: &str,
+        mtu_bytes: u32,
+    ) -> Result<(), Failure> {
+        let port = format!("port-{}", self.ports.len());
+        gateway.cable(interface, &self.place, &port, mtu_bytes)?;
+        self.place.ip(&format!("link set {port} master net"))?;
+        self.ports.push(port);
+        Ok(())
+    }
+
+    /// Loses and reorders packets of the tunnel while `during` runs. Other packets pass, such as
+    /// those of the management channel.
+    pub(super) fn disturbed(
+        &self,
+        during: &mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Result<Weather, Failure> {
+        for port in &self.ports {
+            self.place.ip(&format!("link set {port} nomaster"))?;
+        }
+        let done = AtomicBool::new(false);
+        let (outcome, weather) = thread::scope(|scope| {
+            let network = scope.spawn(|| self.place.within(|| network(&self.ports, &done)));
+            let outcome = during();
+            done.store(true, Ordering::Relaxed);
+            let weather = network.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (outcome, weather)
+        });
+        for port in &self.ports {
+            self.place.ip(&format!("link set {port} master net"))?;
+        }
+        outcome?;
+        weather?
+    }
+}
+
+/// Brings what comes at one port to all others.
+fn network(names: &[String], done: &AtomicBool) -> Result<Weather, Failure> {
+    let open = |name: &String| {
+        let found = Interface::find(name).map_err(|why| Failure::not_here(name, why))?;
+        PacketPort::open(&found, &Settings::default()).map_err(|why| Failure::not_here(name, why))
+    };
+    let mut ports = names.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+    let settings = PoolSettings { frame_bytes: 2048, frames: 1024 };
+    let mut pool = Pool::new(settings).map_err(|why| Failure::not_here("memory", why))?;
+    let mut waiter = Waiter::new(Duration::ZERO);
+    let failed = |error| Failure::broken("the network between gateways", error);
+    let (mut weather, mut late, mut came) = (Weather::default(), VecDeque::new(), Vec::new());
+    while !done.load(Ordering::Relaxed) {
+        let sources: Vec<&dyn Source> = ports.iter().map(|port| port as &dyn Source).collect();
+        waiter.wait(&sources, Some(LOOK)).map_err(failed)?;
+        for from in 0..ports.len() {
+            ports[from].receive(&mut pool, &mut came).map_err(failed)?;
+            for frame in came.drain(..) {
+                if is_tunnel(pool.bytes(&frame)) {
+                    weather.came += 1;
+                    if weather.came.is_multiple_of(LOSE_EVERY) {
+                        weather.lost += 1;
+                        pool.release(frame);
+                        continue;
+                    }
+                    if weather.came.is_multiple_of(DELAY_EVERY) {
+                        weather.late += 1;
+                        late.push_back((weather.came + DELAY, from, frame));
+                        continue;
+                    }
+                }
+                pass(&mut ports, &mut pool, from, frame).map_err(failed)?;
+            }
+        }
+        while late.front().is_some_and(|(due, ..)| *due <= weather.came) {
+            let Some((_, from, frame)) = late.pop_front() else { break };
+            pass(&mut ports, &mut pool, from, frame).map_err(failed)?;
+        }
+    }
+    Ok(weather)
+}
+
+fn pass(
+    ports: &mut [PacketPort],
+    pool: &mut Pool,
+    from: usize,
+    frame: Frame,
+) -> std::io::Result<()> {
+    for (_, port) in ports.iter_mut().enumerate().filter(|(at, _)| *at != from) {
+        let mut copy: Vec<_> = pool.copy(&frame).into_iter().collect();
+        let sent = port.transmit(pool, &mut copy);
+        pool.release_all(copy);
+        sent?;
+    }
+    pool.release(frame);
+    Ok(())
+}
+
+/// Whether a frame is a datagram to a gateway: IPv4 without options, UDP.
+fn is_tunnel(frame: &[u8]) -> bool {
+    let is = |at: usize, bytes: &[u8]| frame.get(at..at + bytes.len()) == Some(bytes);
+    is(12, &[8, 0, 0x45]) && is(23, &[17]) && is(36, &PORT.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_of_the_tunnel_are_told_from_the_channels_segments() {
+        let mut frame = [0; 60];
+        frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+        frame[36..38].copy_from_slice(&PORT.to_be_bytes());
+        for (protocol, is) in [(17, true), (6, false)] {
+            frame[23] = protocol;
+            assert_eq!(is_tunnel(&frame), is);
+        }
+        assert!(!is_tunnel(&frame[..37]) && !is_tunnel(&[]));
+    }
+}
