@@ -4,6 +4,7 @@
 use crate::process::{capture, cargo, command, run, target_dir, workspace};
 use crate::{Failure, system};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -239,12 +240,13 @@ fn told(stored: &Value, name: &str, has: impl Fn(&str) -> bool) -> String {
         }
     }
     for row in result["rows"].as_array().into_iter().flatten() {
+        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
         for failure in row["failures"].as_array().into_iter().flatten() {
-            text.push_str(&format!(
-                "\nA turn of {} failed: {}.\n",
-                text_of(&row["name"]),
-                text_of(failure)
-            ));
+            *times.entry(text_of(failure)).or_default() += 1;
+        }
+        for (failure, times) in times {
+            let (name, turns) = (text_of(&row["name"]), &result["turns"]);
+            text.push_str(&format!("\n{name} failed in {times} of {turns} turns: {failure}.\n"));
         }
     }
     text
@@ -268,7 +270,7 @@ mod tests {
             "machine": { "processor": "P", "processors": 2 },
             "result": { "turns": 5, "seconds": 9.0, "load_before": 0.1, "table": "| a |\n",
                         "ratios": "b over c\n", "versions": { "kernel": "Linux" },
-                        "rows": [{ "name": "r", "failures": ["why"] }] },
+                        "rows": [{ "name": "r", "failures": ["why", "why"] }] },
         });
         let text =
             told(&stored, "gateway-2026-01-02", |file| file.starts_with("gateway-figure-5a"));
@@ -277,7 +279,7 @@ mod tests {
             "| a |",
             "b over c",
             "kernel: Linux",
-            "failed: why",
+            "r failed in 2 of 5 turns: why.",
             "5a.svg",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -1,0 +1,50 @@
+//! Our own MACsec endpoints over our own gateways, with TCP in large segments and pings of every
+//! length: what people without MACsec in their kernel have. Where there are no namespaces, a line
+//! says why.
+
+use interop_gateway::bench::tcp;
+use interop_gateway::ends;
+use interop_gateway::frames::Side;
+use interop_gateway::rows::{self, Ground};
+use interop_gateway::site::Mtu;
+use interop_gateway::{Failure, gateways, namespace};
+use std::path::Path;
+
+/// One through AF_XDP, one through packet sockets; one whose frames do not fit one datagram.
+const ROWS: [(&str, Mtu); 3] =
+    [("sealed", Mtu::ROOMY), ("identifier-packet", Mtu::ROOMY), ("sealed-packet", Mtu::TIGHT)];
+
+#[test]
+fn own_ends_talk_over_own_gateways() {
+    namespace::sweep();
+    let program = gateways::program();
+    let all = rows::all(Path::new("/nowhere"), &program);
+    for (name, mtu) in ROWS {
+        let row = all.iter().find(|row| row.name() == name).expect("it is a row");
+        match row.require().and_then(|()| ends::require(&program)).and_then(|()| row.build(mtu)) {
+            Ok(mut ground) => {
+                talk(&mut ground, &program).unwrap_or_else(|why| panic!("{name}: {why}"))
+            }
+            Err(Failure::NotHere(why)) => println!("skipped: {name}: {why}"),
+            Err(why) => panic!("{name}: {why}"),
+        }
+    }
+}
+
+fn talk(ground: &mut Ground, program: &Path) -> Result<(), Failure> {
+    let rate = tcp::protected(ground, program, 1)?;
+    assert!(rate > 0.0);
+    // The same keys again: their packet numbers go on.
+    let ends = ground.ends.take().expect("TCP went through them");
+    let running = ends.start(program, &ground.site)?;
+    for (from, to) in [(Side::A, Side::B), (Side::B, Side::A)] {
+        for payload in [0, 1, 16, 17, 18, 47, 48, 500, 1440] {
+            // One of them may be needed to learn who is where.
+            let line = format!("-q -c 4 -i 0.05 -W 5 -s {payload} {}", ends::address(to));
+            let said = ground.site.host(from).run("ping", &line)?;
+            assert!(said.contains(" 4 received"), "{payload} bytes: {said}");
+        }
+    }
+    drop(running);
+    Ok(())
+}
