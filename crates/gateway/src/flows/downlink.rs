@@ -28,7 +28,35 @@ struct Flow {
     /// Those in `low..top` are in the table, if they were not seen.
     low: u64,
     top: u64,
+    /// Which of them were seen.
+    seen: Seen,
     until: Option<Instant>,
+}
+
+/// A bit for each packet number of a flow's window, in a ring.
+#[derive(Debug)]
+struct Seen(Box<[u64]>);
+
+impl Seen {
+    /// Of so many packet numbers in a row.
+    fn of(span: u64) -> Self {
+        Self(vec![0; span.div_ceil(64) as usize].into_boxed_slice())
+    }
+
+    fn bit(&mut self, pn: u64) -> Option<(&mut u64, u64)> {
+        let at = (pn / 64).checked_rem(self.0.len() as u64)?;
+        Some((&mut self.0[at as usize], 1 << (pn % 64)))
+    }
+
+    fn set(&mut self, pn: u64, is_seen: bool) {
+        if let Some((word, bit)) = self.bit(pn) {
+            *word = if is_seen { *word | bit } else { *word & !bit };
+        }
+    }
+
+    fn has(&mut self, pn: u64) -> bool {
+        self.bit(pn).is_some_and(|(word, bit)| *word & bit != 0)
+    }
 }
 
 /// Flows of one association: they are bound, since they share packet numbers.
@@ -43,6 +71,8 @@ struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     flow: u32,
+    /// Over the octets in clear of its datagram.
+    mask: [u8; 2],
     pn: u64,
 }
 
@@ -156,6 +186,11 @@ impl Downlink {
             start: next,
             low: next,
             top: next,
+            // One more word: the window begins anywhere in its first.
+            seen: Seen::of(match self.needs.derivation {
+                Some(_) => self.needs.ahead + self.needs.behind + 64,
+                None => 0,
+            }),
             until: None,
         };
         let slot = match self.free.pop() {
@@ -207,14 +242,19 @@ impl Downlink {
                 self.groups.remove(&flow.group);
             }
         }
+        let mut flow = flow;
         for pn in flow.low..flow.top {
-            self.forget_identifier(&flow, slot, pn);
+            self.forget_identifier(&mut flow, slot, pn);
         }
     }
 
-    fn forget_identifier(&mut self, flow: &Flow, slot: u32, pn: u64) {
-        let Some(key) = identifier(&self.needs, flow, pn) else { return };
-        if self.identifiers.get(&key) == Some(&Place { flow: slot, pn }) {
+    /// Forgets an identifier. One that was seen is gone already, which spares deriving it.
+    fn forget_identifier(&mut self, flow: &mut Flow, slot: u32, pn: u64) {
+        if flow.seen.has(pn) {
+            return;
+        }
+        let Some((key, place)) = identifier(&self.needs, flow, slot, pn) else { return };
+        if self.identifiers.get(&key) == Some(&place) {
             self.identifiers.remove(&key);
         }
     }
@@ -271,22 +311,22 @@ impl Downlink {
         let unknown = (None, Reason::UnknownIdentifier);
         let key = u64::from_le_bytes(ridf);
         let place = *self.identifiers.get(&key).ok_or(unknown)?;
-        let flow = self.flows.get(place.flow as usize).and_then(Option::as_ref).ok_or(unknown)?;
+        let flow = self.flows.get_mut(place.flow as usize).and_then(Option::as_mut);
+        let flow = flow.ok_or(unknown)?;
         if flow.until.is_some_and(|until| now >= until) {
             return Err(unknown);
         }
         let peer = flow.number.0;
         let malformed = (Some(peer), Reason::Malformed);
         let an = flow.template.header().tag.an.get();
-        let derived = self.needs.derivation.zip(flow.secret.as_ref());
-        let mask = derived.map_or([0; 2], |(how, secret)| how.derive(secret, place.pn, an).mask);
-        let octet = tci ^ mask[0];
+        let octet = tci ^ place.mask[0];
         let header = (octet & 3 == 0)
-            .then(|| flow.template.restore(octet | an, sl ^ mask[1], place.pn as u32))
+            .then(|| flow.template.restore(octet | an, sl ^ place.mask[1], place.pn as u32))
             .flatten()
             .ok_or(malformed)?;
         header.secure_data_len(header.len() + rest).map_err(|_| malformed)?;
         let group = flow.group;
+        flow.seen.set(place.pn, true);
         self.identifiers.remove(&key);
         self.slide_group(&group, place.pn.saturating_add(1));
         Ok((peer, header))
@@ -341,11 +381,12 @@ impl Downlink {
             return;
         }
         let next = group.next;
-        for at in 0..group_len(&self.groups, key) {
-            let Some(&slot) = self.groups.get(key).and_then(|group| group.flows.get(at)) else {
-                return;
-            };
+        let flows = core::mem::take(&mut group.flows);
+        for &slot in &flows {
             self.slide(slot, next);
+        }
+        if let Some(group) = self.groups.get_mut(key) {
+            group.flows = flows;
         }
     }
 
@@ -357,11 +398,12 @@ impl Downlink {
         let low = flow.start.max(next.saturating_sub(behind)).max(flow.low);
         let top = next.saturating_add(ahead).max(flow.top);
         for pn in flow.low..flow.top.min(low) {
-            self.forget_identifier(&flow, slot, pn);
+            self.forget_identifier(&mut flow, slot, pn);
         }
         for pn in flow.top.max(low)..top {
-            if let Some(key) = identifier(&self.needs, &flow, pn) {
-                self.identifiers.entry(key).or_insert(Place { flow: slot, pn });
+            if let Some((key, place)) = identifier(&self.needs, &flow, slot, pn) {
+                flow.seen.set(pn, false);
+                self.identifiers.entry(key).or_insert(place);
             }
         }
         (flow.low, flow.top) = (low, top);
@@ -369,14 +411,34 @@ impl Downlink {
     }
 }
 
-fn group_len(
-    groups: &Table<(PeerIndex, Generation, SaKey), Group>,
-    key: &(PeerIndex, Generation, SaKey),
-) -> usize {
-    groups.get(key).map_or(0, |group| group.flows.len())
+fn identifier(needs: &Needs, flow: &Flow, slot: u32, pn: u64) -> Option<(u64, Place)> {
+    let (how, secret) = needs.derivation.zip(flow.secret.as_ref())?;
+    let derived = how.derive(secret, pn, flow.template.header().tag.an.get());
+    Some((derived.key(), Place { flow: slot, mask: derived.mask, pn }))
 }
 
-fn identifier(needs: &Needs, flow: &Flow, pn: u64) -> Option<u64> {
-    let (how, secret) = needs.derivation.zip(flow.secret.as_ref())?;
-    Some(how.derive(secret, pn, flow.template.header().tag.an.get()).key())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_ring_of_bits_forgets_what_left_the_window() {
+        const SPAN: u64 = 130;
+        let (mut seen, mut model) = (Seen::of(SPAN + 64), BTreeSet::new());
+        let mut random = Random::insecure(1);
+        for top in SPAN..20 * SPAN {
+            // As the window moves on by one: its newest is not seen yet.
+            seen.set(top - 1, false);
+            let pn = top - 1 - random.below(SPAN);
+            seen.set(pn, true);
+            model.insert(pn);
+            for pn in top - SPAN..top {
+                assert_eq!(seen.has(pn), model.contains(&pn), "{pn} below {top}");
+            }
+        }
+        let mut none = Seen::of(0);
+        none.set(0, true);
+        assert!(!none.has(0));
+    }
 }
