@@ -23,7 +23,8 @@ fn own_ends_talk_over_own_gateways() {
         let row = all.iter().find(|row| row.name() == name).expect("it is a row");
         match row.require().and_then(|()| ends::require(&program)).and_then(|()| row.build(mtu)) {
             Ok(mut ground) => {
-                talk(&mut ground, &program).unwrap_or_else(|why| panic!("{name}: {why}"))
+                let talked = talk(&mut ground, &program);
+                talked.unwrap_or_else(|why| panic!("{name}: {why}"));
             }
             Err(Failure::NotHere(why)) => println!("skipped: {name}: {why}"),
             Err(why) => panic!("{name}: {why}"),
