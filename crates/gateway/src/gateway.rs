@@ -190,7 +190,10 @@ impl Gateway {
     pub fn from_lan(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
         self.from_lan.count(frame.len());
         self.route(now, frame)
-            .inspect(|parcel| self.copies.add(parcel.to.len().saturating_sub(1) as u64))
+            .inspect(|parcel| match parcel.to.len() {
+                0 | 1 => {}
+                peers => self.copies.add(peers as u64 - 1),
+            })
             .inspect_err(|&reason| self.drops.count(reason))
     }
 

@@ -123,6 +123,23 @@ pub struct Statistics {
     pub refused: u64,
 }
 
+impl core::ops::Add for Statistics {
+    type Output = Self;
+
+    /// What has happened at two ports together.
+    fn add(self, other: Self) -> Self {
+        Self {
+            received: self.received + other.received,
+            transmitted: self.transmitted + other.transmitted,
+            overruns: self.overruns + other.overruns,
+            starved: self.starved + other.starved,
+            too_long: self.too_long + other.too_long,
+            unfinished: self.unfinished + other.unfinished,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
 /// Refusals that wait to be asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(std::collections::VecDeque<Refusal>);

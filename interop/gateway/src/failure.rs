@@ -1,6 +1,7 @@
 //! Why something here did not go well.
 
 use std::fmt;
+use std::process::ExitCode;
 
 /// Why something here did not go well, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,13 @@ impl Failure {
     /// [`Self::Broken`], with what was being done.
     pub fn broken(what: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self::Broken(format!("{what}: {why}"))
+    }
+
+    /// Says why on the standard error stream; the exit code of a program that ends for it: 1 for what
+    /// went wrong, 2 for what could not be tried.
+    pub fn exit(&self) -> ExitCode {
+        eprintln!("{self}");
+        ExitCode::from(if matches!(self, Self::Broken(_)) { 1 } else { 2 })
     }
 
     /// [`Self::NotHere`], with what was being done.

@@ -181,7 +181,10 @@ impl Living {
     }
 
     /// Ends channels and threads; their ports.
-    pub(super) async fn end(self) -> Vec<Ports> {
+    ///
+    /// # Errors
+    /// A thread has panicked, and its ports are lost.
+    pub(super) async fn end(self) -> Result<Vec<Ports>, OneLine> {
         self.stop.store(true, Ordering::Relaxed);
         for mailbox in &self.mailboxes {
             mailbox.ring();
@@ -192,9 +195,9 @@ impl Living {
         let threads = self.threads;
         // They look at once whether they should stop, but one may be waiting for its core.
         let joined = task::spawn_blocking(|| {
-            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+            threads.into_iter().map(JoinHandle::join).collect::<Result<_, _>>().ok()
         });
-        joined.await.unwrap_or_default()
+        joined.await.ok().flatten().ok_or_else(|| OneLine::new("a queue's thread has panicked"))
     }
 
     fn attend(&mut self) {

@@ -143,19 +143,22 @@ impl Host {
             let _not_under_systemd = service_manager::notify(&Notice::Reloading);
             living = match again(&fixed, living, &read).await {
                 Ok(living) => living,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let _gone_already = std::fs::remove_file(socket);
+                    return Err(error);
+                }
             };
             shown.set(living.keeper.clone());
             let _not_under_systemd = service_manager::notify(&Notice::Ready);
         };
         let _not_under_systemd = service_manager::notify(&Notice::Stopping);
-        living.end().await;
+        let ended = living.end().await;
         answering.abort();
         if let Some(counting) = counting {
             counting.abort();
         }
         let _gone_already = std::fs::remove_file(socket);
-        outcome
+        outcome.and(ended.map(drop))
     }
 }
 
@@ -177,7 +180,7 @@ async fn again(
     });
     match life {
         Ok(life) => {
-            let living = life.start(living.end().await)?;
+            let living = life.start(living.end().await?)?;
             tracing::info!(peers = living.keeper.config.peers.len(), "configuration read again");
             Ok(living)
         }

@@ -44,19 +44,10 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         ("frames_split", of_peers(|counters| &counters.split)),
         ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
         ("frames_copied", gateway.copies.get()),
-        ("lan_packets_received", about.ports.lan.received),
-        ("lan_packets_sent", about.ports.lan.transmitted),
-        ("lan_packets_overrun", about.ports.lan.overruns),
-        ("lan_packets_starved", about.ports.lan.starved),
-        ("lan_packets_too_long", about.ports.lan.too_long),
-        ("lan_packets_refused", about.ports.lan.refused),
-        ("underlay_packets_received", about.ports.underlay.received),
-        ("underlay_packets_sent", about.ports.underlay.transmitted),
-        ("underlay_packets_overrun", about.ports.underlay.overruns),
-        ("underlay_packets_starved", about.ports.underlay.starved),
-        ("underlay_packets_too_long", about.ports.underlay.too_long),
-        ("underlay_packets_refused", about.ports.underlay.refused),
     ];
+    let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
+    counters.extend(of_ports("lan", about.ports.lan));
+    counters.extend(of_ports("underlay", about.ports.underlay));
     let refused = gateway.drops.of(Reason::FlowLimit) + gateway.drops.of(Reason::FloodLimit);
     Standing {
         gateway: about.config.gateway.name.clone(),
@@ -78,8 +69,22 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         },
         peers: peers(about),
         drops,
-        counters: counters.map(|(name, value)| (name.to_owned(), value)).into(),
+        counters,
     }
+}
+
+/// The counters of one side's ports, by name.
+fn of_ports(side: &str, told: packet_io::Statistics) -> [(String, u64); 7] {
+    [
+        ("received", told.received),
+        ("sent", told.transmitted),
+        ("overrun", told.overruns),
+        ("starved", told.starved),
+        ("too_long", told.too_long),
+        ("unfinished", told.unfinished),
+        ("refused", told.refused),
+    ]
+    .map(|(what, count)| (format!("{side}_packets_{what}"), count))
 }
 
 fn peers(about: &About<'_>) -> Vec<PeerStanding> {

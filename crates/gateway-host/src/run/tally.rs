@@ -23,20 +23,8 @@ impl Tally {
     pub(super) fn total(tallies: &[Arc<Self>]) -> Ports {
         tallies.iter().fold(Ports::default(), |sum, tally| {
             let told = *tally.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Ports { lan: both(sum.lan, told.lan), underlay: both(sum.underlay, told.underlay) }
+            Ports { lan: sum.lan + told.lan, underlay: sum.underlay + told.underlay }
         })
-    }
-}
-
-fn both(a: Statistics, b: Statistics) -> Statistics {
-    Statistics {
-        received: a.received + b.received,
-        transmitted: a.transmitted + b.transmitted,
-        overruns: a.overruns + b.overruns,
-        starved: a.starved + b.starved,
-        too_long: a.too_long + b.too_long,
-        unfinished: a.unfinished + b.unfinished,
-        refused: a.refused + b.refused,
     }
 }
 

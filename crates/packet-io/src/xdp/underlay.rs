@@ -189,15 +189,7 @@ impl Underlay for XdpUnderlay {
     }
 
     fn statistics(&self) -> Statistics {
-        let (fast, slow) = (self.port.statistics(), self.kernel.statistics());
-        Statistics {
-            received: fast.received + slow.received,
-            transmitted: fast.transmitted + slow.transmitted,
-            overruns: fast.overruns + slow.overruns,
-            starved: fast.starved + slow.starved,
-            too_long: fast.too_long + slow.too_long,
-            unfinished: fast.unfinished + slow.unfinished,
-            refused: fast.refused + slow.refused + self.refused,
-        }
+        let own = Statistics { refused: self.refused, ..Statistics::default() };
+        self.port.statistics() + self.kernel.statistics() + own
     }
 }

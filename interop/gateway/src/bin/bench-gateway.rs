@@ -52,14 +52,7 @@ struct Arguments {
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Broken(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(1)
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
+        Err(why) => why.exit(),
     }
 }
 

@@ -56,14 +56,7 @@ fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(report) if report.wrong() == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
-        Err(Failure::Broken(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(1)
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
+        Err(why) => why.exit(),
     }
 }
 
