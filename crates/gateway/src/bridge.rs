@@ -99,7 +99,8 @@ impl Default for Limits {
 }
 
 /// A station that was heard within this time is not moved to where another claims its address:
-/// an answer that comes back through a loop, or a neighbour that pretends.
+/// an answer that comes back through a loop, or a neighbour that pretends. But it is moved back
+/// at once to where it was before: else whoever claims it once a second kept it.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// What came of a source address.
@@ -123,6 +124,16 @@ struct Entry {
     heard: Instant,
     /// Somebody wrote to it.
     answered: bool,
+    /// Where it was before it was moved, if it was.
+    home: Option<Home>,
+}
+
+/// Where a station is taken back to at once.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    port: Port,
+    /// For as long as it would be known there, had it not moved.
+    until: Instant,
 }
 
 /// The table of stations.
@@ -166,20 +177,25 @@ impl Bridge {
                 entry.heard = entry.heard.max(now);
                 return Learned::Known;
             }
-            if now - entry.heard < SETTLED {
+            let home = entry.home.filter(|home| now < home.until);
+            let returns = home.is_some_and(|home| home.port == port);
+            if !returns && now - entry.heard < SETTLED {
                 return Learned::Elsewhere;
             }
             if !self.admit(now, port) {
                 return Learned::Refused;
             }
             self.leave(entry.port);
-            *entry = Entry { port, heard: now, answered: false };
+            let left = Home { port: entry.port, until: entry.heard + self.limits.timeout };
+            // Whoever moved it on from elsewhere, it stays at home where it was at first.
+            let home = if returns { None } else { home.or(Some(left)) };
+            *entry = Entry { port, heard: now, answered: false, home };
             return Learned::Moved;
         }
         if !self.admit(now, port) {
             return Learned::Refused;
         }
-        shard.insert(station, Entry { port, heard: now, answered: false });
+        shard.insert(station, Entry { port, heard: now, answered: false, home: None });
         Learned::New
     }
 
@@ -327,6 +343,45 @@ mod tests {
         assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
         assert_eq!(bridge.find(at(1000), station(1)), Some(Port::Lan));
         assert_eq!((bridge.len_at(FAR), bridge.len_at(Port::Lan), bridge.len()), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_station_that_was_claimed_elsewhere_is_back_with_its_next_frame() {
+        let bridge = bridge(Limits::default());
+        let third = Port::Peer(PeerIndex(1));
+        for home in [Port::Lan, third] {
+            let station = station(home.index() as u32);
+            bridge.learn(at(0), station, home);
+            for second in 1..200 {
+                let claimed = bridge.learn(at(second * 2000), station, FAR);
+                assert_eq!(claimed, Learned::Moved, "after silence");
+                let next = bridge.learn(at(second * 2000 + 1), station, home);
+                assert_eq!(next, Learned::Moved, "at once");
+                assert_eq!(bridge.learn(at(second * 2000 + 2), station, FAR), Learned::Elsewhere);
+                assert_eq!(bridge.find(at(second * 2000 + 2), station), Some(home));
+            }
+        }
+        let (claimed, station) = (at(1000), station(9));
+        bridge.learn(at(0), station, Port::Lan);
+        bridge.learn(claimed, station, FAR);
+        bridge.learn(at(2000), station, third);
+        assert_eq!(bridge.learn(at(2001), station, FAR), Learned::Elsewhere, "a claim is no home");
+        assert_eq!(bridge.learn(at(2002), station, Port::Lan), Learned::Moved);
+    }
+
+    #[test]
+    fn a_station_that_has_moved_is_at_home_where_it_went_in_the_end() {
+        let bridge = bridge(Limits::default());
+        bridge.learn(at(0), station(1), Port::Lan);
+        for second in 1..300 {
+            bridge.learn(at(second * 1000), station(1), FAR);
+        }
+        assert_eq!(bridge.learn(at(300_000), station(1), Port::Lan), Learned::Moved, "settled");
+        bridge.learn(at(301_000), station(1), FAR);
+        for second in 302..=601 {
+            bridge.learn(at(second * 1000), station(1), FAR);
+        }
+        assert_eq!(bridge.learn(at(601_001), station(1), Port::Lan), Learned::Elsewhere);
     }
 
     #[test]

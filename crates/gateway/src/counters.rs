@@ -33,7 +33,8 @@ reasons! {
     MalformedFrame => "malformed_frame",
     /// From the LAN: for a station of the same LAN.
     Local => "local",
-    /// From the LAN: its source was just heard behind a peer; a loop, or a pretender.
+    /// From the LAN: it came from a peer before; and frames other than MACsec's whose source was
+    /// just heard behind a peer.
     Loop => "loop",
     /// From the LAN: no peer is there that it could go to.
     NoPeer => "no_peer",

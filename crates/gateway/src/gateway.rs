@@ -7,6 +7,7 @@ use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
 use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
 use crate::counters::{Counter, Drops, Reason, Traffic};
+use crate::echoes::Echoes;
 use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
 use crate::holding::Holding;
 pub use crate::holding::Released;
@@ -21,7 +22,7 @@ use core::time::Duration;
 use macsec::{Frame, Header, Kind, classify};
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use vocabulary::{Decode, Instant, PacketBuf, Random, Reader};
+use vocabulary::{Decode, Instant, PacketBuf, Random};
 
 /// What becomes of MKA frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,7 @@ pub enum Notice {
     Probe(PeerIndex, usize),
     /// A datagram of this size arrived at the peer.
     Probed(PeerIndex, usize),
-    /// Another gateway announced itself on this LAN.
+    /// Another gateway announced itself on this LAN; at most once in ten seconds.
     SecondGateway(GatewayId),
 }
 
@@ -136,9 +137,12 @@ pub struct Gateway {
     pub drops: Drops,
     /// Until when another gateway has this LAN, in microseconds.
     yields_until: AtomicU64,
+    /// Until when it is not told of another gateway again, in microseconds.
+    quiet_until: AtomicU64,
     /// When silent stations were last looked for, in microseconds.
     swept_at: AtomicU64,
     floods: Mutex<Bucket>,
+    echoes: Echoes,
     reassembly: Vec<Mutex<Reassembly>>,
     notices: Mutex<VecDeque<Notice>>,
     holding: Holding,
@@ -165,12 +169,14 @@ impl Gateway {
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
             yields_until: AtomicU64::new(0),
+            quiet_until: AtomicU64::new(0),
             swept_at: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
                 settings.floods_a_second,
                 settings.floods_a_second,
                 now,
             )),
+            echoes: Echoes::default(),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
             notices: Mutex::new(VecDeque::new()),
             holding: Holding::default(),
@@ -205,11 +211,17 @@ impl Gateway {
         match kind {
             Kind::Macsec => {
                 let parsed = Frame::parse(frame).map_err(|_| Reason::MalformedFrame)?;
+                if self.echoes.has(&parsed) {
+                    return Err(Reason::Loop);
+                }
                 let len = frame.len() - parsed.padding().len();
                 let header = parsed.header;
                 let tag = header.vlan_tags[0];
                 let vlan = tag.map(macsec::VlanTag::vlan);
-                let to = self.destinations(now, vlan, header.source, header.destination)?;
+                // Claimed elsewhere or not, what is no echo is carried.
+                let source = Station::new(vlan, header.source);
+                self.bridge.learn(now, source, Port::Lan);
+                let to = self.destinations(now, Station::new(vlan, header.destination))?;
                 let class = match tag {
                     Some(tag) if self.settings.dscp => class_selector(tag.tci),
                     _ => 0,
@@ -244,30 +256,16 @@ impl Gateway {
     }
 
     fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
-        let mut reader = Reader::new(frame);
-        let addresses = (|| Ok::<_, vocabulary::DecodeError>((reader.array()?, reader.array()?)))();
-        let (destination, source) = addresses.map_err(|_| Reason::MalformedFrame)?;
-        let vlan = match frame.get(12..16) {
-            Some(&[0x81, 0x00, a, b] | &[0x88, 0xa8, a, b]) => {
-                Some(u16::from_be_bytes([a, b]) & 0xfff)
-            }
-            _ => None,
-        };
-        let to = self.destinations(now, vlan, source, destination)?;
+        let (destination, source) = stations(frame).ok_or(Reason::MalformedFrame)?;
+        // Its like may come again and again: an echo cannot be told from the station's own.
+        if self.bridge.learn(now, source, Port::Lan) == Learned::Elsewhere {
+            return Err(Reason::Loop);
+        }
+        let to = self.destinations(now, destination)?;
         Ok(Parcel { to, len: frame.len(), class: 0, header: None })
     }
 
-    fn destinations(
-        &self,
-        now: Instant,
-        vlan: Option<u16>,
-        source: [u8; 6],
-        destination: [u8; 6],
-    ) -> Result<PeerSet, Reason> {
-        if self.bridge.learn(now, Station::new(vlan, source), Port::Lan) == Learned::Elsewhere {
-            return Err(Reason::Loop);
-        }
-        let destination = Station::new(vlan, destination);
+    fn destinations(&self, now: Instant, destination: Station) -> Result<PeerSet, Reason> {
         if destination.is_group() {
             return self.everyone();
         }
@@ -469,7 +467,7 @@ impl Gateway {
         };
         match Frame::parse(packet.bytes()) {
             Ok(frame) => {
-                self.learn_behind(now, peer, &frame.header);
+                self.learn_behind(now, peer, &frame);
                 if matches!(kind, Type::Sealed | Type::Compressed) {
                     self.scheme.hear(peer, &frame.header);
                 }
@@ -525,7 +523,7 @@ impl Gateway {
         let Some(frame) = frame else { return Ok(Arrived::Nothing) };
         match Frame::parse(&frame) {
             Ok(parsed) => {
-                self.learn_behind(now, peer, &parsed.header);
+                self.learn_behind(now, peer, &parsed);
                 self.scheme.hear(peer, &parsed.header);
             }
             Err(_) => self.check_other(now, peer, &frame)?,
@@ -539,15 +537,15 @@ impl Gateway {
         match classify(frame) {
             Kind::Macsec => {
                 let frame = Frame::parse(frame).map_err(|_| Reason::NotMacsec)?;
-                self.learn_behind(now, peer, &frame.header);
+                self.learn_behind(now, peer, &frame);
                 self.scheme.hear(peer, &frame.header);
                 Ok(())
             }
             Kind::Mka if self.settings.mka != Mka::Drop => Ok(()),
             Kind::Mka => Err(Reason::Mka),
             Kind::Other(other) if self.allows(other, frame) => {
-                if let Some(Ok(source)) = frame.get(6..12).map(TryInto::try_into) {
-                    self.bridge.learn(now, Station::new(None, source), Port::Peer(peer));
+                if let Some((_, source)) = stations(frame) {
+                    self.bridge.learn(now, source, Port::Peer(peer));
                 }
                 Ok(())
             }
@@ -560,9 +558,10 @@ impl Gateway {
         self.settings.allow.contains(&ethertype) || self.settings.allow_bpdu && bridges()
     }
 
-    fn learn_behind(&self, now: Instant, peer: PeerIndex, header: &Header) {
-        let vlan = header.vlan_tags[0].map(macsec::VlanTag::vlan);
-        self.bridge.learn(now, Station::new(vlan, header.source), Port::Peer(peer));
+    fn learn_behind(&self, now: Instant, peer: PeerIndex, frame: &Frame<'_>) {
+        self.echoes.note(frame);
+        let vlan = frame.header.vlan_tags[0].map(macsec::VlanTag::vlan);
+        self.bridge.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
     }
 
     /// Makes the frame by which another gateway on this LAN would notice this one.
@@ -584,10 +583,19 @@ impl Gateway {
                 let until = (now + YIELD).as_micros();
                 self.yields_until.store(until, Ordering::Relaxed);
             }
-            if id != self.settings.id {
+            if id != self.settings.id && self.may_tell(now) {
                 self.notify(Notice::SecondGateway(id));
             }
         }
+    }
+
+    /// Whether of another gateway is to be told again: any device can announce one.
+    fn may_tell(&self, now: Instant) -> bool {
+        let quiet_until = self.quiet_until.load(Ordering::Relaxed);
+        let next = (now + QUIET).as_micros();
+        let order = Ordering::Relaxed;
+        now.as_micros() >= quiet_until
+            && self.quiet_until.compare_exchange(quiet_until, next, order, order).is_ok()
     }
 
     /// Whether nothing is carried since another gateway has this LAN.
@@ -649,11 +657,24 @@ impl Gateway {
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long an announcement counts: four may be lost.
 const YIELD: Duration = Duration::from_secs(5);
+/// Between two notices of another gateway.
+const QUIET: Duration = Duration::from_secs(10);
 /// Locally administered, a group, and no address that bridges keep to themselves.
 const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
 const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
 /// Class selector 6 (RFC 4594, section 3.2): without MKA nothing else goes.
 const NETWORK_CONTROL: u8 = 48 << 2;
+
+/// Destination and source of a frame that is not MACsec's, in the VLAN of its first tag.
+fn stations(frame: &[u8]) -> Option<(Station, Station)> {
+    let vlan = match frame.get(12..16) {
+        Some(&[0x81, 0x00, a, b] | &[0x88, 0xa8, a, b]) => Some(u16::from_be_bytes([a, b]) & 0xfff),
+        _ => None,
+    };
+    let (destination, rest) = frame.split_first_chunk()?;
+    let source = rest.first_chunk()?;
+    Some((Station::new(vlan, *destination), Station::new(vlan, *source)))
+}
 
 /// The class selector (RFC 2474, section 4.2.2) of a VLAN tag's priority, ECN off: what
 /// happens outside cannot be told to an IP header that MACsec encrypts (RFC 6040, section 4.3).

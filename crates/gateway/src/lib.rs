@@ -45,6 +45,7 @@ pub mod bucket;
 pub mod codepoints;
 pub mod control;
 pub mod counters;
+mod echoes;
 pub mod flows;
 pub mod fragments;
 pub mod gateway;

@@ -299,6 +299,40 @@ fn a_flood_of_invented_sources_fills_its_cap_under_every_scheme_and_old_flows_go
 }
 
 #[test]
+fn a_device_elsewhere_that_claims_a_stations_address_does_not_silence_it() {
+    for (name, scheme) in ALL {
+        // The second time the station was silent for so long that its gateway forgot it.
+        for silence in [1, 400] {
+            let mut world = World::up(3, scheme);
+            let victim = Flow::between(0, 2);
+            for pn in 1..3 {
+                world.carry(0, &victim.frame(pn, 100));
+                world.carry(2, &victim.back().frame(pn, 100));
+            }
+            for _ in 0..silence {
+                world.advance(Duration::from_secs(1));
+            }
+            let claims = Flow { source: victim.source, port: 9, ..Flow::between(1, 2) };
+            for second in 0..20 {
+                world.carry(1, &claims.frame(second + 1, 100));
+                world.advance(Duration::from_millis(500));
+                let frames = [victim.frame(second + 3, 100), victim.back().frame(second + 3, 100)];
+                for (from, to) in [(0, 2), (2, 0)] {
+                    world.sites[to].lan.clear();
+                    world.carry(from, &frames[from / 2]);
+                    world.advance(Duration::ZERO);
+                    world.deliver();
+                    let arrived = world.sites[to].lan == [frames[from / 2].clone()];
+                    // Who was forgotten everywhere is where it was heard first, but is heard.
+                    assert!(arrived || silence > 1 && from == 2, "{name} {silence} {second} {to}");
+                }
+                world.advance(Duration::from_millis(500));
+            }
+        }
+    }
+}
+
+#[test]
 fn forgeries_that_reach_the_lan_are_counted() {
     for (name, scheme) in ALL {
         let outcome = forgeries::run(scheme, 5, 12_000);

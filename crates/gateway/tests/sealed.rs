@@ -3,6 +3,7 @@
 mod world;
 
 use core::time::Duration;
+use gateway::bridge::{Port, Station};
 use gateway::control::{Event, Timing, messages};
 use gateway::counters::Reason;
 use gateway::gateway::Mka;
@@ -300,6 +301,73 @@ fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
     world.advance(Duration::from_secs(5));
     world.carry(1, &Flow::between(1, 0).frame(2, 100));
     assert_eq!(world.sites[0].lan.len(), 1, "until the other is gone");
+}
+
+#[test]
+fn announcements_are_told_once_in_ten_seconds_and_each_makes_a_gateway_yield() {
+    let mut world = World::with(2, sealed, |settings| settings.yields = true, quiet());
+    world.connect();
+    let announcement = world.sites[0].gateway.announcement();
+    world.sites[1].events.clear();
+    for _ in 0..200 {
+        for _ in 0..300 {
+            world.frame(1, &announcement);
+        }
+        world.advance(Duration::from_millis(100));
+        assert!(world.sites[1].gateway.is_yielding(world.now));
+    }
+    let told = Event::SecondGateway(world::settings(0).id);
+    assert_eq!(world.sites[1].events, [told; 2], "in twenty seconds");
+    world.advance(Duration::from_secs(5));
+    assert!(!world.sites[1].gateway.is_yielding(world.now));
+}
+
+#[test]
+fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
+    // The first and second gateway have a LAN in common, and the far one's stations once were there.
+    for roamed in [false, true] {
+        let mut world = up(3);
+        let everyone = Flow { destination: [0xff; 6], ..Flow::between(2, 0) };
+        if roamed {
+            world.carry(0, &everyone.frame(1, 100));
+            world.advance(Duration::from_secs(2));
+        }
+        for pn in 2..20 {
+            world.carry(2, &everyone.frame(pn, 4));
+            for (site, other) in [(0, 1), (1, 0)] {
+                let echo = world.sites[other].lan.last().unwrap().clone();
+                world.frame(site, &[&echo[..], &[0; 12]].concat());
+                assert!(world.wire.is_empty(), "{roamed} {pn}");
+                let known = Station::new(None, everyone.source);
+                let port = Port::Peer(index(site, 2));
+                assert_eq!(world.sites[site].gateway.bridge.find(world.now, known), Some(port));
+            }
+            world.advance(Duration::from_millis(700));
+        }
+        for site in [0, 1] {
+            assert_eq!(world.sites[site].gateway.drops.of(Reason::Loop), 18);
+        }
+    }
+}
+
+#[test]
+fn allowed_frames_are_learned_in_their_vlan() {
+    let frame = |tag: &[u8], from: u8, to: u8| {
+        let addresses = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
+        [&addresses[..], tag, &[0x08, 0x06], &[1; 46]].concat()
+    };
+    for tag in [&[][..], &[0x81, 0, 0x20, 5], &[0x88, 0xa8, 0, 5]] {
+        let mut world = World::with(3, sealed, |settings| settings.allow = vec![0x0806], quiet());
+        world.connect();
+        world.deliver();
+        world.carry(1, &frame(tag, 1, 9));
+        world.wire.clear();
+        world.frame(0, &frame(tag, 2, 1));
+        assert_eq!(world.wire.len(), 1, "to where it is, and not everywhere");
+        world.wire.clear();
+        world.frame(0, &frame(&[0x81, 0, 0, 6], 2, 1));
+        assert_eq!(world.wire.len(), 2, "in another VLAN it is unknown");
+    }
 }
 
 #[test]

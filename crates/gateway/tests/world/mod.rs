@@ -22,6 +22,9 @@ pub(crate) const ROOM: usize = 128;
 /// The lane of the control path.
 const CONTROL: u8 = 15;
 
+/// Spreads addresses over a seed: 2^64 over the golden ratio.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// A datagram under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
@@ -397,7 +400,10 @@ impl Flow {
         let mut frame = vec![0; header.len() + len + 16];
         let mut writer = Writer::new(&mut frame);
         header.write(&mut writer).unwrap();
-        let seed = u64::from(pn) << 32 | u64::from(self.port) << 16 | u64::from(self.source[5]);
+        // No two frames have one ICV.
+        let word = |[a, b, c, d, e, f]: [u8; 6]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        let addresses = word(self.source).rotate_left(16) ^ word(self.destination);
+        let seed = u64::from(pn) << 32 ^ u64::from(self.port) << 16 ^ addresses.wrapping_mul(ODD);
         Random::insecure(seed).fill(&mut frame[header.len()..]);
         frame
     }
