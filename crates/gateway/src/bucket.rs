@@ -23,16 +23,19 @@ impl Bucket {
 
     /// Takes a token if there is one.
     pub fn take(&mut self, now: Instant) -> bool {
+        self.take_all(now, 1)
+    }
+
+    /// Takes so many tokens if there are as many, else none.
+    pub fn take_all(&mut self, now: Instant, many: u32) -> bool {
         let since = now.saturating_since(self.filled).min(Duration::from_secs(3600));
         // An hour at 2^32 a second is below 2^64.
         let fresh = since.as_micros() as u64 * u64::from(self.rate);
         self.tokens = self.tokens.saturating_add(fresh).min(u64::from(self.burst) * ONE);
         self.filled = self.filled.max(now);
-        let enough = self.tokens >= ONE;
-        if enough {
-            self.tokens -= ONE;
-        }
-        enough
+        let left = self.tokens.checked_sub(u64::from(many) * ONE);
+        self.tokens = left.unwrap_or(self.tokens);
+        left.is_some()
     }
 }
 
@@ -49,6 +52,8 @@ mod tests {
         assert!(!bucket.take(later(99_999)));
         assert!(bucket.take(later(100_000)) && !bucket.take(later(100_000)));
         assert!((0..3).all(|_| bucket.take(later(10_000_000))) && !bucket.take(later(10_000_000)));
+        let full = later(20_000_000);
+        assert!(!bucket.take_all(full, 4) && bucket.take_all(full, 3) && !bucket.take(full));
         assert!(!bucket.take(start), "a clock that runs backwards fills nothing");
     }
 }

@@ -16,6 +16,7 @@ use crate::link::{Link, Links, SEALING};
 use crate::lock;
 use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
 use crate::set::PeerSet;
+use crate::tuning::SWEEP;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -633,7 +634,6 @@ impl Gateway {
     /// Lets what has timed out go. To be called about ten times a second.
     pub fn handle_timeout(&self, now: Instant) {
         self.links.expire(now);
-        // It locks each shard for as long as it is walked through: not ten times a second.
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
         if now - swept_at >= SWEEP {
             self.swept_at.store(now.as_micros(), Ordering::Relaxed);
@@ -653,8 +653,6 @@ impl Gateway {
     }
 }
 
-/// Silent stations are looked for so often.
-const SWEEP: Duration = Duration::from_secs(1);
 /// How long an announcement counts: four may be lost.
 const YIELD: Duration = Duration::from_secs(5);
 /// Between two notices of another gateway.

@@ -18,3 +18,13 @@ pub const PACKETS_BEFORE_REKEY: u64 = PACKETS / 4 * 3;
 pub const FAILURES: u64 = 1 << 36;
 /// How long keys that were replaced still open what was under way.
 pub const OLD_EPOCH: Duration = Duration::from_secs(10);
+/// What has timed out is looked for so often: every table is walked through, behind its locks.
+pub const SWEEP: Duration = Duration::from_secs(1);
+/// Flows of one association that a peer may have identifiers for: each of its frames costs the
+/// receiver one of each. A device seldom has more than some tens of neighbours behind a gateway.
+pub const FLOWS_A_GROUP: usize = 64;
+/// Identifiers, of all flows, that a sender may have its peers derive each second for packet
+/// numbers that were skipped: some hundredths of a core.
+pub const SKIPPED: u32 = 1 << 18;
+/// The same at once: a whole window of 512 flows.
+pub const SKIPPED_AT_ONCE: u32 = 1 << 20;

@@ -8,6 +8,7 @@ use gateway::counters::Reason;
 use gateway::flows::Limits;
 use gateway::schemes::Scheme;
 use gateway::schemes::identifier::{Identifier, Settings};
+use gateway::tuning::{FLOWS_A_GROUP, SKIPPED, SKIPPED_AT_ONCE};
 use macsec::VlanTag;
 use vocabulary::{Instant, Random};
 use world::{Flow, World, drops, index, station};
@@ -314,6 +315,89 @@ fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
     }
     assert_eq!(world.sites[0].gateway.scheme.flows().0, 10);
     assert_eq!(drops(&world, 1, 0, Reason::UnknownIdentifier), 0);
+}
+
+#[test]
+fn an_association_that_skips_numbers_without_end_goes_sealed() {
+    let mut world = acquainted(2, identifier);
+    let attacker = Flow { source: station(0, 9), port: 9, ..Flow::between(0, 1) };
+    let group = |number| Flow { destination: [3, 0, 0, 0, 0, number], ..attacker };
+    let mut pn = 0;
+    for number in (0..=255).cycle().take(512) {
+        pn += 1;
+        world.carry(0, &group(number).frame(pn, 60));
+    }
+    let received = |world: &World| world.sites[1].gateway.scheme.flows().1;
+    assert_eq!(received(&world), 1 + FLOWS_A_GROUP, "the rest was refused");
+    // A whole window each, and a second's worth of what may be skipped beside the burst.
+    let window = (Settings::default().ahead + Settings::default().behind) as u32;
+    let cost = FLOWS_A_GROUP as u32 * window;
+    let most = (SKIPPED_AT_ONCE + SKIPPED) / cost;
+    let mut jumps = 0;
+    for number in (0..=255).cycle().take(1000) {
+        pn += window;
+        let frame = group(number).frame(pn, 60);
+        assert!(carried(&mut world, 0, 1, &frame).0, "carried all the same");
+        jumps += u32::from(received(&world) > 1);
+        world.advance(Duration::from_millis(1));
+        world.deliver();
+    }
+    assert!((1..=most).contains(&jumps), "{jumps} of {most}");
+    for pn in 3..1000 {
+        let frame = Flow::between(0, 1).frame(pn, 60);
+        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(Type::Identifier)), "others");
+    }
+    world.advance(Duration::from_secs(16));
+    for (pn, kind) in [(pn + 1, Type::Sealed), (pn + 2, Type::Identifier)] {
+        let frame = group(0).frame(pn, 60);
+        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(kind)), "calm again");
+    }
+}
+
+#[test]
+fn a_device_with_forty_neighbours_may_skip_numbers() {
+    let mut world = acquainted(2, identifier);
+    let to = |number| Flow { destination: station(1, number), ..Flow::between(0, 1) };
+    let mut pn = 2;
+    for number in (0..40).cycle().take(80) {
+        pn += 1;
+        world.carry(0, &to(number).frame(pn, 60));
+    }
+    // What stays on its LAN, or is lost there.
+    for skipped in [1, 10, 1000, 1500, 3, 1000, 2047, 1] {
+        pn += skipped;
+        for number in 0..40 {
+            pn += 1;
+            let (appeared, kind) = carried(&mut world, 0, 1, &to(number).frame(pn, 60));
+            let kind_of = if number == 0 && skipped > 1000 { kind } else { Some(Type::Identifier) };
+            assert_eq!((appeared, kind), (true, kind_of), "{skipped} {number}");
+        }
+        world.advance(Duration::from_millis(300));
+        world.deliver();
+    }
+}
+
+#[test]
+fn silent_flows_are_looked_for_once_a_second_and_beacons_told_every_tick() {
+    let mut world = acquainted(2, identifier);
+    let tick = Duration::from_millis(100);
+    let sent = |world: &World| world.sites[0].gateway.scheme.flows().0;
+    let other = Flow { destination: station(1, 9), port: 7, ..Flow::between(0, 1) };
+    world.carry(0, &other.frame(1, 60));
+    world.advance(tick);
+    world.deliver();
+    let mut gone = Vec::new();
+    for tenth in 0..170 {
+        let before = sent(&world);
+        world.frame(0, &Flow::between(0, 1).frame(3 + tenth, 60));
+        world.deliver();
+        world.advance(tick);
+        assert_eq!(world.wire.len(), 1, "a beacon");
+        world.deliver();
+        gone.extend((sent(&world) < before).then_some(tenth));
+    }
+    // It was the sixteenth second in which it was too old; the first tick was before.
+    assert_eq!(gone, [158]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{BaseIdentifier, Limits, Needs, SaKey, Template};
 use crate::bridge::PeerIndex;
 use crate::counters::Reason;
 use crate::hashing::{Keyed, Table};
-use crate::tuning::OLD_EPOCH;
+use crate::tuning::{FLOWS_A_GROUP, OLD_EPOCH};
 use macsec::Header;
 use vocabulary::{DecodeError, Instant, Random};
 
@@ -173,11 +173,15 @@ impl Downlink {
         if self.is_full(peer) {
             return Ok(false);
         }
-        self.peer(peer).flows += 1;
         let header = *template.header();
+        let group = (peer, generation, SaKey::of(&header));
+        let of_group = self.groups.get(&group).map_or(0, |group| group.flows.len());
+        if self.needs.beacons && of_group >= FLOWS_A_GROUP {
+            return Ok(false);
+        }
+        self.peer(peer).flows += 1;
         *self.pairs.entry((header.source, header.destination)).or_default() += 1;
         *self.stations.entry(header.destination).or_default() += 1;
-        let group = (peer, generation, SaKey::of(&header));
         let flow = Flow {
             number,
             group,

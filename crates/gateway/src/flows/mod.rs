@@ -25,6 +25,7 @@ pub use template::{SaKey, Template};
 
 use crate::bridge::PeerIndex;
 use crate::lock;
+use crate::tuning::SWEEP;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use downlink::Downlink;
@@ -111,6 +112,8 @@ pub struct Flows {
     acknowledged: AtomicU64,
     /// The time when it was last told, in microseconds.
     clock: AtomicU64,
+    /// When silent flows were last looked for, in microseconds.
+    swept_at: AtomicU64,
 }
 
 impl Flows {
@@ -123,6 +126,7 @@ impl Flows {
             outbox: Mutex::new(VecDeque::new()),
             acknowledged: AtomicU64::new(0),
             clock: AtomicU64::new(now.as_micros()),
+            swept_at: AtomicU64::new(now.as_micros()),
         }
     }
 
@@ -222,9 +226,15 @@ impl Flows {
         lock(&self.downlink).restart(now, peer);
     }
 
-    /// Lets flows go that were silent for too long.
+    /// Makes beacons due, and once a second lets flows go that were silent for too long.
     pub fn handle_timeout(&self, now: Instant) {
         self.clock.store(now.as_micros(), Ordering::Relaxed);
+        self.uplink.make_due();
+        let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
+        if now - swept_at < SWEEP {
+            return;
+        }
+        self.swept_at.store(now.as_micros(), Ordering::Relaxed);
         let mut downlink = lock(&self.downlink);
         downlink.expire(now);
         let answered = |header: &Header| downlink.answers(header);

@@ -6,6 +6,7 @@ use crate::bridge::PeerIndex;
 use crate::bucket::Bucket;
 use crate::hashing::{Keyed, Table};
 use crate::lock;
+use crate::tuning::{SKIPPED, SKIPPED_AT_ONCE};
 use crate::window::Window;
 use core::hash::BuildHasher;
 use macsec::Header;
@@ -58,6 +59,8 @@ struct Told {
     peer: PeerIndex,
     pn: u64,
     due: bool,
+    /// It is among those that are told with the next tick.
+    awaits: bool,
 }
 
 #[derive(Debug)]
@@ -113,6 +116,8 @@ pub struct Uplink {
     shards: [Mutex<Table<SaKey, Association>>; SHARDS],
     census: Mutex<Census>,
     due: Mutex<VecDeque<(PeerIndex, SaKey)>>,
+    awaiting: Mutex<Vec<(PeerIndex, SaKey)>>,
+    skips: Mutex<Bucket>,
 }
 
 /// A hasher whose key is not shown.
@@ -146,6 +151,8 @@ impl Uplink {
             shards: core::array::from_fn(|_| Mutex::new(Table::with_hasher(keyed))),
             census: Mutex::new(census),
             due: Mutex::new(VecDeque::new()),
+            awaiting: Mutex::new(Vec::new()),
+            skips: Mutex::new(Bucket::new(SKIPPED, SKIPPED_AT_ONCE, now)),
         }
     }
 
@@ -182,8 +189,14 @@ impl Uplink {
         let mut pn = u64::from(header.tag.pn);
         if let Some(association) = shard.get_mut(&key) {
             if self.needs.follows {
+                let next = association.highest.saturating_add(1);
                 match association.follow(header.tag.pn, self.needs.behind) {
-                    Follow::In(extended) => pn = extended,
+                    Follow::In(extended) => {
+                        pn = extended;
+                        if pn > next {
+                            self.skip(now, association, pn - next, say);
+                        }
+                    }
                     Follow::Late => return Way::Over,
                     Follow::Anew => {
                         let mut census = lock(&self.census);
@@ -213,7 +226,7 @@ impl Uplink {
             flows: Vec::new(),
         });
         if !association.told.iter().any(|told| told.peer == peer) {
-            association.told.push(Told { peer, pn, due: false });
+            association.told.push(Told { peer, pn, due: false, awaits: false });
         }
         say(peer, register(number, pn, &secret, template));
         association.flows.push(Flow {
@@ -348,13 +361,60 @@ impl Uplink {
         }
     }
 
-    /// Beacons that are due by the number of frames.
+    /// Takes note that an association skipped packet numbers, for which peers derive identifiers
+    /// that nobody sends. Where that is too much, its frames go sealed for a while.
+    fn skip(
+        &self,
+        now: Instant,
+        association: &mut Association,
+        skipped: u64,
+        say: &mut dyn FnMut(PeerIndex, Message),
+    ) {
+        let Needs { beacons, ahead, behind, .. } = self.needs;
+        let has_identifiers = |flow: &Flow| flow.standing != Standing::Refused;
+        let flows = association.flows.iter().filter(|flow| has_identifiers(flow)).count();
+        let derived = skipped.min(ahead + behind).saturating_mul(flows as u64);
+        let derived = u32::try_from(derived).unwrap_or(u32::MAX);
+        if !beacons || lock(&self.skips).take_all(now, derived) {
+            return;
+        }
+        for flow in association.flows.iter_mut().filter(|flow| has_identifiers(flow)) {
+            flow.standing = Standing::Refused;
+            flow.used = now;
+            say(flow.peer, Message::Remove(flow.number));
+        }
+    }
+
+    /// Beacons that are due by the number of frames, or will be by the time.
     fn mark_due(&self, key: &SaKey, association: &mut Association) {
         let every = self.needs.ahead / 2;
-        for told in &mut association.told {
-            if self.needs.beacons && !told.due && association.highest >= told.pn + every {
+        let highest = association.highest;
+        let behind = |told: &&mut Told| !told.due && highest > told.pn;
+        for told in association.told.iter_mut().filter(behind) {
+            if !self.needs.beacons {
+                return;
+            }
+            if highest >= told.pn + every {
                 told.due = true;
                 lock(&self.due).push_back((told.peer, *key));
+            } else if !told.awaits {
+                told.awaits = true;
+                lock(&self.awaiting).push((told.peer, *key));
+            }
+        }
+    }
+
+    /// Makes beacons due of all associations that went on. To be called about ten times a second.
+    pub fn make_due(&self) {
+        let awaiting = core::mem::take(&mut *lock(&self.awaiting));
+        for (peer, key) in awaiting {
+            let mut shard = self.shard(&key);
+            let Some(Association { highest, told, .. }) = shard.get_mut(&key) else { continue };
+            let Some(told) = told.iter_mut().find(|told| told.peer == peer) else { continue };
+            told.awaits = false;
+            if !told.due && *highest > told.pn {
+                told.due = true;
+                lock(&self.due).push_back((peer, key));
             }
         }
     }
@@ -401,8 +461,7 @@ impl Uplink {
         }
     }
 
-    /// Lets flows go that were silent, and says which; makes beacons due of associations that
-    /// went on. `answered` says whether whom a flow goes to sends back.
+    /// Lets flows go that were silent, and says which. `answered` says whether whom a flow goes to sends back.
     pub fn expire(
         &self,
         now: Instant,
@@ -423,14 +482,8 @@ impl Uplink {
                     }
                     stays
                 });
-                let Association { told, flows, highest, .. } = association;
+                let Association { told, flows, .. } = association;
                 told.retain(|told| flows.iter().any(|flow| flow.peer == told.peer));
-                for told in told {
-                    if self.needs.beacons && !told.due && *highest > told.pn {
-                        told.due = true;
-                        lock(&self.due).push_back((told.peer, *key));
-                    }
-                }
                 !flows.is_empty()
             });
         }
