@@ -72,6 +72,9 @@ impl PacketPort {
         settings: &Settings,
         count: usize,
     ) -> Result<Vec<Self>, OpenError> {
+        if count == 1 {
+            return Ok(vec![Self::open(interface, settings)?]);
+        }
         let mut ports: Vec<Self> = Vec::new();
         let what = || format!("packet sockets that share {}", interface.name);
         let failed = |error| OpenError::new(what(), "CAP_NET_RAW", error);
@@ -128,7 +131,8 @@ impl PacketPort {
 /// Makes a socket a member of the group that `first` founded, or the founder of one.
 fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let (level, name) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
-    let kind = libc::PACKET_FANOUT_CBPF << 16;
+    // What a socket ignores its group hears all the same, unless that is told too.
+    let kind = (libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16;
     let group = match first {
         // The kernel's choice, so that no other process has it.
         None => kind | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16,

@@ -130,6 +130,15 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index, mac, mtu_bytes: device.mtu().map_err(failed)? })
     }
 
+    /// How many queues the driver spreads received frames over now.
+    ///
+    /// # Errors
+    /// The driver does not say: many without hardware of their own have one.
+    pub fn receive_queues(&self) -> io::Result<u32> {
+        let channels = Device::new(&self.name)?.channels()?;
+        Ok(channels.receive.saturating_add(channels.combined).max(1))
+    }
+
     /// Whether the driver does this now.
     ///
     /// # Errors

@@ -107,6 +107,12 @@ impl UdpUnderlay {
         self.sockets.iter().map(|socket| socket.local)
     }
 
+    /// The address that datagrams to one family are sent from.
+    pub(crate) fn sends_from(&self, is_ipv4: bool) -> Option<SocketAddr> {
+        let sends = |socket: &&Socket| socket.sends && socket.local.is_ipv4() == is_ipv4;
+        self.sockets.iter().find(sends).map(|socket| socket.local)
+    }
+
     fn refuse(&mut self, datagram: usize, error: Option<&io::Error>, all: &[Datagram]) {
         let Datagram { frame, remote, .. } = &all[datagram];
         let cause = match error.and_then(io::Error::raw_os_error) {

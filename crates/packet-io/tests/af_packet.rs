@@ -217,6 +217,27 @@ fn threads_share_an_interface_by_sender() {
 }
 
 #[test]
+fn what_the_host_itself_sends_is_not_received() {
+    alone(|| {
+        let (near, far) = wire("ls0", "ls1");
+        let settings = Settings::default();
+        let (mut near, mut host) = (open(&near, &settings), open(&far, &settings));
+        let mut pool = pool();
+        for count in 1..=3 {
+            let mut ports = PacketPort::open_shared(&far, &settings, count).unwrap();
+            let (own, others) = (frame(&[0x88, 0xE5, 1]), frame(&[0x88, 0xE5, 2]));
+            send(&mut host, &mut pool, std::slice::from_ref(&own));
+            assert_eq!(receive(&mut near, &mut pool, 1), [own]);
+            send(&mut near, &mut pool, std::slice::from_ref(&others));
+            let expected = [others];
+            assert_eq!(receive(&mut host, &mut pool, 1), expected);
+            let heard = ports.iter_mut().map(|port| receive(port, &mut pool, 0));
+            assert_eq!(heard.collect::<Vec<_>>().concat(), expected, "{count} sockets");
+        }
+    });
+}
+
+#[test]
 fn without_free_frames_nothing_is_lost_but_time() {
     alone(|| {
         let (near, far) = wire("ls0", "ls1");

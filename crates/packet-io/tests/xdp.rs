@@ -296,6 +296,62 @@ fn datagrams_go_both_ways_in_both_families() {
 }
 
 #[test]
+fn a_lane_sends_from_the_port_that_it_was_given() {
+    for addresses in [FOUR, SIX] {
+        alone(move || {
+            let Ends { host: _host, near, program, mut pool, mut far, addresses } =
+                ends(addresses, Mode::Generic);
+            drop((near, pool));
+            pool = self::pool();
+            let [near_address, far_address] = addresses;
+            let sockets = udp::Settings {
+                local: vec![near_address],
+                send_from: vec![SocketAddr::new(near_address.ip(), 0)],
+                shared: true,
+                ..udp::Settings::default()
+            };
+            let mut near = XdpUnderlay::open(&mut pool, &program, small(), &sockets).unwrap();
+            let mut fars = self::pool();
+            send_to(&mut near, &mut pool, far_address, 0, &[vec![1]]);
+            let by_kernel = datagrams(&mut far, &mut fars, 1);
+            let lane = by_kernel[0].0;
+            assert!(![0, near_address.port()].contains(&lane.port()), "{lane}");
+            std::thread::sleep(Duration::from_millis(30));
+            send_to(&mut near, &mut pool, far_address, 0, &[vec![2]]);
+            assert_eq!(datagrams(&mut far, &mut fars, 1), [(lane, 0, vec![2])]);
+            assert_eq!(near.sent_by_kernel(), 1, "the other went past it");
+            send_to(&mut far, &mut fars, lane, 0, &[vec![3]]);
+            assert_eq!(datagrams(&mut near, &mut pool, 1), [(far_address, 0, vec![3])]);
+        });
+    }
+}
+
+#[test]
+fn frames_on_a_queue_without_a_port_are_counted() {
+    alone(|| {
+        let two = "numtxqueues 2 numrxqueues 2";
+        ip(&format!("link add ls0 {two} type veth peer name ls1 {two}"));
+        let (near, far) = (namespace::up("ls0"), namespace::up("ls1"));
+        namespace::until_running("ls0");
+        assert_eq!(far.receive_queues().unwrap(), 2);
+        let mut sender = PacketPort::open(&near, &af_packet::Settings::default()).unwrap();
+        let (mut senders, mut pool) = (pool(), pool());
+        let program = Attachment::lan(&far, &[MACSEC], Mode::Generic).unwrap();
+        let sent = vec![frame(&[0x88, 0xE5, 1]); 32];
+        let second = Settings { queue: 1, ..small() };
+        let mut served = XdpLan::open(&mut pool, &program, second).unwrap();
+        send(&mut sender, &mut senders, &sent);
+        std::thread::sleep(Duration::from_millis(30));
+        let taken = receive(&mut served, &mut pool, 0).len() as u64;
+        assert_eq!(taken + program.passed().unserved, 32);
+        drop(served);
+        send(&mut sender, &mut senders, &sent);
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(taken + program.passed().unserved, 64);
+    });
+}
+
+#[test]
 fn what_is_not_for_the_tunnel_passes() {
     alone(|| {
         let Ends { host, mut near, mut pool, addresses, .. } = ends(FOUR, Mode::Generic);

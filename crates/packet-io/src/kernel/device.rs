@@ -21,6 +21,23 @@ struct EthtoolValue {
     data: u32,
 }
 
+/// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
+const GET_CHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels` of linux/ethtool.h: how many there may be, and how many there are.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct EthtoolChannels {
+    command: u32,
+    most: [u32; 4],
+    /// Queues that receive alone.
+    pub(crate) receive: u32,
+    transmit: u32,
+    other: u32,
+    /// Queues that receive and send.
+    pub(crate) combined: u32,
+}
+
 impl Device {
     /// # Errors
     /// A name that no interface can have.
@@ -78,13 +95,28 @@ impl Device {
     /// Asks or tells the driver one value; the value it leaves there.
     pub(crate) fn ethtool(&mut self, command: u32, data: u32) -> io::Result<u32> {
         let mut value = EthtoolValue { command, data };
-        let pointer: *mut EthtoolValue = &mut value;
+        // SAFETY: only commands with a `struct ethtool_value` are asked here (interface.rs).
+        unsafe { self.ask_driver(&mut value)? };
+        Ok(value.data)
+    }
+
+    /// Asks the driver how many queues it has.
+    pub(crate) fn channels(&mut self) -> io::Result<EthtoolChannels> {
+        let mut channels = EthtoolChannels { command: GET_CHANNELS, ..EthtoolChannels::default() };
+        // SAFETY: that is this command's structure.
+        unsafe { self.ask_driver(&mut channels)? };
+        Ok(channels)
+    }
+
+    /// # Safety
+    /// `value` must be the structure of the command at its front, of integers alone.
+    unsafe fn ask_driver<T>(&mut self, value: &mut T) -> io::Result<()> {
+        let pointer: *mut T = value;
         self.request.ifr_ifru.ifru_data = pointer.cast();
-        // SAFETY: only commands with a `struct ethtool_value` are asked here (interface.rs), and
-        // it lives until the kernel returns.
+        // SAFETY: the kernel reads and writes a `T`, which lives until it returns.
         let answer = unsafe { self.ask(libc::SIOCETHTOOL as libc::Ioctl) };
         self.request.ifr_ifru.ifru_data = std::ptr::null_mut();
-        answer.map(|()| value.data)
+        answer
     }
 
     /// Makes or finds the TAP device of that name and puts the open `/dev/net/tun` on it. The host

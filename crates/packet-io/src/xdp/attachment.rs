@@ -48,6 +48,8 @@ pub struct Passed {
     pub foreign: u64,
     /// Too short for their headers.
     pub short: u64,
+    /// Received on a queue that has no port.
+    pub unserved: u64,
 }
 
 /// An XDP program on an interface. Copies of this value are the same one; it is taken off when the
@@ -136,7 +138,11 @@ impl Attachment {
     /// What was left to the kernel since the program was attached.
     pub fn passed(&self) -> Passed {
         let counter = |index| bpf::counter(self.0.counters.as_fd(), index).unwrap_or_default();
-        Passed { foreign: counter(counter::FOREIGN), short: counter(counter::SHORT) }
+        Passed {
+            foreign: counter(counter::FOREIGN),
+            short: counter(counter::SHORT),
+            unserved: counter(counter::UNSERVED),
+        }
     }
 
     /// Packets of this queue go to this socket from now on.

@@ -7,7 +7,9 @@
 //! An [`Attachment`] is the program on an interface, with its counters; it goes with the last port
 //! and attachment of the process, in whatever way that ends. A port is one socket on one receive
 //! queue. An interface that spreads what it receives over several queues needs a port for each, or
-//! one queue (`ethtool -L eth1 combined 1`): what comes on others passes to the kernel.
+//! one queue (`ethtool -L eth1 combined 1`): what comes on others passes to the kernel, and is
+//! counted ([`Passed::unserved`]). [`Interface::receive_queues`](crate::Interface::receive_queues)
+//! says how many there are.
 //!
 //! # Sizes
 //!
@@ -29,6 +31,9 @@ mod neighbours;
 mod port;
 mod programs;
 mod underlay;
+
+/// As many EtherTypes as the program of a LAN takes.
+pub const MOST_ETHERTYPES: usize = crate::ethertype::MAX;
 
 pub use attachment::{Attachment, Mode, Passed};
 pub use lan::XdpLan;

@@ -21,7 +21,9 @@ pub(super) mod counter {
     pub(in crate::xdp) const FOREIGN: u32 = 0;
     /// It is too short for its headers.
     pub(in crate::xdp) const SHORT: u32 = 1;
-    pub(in crate::xdp) const COUNT: u32 = 2;
+    /// Nobody has a socket on the queue that it came on.
+    pub(in crate::xdp) const UNSERVED: u32 = 2;
+    pub(in crate::xdp) const COUNT: u32 = 3;
 }
 
 /// The maps that a program uses.
@@ -55,14 +57,16 @@ fn require(text: &mut Assembler, bytes: u32, ends: &Ends) {
 
 fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
     let count = text.label();
-    let out = text.label();
+    let (out, served) = (text.label(), text.label());
     // To the socket of the queue that it came on; where none is, the kernel keeps it.
     text.place(ends.take);
     text.set_map(R1, maps.sockets);
     text.load(Width::Word, R2, R6, context::RECEIVE_QUEUE);
     text.set(R3, PASS);
     text.call(function::REDIRECT_MAP);
-    text.exit();
+    text.jump_if_word(R0, Condition::NotEqual, PASS as u32, served);
+    text.store_word(R10, -4, counter::UNSERVED as i32);
+    text.jump(count);
 
     text.place(ends.short);
     text.store_word(R10, -4, counter::SHORT as i32);
@@ -81,6 +85,7 @@ fn end(mut text: Assembler, maps: Maps<'_>, ends: &Ends) -> Vec<Instruction> {
     text.add_atomically(R0, R1);
     text.place(out);
     text.set(R0, PASS);
+    text.place(served);
     text.exit();
     text.finish()
 }
@@ -200,13 +205,15 @@ mod tests {
 
         fn judge(&self, frame: &[u8]) -> Verdict {
             let counted = |index| bpf::counter(self.counters.as_fd(), index).unwrap();
-            let before = (counted(counter::FOREIGN), counted(counter::SHORT));
-            // Nobody has a socket, so what is taken passes as well, uncounted.
+            let all = || [counter::UNSERVED, counter::FOREIGN, counter::SHORT].map(counted);
+            let before = all();
+            // Nobody has a socket, so what is taken passes as well.
             assert_eq!(bpf::run(self.program.as_fd(), frame).unwrap(), PASS as u32);
-            match (counted(counter::FOREIGN) - before.0, counted(counter::SHORT) - before.1) {
-                (0, 0) => Verdict::Taken,
-                (1, 0) => Verdict::Foreign,
-                (0, 1) => Verdict::Short,
+            let after = all();
+            match std::array::from_fn(|i| after[i] - before[i]) {
+                [1, 0, 0] => Verdict::Taken,
+                [0, 1, 0] => Verdict::Foreign,
+                [0, 0, 1] => Verdict::Short,
                 odd => panic!("counted {odd:?}"),
             }
         }

@@ -60,9 +60,12 @@ impl XdpUnderlay {
         if !sockets.local.contains(&local) {
             return Err(misused("the sockets have another address than the program"));
         }
-        let own = |address: &&SocketAddr| address.is_ipv4() == local.is_ipv4();
-        let from = sockets.send_from.iter().find(own).copied().unwrap_or(local);
         let kernel = UdpUnderlay::open(sockets)?;
+        // A port that the kernel was to choose is known by now.
+        let mut from = kernel.sends_from(local.is_ipv4()).unwrap_or(local);
+        if from.ip().is_unspecified() {
+            from.set_ip(local.ip());
+        }
         let neighbours = Neighbours::open(interface.index, from.ip())
             .map_err(|error| failed(interface, error))?;
         Ok(Self {

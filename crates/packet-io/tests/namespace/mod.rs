@@ -63,15 +63,20 @@ impl Host {
         ends
     }
 
-    /// A wire between two other hosts, called `name` at both ends and without offloads; the end
-    /// of the other one.
+    /// A wire between two other hosts, called `name` at both ends, with so many queues at each and
+    /// without offloads; the end of the other one.
     #[allow(dead_code, reason = "gateways have several hosts")]
-    pub(crate) fn wire_to(&self, other: &Self, name: &'static str, mtu: u32) -> Interface {
+    pub(crate) fn wire_to(
+        &self,
+        other: &Self,
+        name: &'static str,
+        mtu: u32,
+        queues: u32,
+    ) -> Interface {
         let thread = other.thread;
+        let end = format!("mtu {mtu} numtxqueues {queues} numrxqueues {queues}");
         self.call(move || {
-            ip(&format!(
-                "link add {name} mtu {mtu} type veth peer name {name} netns {thread} mtu {mtu}"
-            ));
+            ip(&format!("link add {name} {end} type veth peer name {name} netns {thread} {end}"));
         });
         self.call(move || up(name));
         other.call(move || up(name))
