@@ -176,7 +176,15 @@ where
     let mut questioners = JoinSet::new();
     loop {
         let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, _) = listener.accept().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::debug!("status: {error}");
+                // Out of descriptors, or it went away while it waited: neither for long.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         let answer = Arc::clone(&answer);
         questioners.spawn(async move {
             let _place = place;
