@@ -22,6 +22,8 @@ pub mod privileges;
 #[cfg(target_os = "linux")]
 pub mod run;
 pub mod service_manager;
+#[cfg(target_os = "linux")]
+mod spread;
 pub mod status;
 
 pub use one_line::OneLine;

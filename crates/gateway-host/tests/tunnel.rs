@@ -10,7 +10,7 @@
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
-use gateway_host::config::Config;
+use gateway_host::config::{Config, check};
 use gateway_host::identity::Identity;
 use gateway_host::run::{Host, Order};
 use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
@@ -18,6 +18,7 @@ use namespace::{Host as Space, alone};
 use packet_io::af_packet::{PacketPort, Settings};
 use packet_io::{LanPort, Pool, PoolSettings};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
@@ -108,6 +109,20 @@ impl Device {
         self.pool.release_all(frames);
     }
 
+    /// What arrives until it is `count` frames, or `patience` is over.
+    fn hear(&mut self, count: usize, patience: Duration) -> Vec<Vec<u8>> {
+        let until = Instant::now() + patience;
+        let (mut frames, mut heard) = (Vec::new(), Vec::new());
+        while Instant::now() < until && heard.len() < count {
+            if self.port.receive(&mut self.pool, &mut frames).unwrap() == 0 {
+                sleep(Duration::from_millis(1));
+            }
+            heard.extend(frames.iter().map(|frame| self.pool.bytes(frame).to_vec()));
+            self.pool.release_all(frames.drain(..));
+        }
+        heard
+    }
+
     /// Whether `frame` arrives within `patience`.
     fn hears(&mut self, frame: &[u8], patience: Duration) -> bool {
         let until = Instant::now() + patience;
@@ -130,27 +145,37 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(Zeroizing::new([seed; 32]))
 }
 
+/// A state directory that no other test has: they run at the same time.
+fn directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    std::env::temp_dir().join(format!("lightseal-tunnel-{own}-{number}"))
+}
+
 /// Two gateways that are not started yet.
 fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
+    sites_of(1, scheme, io, mtu, more)
+}
+
+/// The same with so many threads, at interfaces with as many queues.
+fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
     let spaces = [Space::new(), Space::new()];
-    let _wire = spaces[0].wire_to(&spaces[1], "wan", 1600);
+    let _wire = spaces[0].wire_to(&spaces[1], "wan", 1600, queues);
     let mut number = 0;
     spaces.map(|space| {
         number += 1;
         let at = number;
         let far = Space::new();
-        let device = space.wire_to(&far, "lan", mtu);
+        let device = space.wire_to(&far, "lan", mtu, queues);
         space.call(move || {
             namespace::ip(&format!("addr add 192.0.2.{at}/24 dev wan"));
         });
         let port = far.call(move || PacketPort::open(&device, &Settings::default()).unwrap());
         let pool = Pool::new(PoolSettings { frame_bytes: 16384, frames: 256 }).unwrap();
-        let own = std::process::id();
-        let directory =
-            std::env::temp_dir().join(format!("lightseal-tunnel-{own}-{scheme}-{at}-{}", io[0]));
+        let directory = directory();
         let config = format!(
             "[gateway]\nname = \"g{at}\"\nidentity = \"unused\"\nstate = {directory:?}\n\
-             scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\n\
+             scheme = \"{scheme}\"\n{more}\n[lan]\ninterface = \"lan\"\nio = \"{}\"\nqueues = {queues}\n\
              [underlay]\nlisten = \"192.0.2.{at}:8885\"\ninterface = \"wan\"\nio = \"{}\"\n\
              [[peer]]\nname = \"other\"\npublic_key = \"{}\"\nendpoint = \"192.0.2.{}:8885\"\n",
             io[0],
@@ -238,6 +263,89 @@ fn every_scheme_carries_frames_through_kernel_sockets() {
 fn af_xdp_carries_frames() {
     talk("sealed", ["xdp", "xdp"]);
     talk("identifier", ["auto", "auto"]);
+}
+
+#[test]
+fn several_threads_carry_each_frame_once() {
+    for io in [["packet", "udp"], ["xdp", "xdp"]] {
+        alone(move || {
+            let mut sites = sites_of(2, "sealed", io, 1500, "");
+            sites.iter_mut().for_each(Site::start);
+            let mut pn = 0;
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            until_it_crosses(&mut sites, 1, &mut pn, 100);
+            let mut expected = Vec::new();
+            for _ in 0..8 {
+                for from in 10..26 {
+                    pn += 1;
+                    expected.push(frame(from, 0xff, pn, 100, None));
+                }
+            }
+            for frame in &expected {
+                sites[0].device.send(frame);
+            }
+            let mut heard = sites[1].device.hear(expected.len(), PATIENCE);
+            // A second copy would have come by now, or be on its way.
+            heard.extend(sites[1].device.hear(1, Duration::from_millis(500)));
+            heard.retain(|frame| (10..26).contains(&frame[11]));
+            heard.sort();
+            expected.sort();
+            assert_eq!(heard.len(), expected.len(), "{io:?}");
+            assert!(heard == expected, "{io:?}");
+        });
+    }
+}
+
+/// What a gateway's ports have become in this namespace, or why there are none.
+fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<String>) {
+    let directory = directory();
+    let config = format!(
+        "[gateway]\nname = \"g\"\nidentity = \"unused\"\nstate = {directory:?}\n[lan]\n\
+         interface = \"{lan}\"\nio = \"{io}\"\nqueues = {queues}\n\
+         [underlay]\nlisten = \"127.0.0.1:8885\"\n"
+    );
+    let config = Config::parse("test", &config).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let said = check(&config).await.into_iter().map(|finding| finding.what);
+        let said = said.filter(|what| what.contains("receives on")).collect();
+        let opened = Host::open(config, identity(1)).await;
+        let _never_there = std::fs::remove_dir_all(directory);
+        (opened.map(|host| host.io().to_owned()).map_err(|error| error.to_string()), said)
+    })
+}
+
+#[test]
+fn af_xdp_is_taken_where_it_hears_everything() {
+    alone(|| {
+        let (space, far) = (Space::new(), Space::new());
+        let _wire = space.wire_to(&far, "lan", 1500, 2);
+        space.call(|| {
+            let told = |threads| {
+                format!(
+                    "interface lan receives on 2 queues and [lan] queues = {threads} \
+                     (ethtool -L lan combined {threads})"
+                )
+            };
+            let xdp = || Ok("xdp, udp".to_owned());
+            let packet = || Ok("packet, udp".to_owned());
+            let said = |threads| vec![format!("[lan] {}", told(threads))];
+            assert_eq!(opened("lan", "auto", 2), (xdp(), vec![]));
+            assert_eq!(opened("lan", "auto", 1), (packet(), said(1)));
+            assert_eq!(opened("lan", "xdp", 1), (xdp(), said(1)));
+            assert_eq!(opened("lan", "packet", 1), (packet(), vec![]));
+            let wrong = format!("[lan] io = \"xdp\": {}", told(3));
+            assert_eq!(opened("lan", "xdp", 3), (Err(wrong), said(3)));
+            assert_eq!(opened("lan", "auto", 3), (packet(), said(3)));
+            // A bridge does not say how many it has, and its second queue takes no socket.
+            namespace::ip("link add br0 type bridge");
+            namespace::ip("link set br0 up");
+            assert_eq!(opened("br0", "auto", 1), (xdp(), vec![]));
+            assert_eq!(opened("br0", "auto", 2), (packet(), vec![]));
+            let error = opened("br0", "xdp", 2).0.unwrap_err();
+            assert!(error.starts_with("AF_XDP on br0: "), "{error}");
+        });
+    });
 }
 
 #[test]

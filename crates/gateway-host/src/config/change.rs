@@ -12,7 +12,8 @@ impl Config {
             ("[gateway] identity", gateway.identity == new.gateway.identity),
             ("[gateway] state", self.state() == new.state()),
             ("[gateway] user", gateway.user == new.gateway.user),
-            // AF_XDP's program and the packet sockets' filter are made of it.
+            // AF_XDP's program is made of it. Packet sockets hear all frames, so that those that
+            // are not carried are counted.
             ("[gateway] allow", gateway.allow == new.gateway.allow),
             ("[lan] interface", lan.interface == new.lan.interface),
             ("[lan] io", lan.io == new.lan.io),

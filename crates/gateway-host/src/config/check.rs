@@ -1,7 +1,9 @@
 //! What a configuration speaks of, looked at before a gateway runs.
 
-use super::Config;
+use super::{Config, LanIo};
 use crate::identity::Identity;
+#[cfg(target_os = "linux")]
+use crate::spread::Spread;
 use crate::{OneLine, privileges, status};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -46,8 +48,11 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     identity(config, &mut findings);
     interface("lan", &config.lan.interface, &mut findings);
+    let is_xdp = config.lan.io != LanIo::Packet;
+    spread("lan", &config.lan.interface, config, is_xdp, &mut findings);
     if let Some(name) = &config.underlay.interface {
         interface("underlay", name, &mut findings);
+        spread("underlay", name, config, config.underlay.io.wants_xdp(), &mut findings);
     }
     let runs = status::ask(&config.state(), &status::Request::Status).await.is_ok();
     if runs {
@@ -105,6 +110,19 @@ fn interface(section: &str, name: &str, findings: &mut Vec<Finding>) {
 fn interface(_: &str, _: &str, findings: &mut Vec<Finding>) {
     findings.push(Finding::error("a gateway needs Linux"));
 }
+
+/// Whether AF_XDP's sockets, one a thread, are on all queues of an interface.
+#[cfg(target_os = "linux")]
+fn spread(section: &str, name: &str, config: &Config, is_xdp: bool, findings: &mut Vec<Finding>) {
+    let interface = packet_io::Interface::find(name).ok().filter(|_| is_xdp);
+    let spread = interface.and_then(|found| Spread::of(&found, config.lan.queues));
+    if let Some(spread) = spread {
+        findings.push(Finding::warning(format_args!("[{section}] {spread}")));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn spread(_: &str, _: &str, _: &Config, _: bool, _: &mut Vec<Finding>) {}
 
 fn ports(config: &Config, findings: &mut Vec<Finding>) {
     let mut tried = |setting: &str, protocol: &str, address: SocketAddr, error: std::io::Error| {

@@ -13,7 +13,9 @@ pub use check::{Finding, Severity, check};
 
 use crate::OneLine;
 use crate::identity::PublicKey;
+use gateway::codepoints::ANNOUNCEMENT;
 use gateway::set::PeerSet;
+use gateway::tuning::LANES;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
@@ -31,6 +33,10 @@ pub const DEFAULT_PORT: u16 = 8885;
 
 /// No sensible configuration is larger: some 5000 peers.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Kinds of frames that can be allowed: with those that are always heard, as many as AF_XDP's
+/// program knows.
+pub(crate) const MOST_ALLOWED: usize = 61;
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -82,7 +88,7 @@ pub struct Gateway {
     /// What becomes of MKA's frames (EtherType 0x888E).
     #[serde(default)]
     pub mka: Mka,
-    /// Frames without a SecTAG that are carried all the same, at most 64 kinds.
+    /// Frames without a SecTAG that are carried all the same, at most 61 kinds.
     #[serde(default)]
     pub allow: Vec<Allowed>,
     /// Directory of the administrator's socket. Absent: `/run/lightseal/NAME`.
@@ -124,7 +130,7 @@ pub enum Mka {
 /// A kind of frame without a SecTAG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowed {
-    /// By EtherType, 0x0600 to 0xFFFF but MACsec's, MKA's and those of VLAN tags.
+    /// By EtherType, 0x0600 to 0xFFFF but MACsec's, MKA's, gateways' own and those of VLAN tags.
     EtherType(u16),
     /// Bridges' frames: LLC with the address 0x42.
     Bpdu,
@@ -140,8 +146,8 @@ pub struct Lan {
     /// How its frames are read and written.
     #[serde(default)]
     pub io: LanIo,
-    /// Queues, with a thread each: 1 to 64.
-    #[serde(default = "one", deserialize_with = "within::<_, _, 1, 64>")]
+    /// Queues, with a thread and a lane of the tunnel each: 1 to 16.
+    #[serde(default = "one", deserialize_with = "within::<_, _, 1, { LANES as u64 }>")]
     pub queues: u32,
     /// How long a thread that has nothing to do asks for more before it sleeps: 0 to 10 000 µs.
     /// Waking takes a core longer than that, and a virtual one many times as long.
@@ -407,8 +413,8 @@ impl Config {
                 return Err((at, "public_key: it is another peer's already".into()));
             }
         }
-        if self.gateway.allow.len() > 64 {
-            return Err((None, "allow: 64 kinds of frames are possible".into()));
+        if self.gateway.allow.len() > MOST_ALLOWED {
+            return Err((None, format!("allow: {MOST_ALLOWED} kinds of frames are possible")));
         }
         if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
             return Err((None, "compress: only scheme \"sealed\" has short headers".into()));
@@ -548,6 +554,9 @@ impl<'de> Deserialize<'de> for Allowed {
         match ether_type {
             Some(0x88E5) => Err(Error::custom("MACsec's frames (0x88e5) are always carried")),
             Some(0x888E) => Err(Error::custom("MKA's frames (0x888e): see `mka`")),
+            Some(ANNOUNCEMENT) => {
+                Err(Error::custom("gateways' announcements (0x88b5) stay on their LAN"))
+            }
             Some(0x8100 | 0x88A8) => {
                 Err(Error::custom("VLAN tags are looked through: name what is behind them"))
             }

@@ -58,7 +58,7 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("[limits]\nflow_timeout = 5\n", "line 7: flow_timeout: "),
         ("[limits]\nflow_timeout = \"9s\"\n", "flow_timeout: out of range: 10s to 1d"),
         ("[limits]\nreassembly_bytes = \"1GB\"\n", "reassembly_bytes: "),
-        ("queues = 65\n", "line 6: queues: 65 is out of range: 1 to 64"),
+        ("queues = 17\n", "line 6: queues: 17 is out of range: 1 to 16"),
         ("busy_wait_us = 10001\n", "line 6: busy_wait_us: 10001 is out of range: 0 to 10000"),
         ("io = \"fast\"\n", "line 6: io: unknown variant `fast`"),
         ("[underlay]\nlisten = \"here\"\n", "line 7: listen: "),
@@ -90,6 +90,8 @@ fn ranges_end_where_they_say() {
     let good = |more: &str| parse(&format!("{}{more}", least())).is_ok();
     for (inside, outside) in [
         ("[limits]\nflows = 1048576", "[limits]\nflows = 1048577"),
+        ("queues = 16", "queues = 17"),
+        ("queues = 1", "queues = 0"),
         ("[limits]\nheld_frames = 0", "[limits]\nheld_frames = 65537"),
         ("[limits]\nreassembly_bytes = \"64KiB\"", "[limits]\nreassembly_bytes = 65535"),
         ("[rekey]\nevery = \"10s\"", "[rekey]\nevery = \"9999ms\""),
@@ -151,10 +153,17 @@ fn other_frames_are_named_or_numbered() {
             Allowed::EtherType(0x0600)
         ]
     );
-    for wrong in ["0x88e5", "0x888E", "0x8100", "0x5ff", "0x10000", "2054", "ARP!", ""] {
+    for wrong in ["0x88e5", "0x888E", "0x88b5", "0x8100", "0x5ff", "0x10000", "2054", "ARP!", ""] {
         let error = allow(&format!("[\"{wrong}\"]")).unwrap_err().to_string();
         assert!(error.contains("line 4: allow: "), "{error}");
     }
+    let many = |count: u16| {
+        let kinds: Vec<_> = (0..count).map(|i| format!("\"{:#x}\"", 0x1000 + i)).collect();
+        allow(&format!("[{}]", kinds.join(", ")))
+    };
+    assert_eq!(many(MOST_ALLOWED as u16).unwrap().len(), MOST_ALLOWED);
+    let error = many(MOST_ALLOWED as u16 + 1).unwrap_err().to_string();
+    assert_eq!(error, "a.toml: allow: 61 kinds of frames are possible");
 }
 
 #[test]

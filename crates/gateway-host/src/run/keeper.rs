@@ -59,7 +59,7 @@ impl Keeper {
             started: self.started,
             now: Instant::now(),
             io: &self.io,
-            passed: self.programs[0].as_ref().map_or(0, |program| program.passed().foreign),
+            passed: self.programs[0].as_ref().map(Attachment::passed).unwrap_or_default(),
             ports: Tally::total(&self.tallies),
         })
     }

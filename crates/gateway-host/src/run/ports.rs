@@ -2,13 +2,14 @@
 
 use super::tally::Tally;
 use crate::OneLine;
-use crate::config::{Allowed, Config, LanIo, UnderlayIo};
+use crate::config::{Allowed, Config, LanIo, MOST_ALLOWED, UnderlayIo};
+use crate::spread::Spread;
 use gateway::codepoints::ANNOUNCEMENT;
 use macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
 use packet_io::af_packet::{self, PacketPort};
 use packet_io::udp::{self, UdpUnderlay};
 use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
-use packet_io::{HEADROOM, Interface, LanPort, Pool, PoolSettings, TAILROOM, Underlay};
+use packet_io::{HEADROOM, Interface, LanPort, OpenError, Pool, PoolSettings, TAILROOM, Underlay};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -19,6 +20,10 @@ const RING: u32 = 4096;
 const FRAMES: usize = 4 * RING as usize;
 /// Addresses, VLAN tags, and what sealing, UDP and IP add, beyond a LAN's MTU.
 const AROUND: usize = 14 + 8 + 30 + 48 + 14;
+
+/// EtherTypes that are carried, or heard, whatever is allowed.
+const ALWAYS: [u16; 3] = [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT];
+const _: () = assert!(ALWAYS.len() + MOST_ALLOWED <= xdp::MOST_ETHERTYPES);
 
 /// What one thread works with.
 pub(super) struct Ports {
@@ -52,35 +57,78 @@ impl Opened {
     }
 }
 
+/// The LAN's place among programs, and the underlay's.
+const LAN: usize = 0;
+const UNDERLAY: usize = 1;
+
 /// Opens what the configuration names.
 pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
     let interface = Interface::find(&config.lan.interface).map_err(OneLine::new)?;
-    let programs = [lan_program(config, &interface)?, underlay_program(config, &interface)?];
-    let mut threads = Vec::new();
-    for queue in 0..config.lan.queues {
-        let pool = Pool::new(pool_settings(&interface));
-        let mut pool = pool.map_err(|error| OneLine::of("memory for frames", error))?;
-        let settings = xdp::Settings { queue, ring: RING, ..xdp::Settings::default() };
-        let lan: Box<dyn LanPort + Send> = match &programs[0] {
-            Some(program) => {
-                Box::new(XdpLan::open(&mut pool, program, settings).map_err(OneLine::new)?)
+    let mut programs = [lan_program(config, &interface)?, underlay_program(config, &interface)?];
+    let optional = [config.lan.io == LanIo::Auto, !config.underlay.io.wants_xdp()];
+    loop {
+        let pools = (0..config.lan.queues).map(|_| Pool::new(pool_settings(&interface)));
+        let mut pools = pools
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| OneLine::of("memory for frames", error))?;
+        let opened = lans(&interface, programs[LAN].as_ref(), &mut pools)
+            .map_err(|error| (LAN, error))
+            .and_then(|lans| match underlays(config, programs[UNDERLAY].as_ref(), &mut pools) {
+                Ok(underlays) => Ok((lans, underlays)),
+                Err(error) => Err((UNDERLAY, error)),
+            });
+        match opened {
+            Ok((lans, underlays)) => {
+                let ports = pools.into_iter().zip(lans).zip(underlays);
+                let one =
+                    |((pool, lan), underlay)| Ports { pool, lan, underlay, tally: Arc::default() };
+                return Ok(Opened { threads: ports.map(one).collect(), interface, programs });
             }
-            None => {
-                let settings = af_packet::Settings::default();
-                Box::new(PacketPort::open(&interface, &settings).map_err(OneLine::new)?)
+            // A program may be attached, and its sockets refused. Again, then, with fresh pools.
+            Err((side, error)) if optional[side] && programs[side].take().is_some() => {
+                tracing::info!(%error, "no AF_XDP");
             }
-        };
-        let sockets = udp_settings(config);
-        let underlay: Box<dyn Underlay + Send> = match &programs[1] {
-            Some(program) => {
-                let port = XdpUnderlay::open(&mut pool, program, settings, &sockets);
-                Box::new(port.map_err(OneLine::new)?)
-            }
-            None => Box::new(UdpUnderlay::open(&sockets).map_err(OneLine::new)?),
-        };
-        threads.push(Ports { pool, lan, underlay, tally: Arc::default() });
+            Err((_, error)) => return Err(OneLine::new(error)),
+        }
     }
-    Ok(Opened { threads, interface, programs })
+}
+
+/// A port of the LAN for each thread.
+fn lans(
+    interface: &Interface,
+    program: Option<&Attachment>,
+    pools: &mut [Pool],
+) -> Result<Vec<Box<dyn LanPort + Send>>, OpenError> {
+    let Some(program) = program else {
+        // All frames, for the gateway counts those that it does not carry.
+        let settings = af_packet::Settings::default();
+        let ports = PacketPort::open_shared(interface, &settings, pools.len())?;
+        return Ok(ports.into_iter().map(|port| Box::new(port) as _).collect());
+    };
+    let open = |(queue, pool)| Ok(Box::new(XdpLan::open(pool, program, of_queue(queue))?) as _);
+    (0..).zip(pools).map(open).collect()
+}
+
+/// A port of the underlay for each thread.
+fn underlays(
+    config: &Config,
+    program: Option<&Attachment>,
+    pools: &mut [Pool],
+) -> Result<Vec<Box<dyn Underlay + Send>>, OpenError> {
+    let sockets = udp_settings(config);
+    let open = |(queue, pool)| {
+        Ok(match program {
+            Some(program) => {
+                Box::new(XdpUnderlay::open(pool, program, of_queue(queue), &sockets)?) as _
+            }
+            None => Box::new(UdpUnderlay::open(&sockets)?) as _,
+        })
+    };
+    (0..).zip(pools).map(open).collect()
+}
+
+fn of_queue(queue: u32) -> xdp::Settings {
+    xdp::Settings { queue, ring: RING, ..xdp::Settings::default() }
 }
 
 fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachment>, OneLine> {
@@ -98,18 +146,30 @@ fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachme
             _ => Err(OneLine::of("[lan] io = \"xdp\"", format_args!("not with {what}"))),
         };
     }
+    let wanted = config.lan.io != LanIo::Auto;
+    match Spread::of(interface, config.lan.queues) {
+        None => {}
+        Some(spread) if !wanted => {
+            tracing::info!(%spread, "no AF_XDP");
+            return Ok(None);
+        }
+        Some(spread) if spread.queues < spread.threads => {
+            return Err(OneLine::of("[lan] io = \"xdp\"", spread));
+        }
+        // The driver may have been told to leave those others alone.
+        Some(spread) => tracing::warn!(%spread, "frames on other queues are not carried"),
+    }
     let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
         Allowed::EtherType(number) => Some(*number),
         Allowed::Bpdu => None,
     });
-    let carried: Vec<u16> =
-        [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT].into_iter().chain(allowed).collect();
+    let carried: Vec<u16> = ALWAYS.into_iter().chain(allowed).collect();
     let mode = match config.lan.io {
         LanIo::XdpNative => Mode::Native,
         LanIo::XdpZeroCopy => Mode::ZeroCopy,
         LanIo::Auto | LanIo::Xdp | LanIo::Packet => Mode::Generic,
     };
-    settled(Attachment::lan(interface, &carried, mode), config.lan.io != LanIo::Auto)
+    settled(Attachment::lan(interface, &carried, mode), wanted)
 }
 
 fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachment>, OneLine> {
@@ -128,6 +188,17 @@ fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachmen
         return Err(OneLine::of("[underlay] io = \"xdp\"", what));
     }
     let interface = Interface::find(name).map_err(OneLine::new)?;
+    match Spread::of(&interface, config.lan.queues) {
+        Some(spread) if spread.queues < spread.threads => {
+            if wanted {
+                return Err(OneLine::of("[underlay] io = \"xdp\"", spread));
+            }
+            tracing::info!(%spread, "no AF_XDP");
+            return Ok(None);
+        }
+        Some(spread) => tracing::info!(%spread, "datagrams on other queues take the kernel's way"),
+        None => {}
+    }
     let mode = match config.underlay.io {
         UnderlayIo::XdpNative => Mode::Native,
         UnderlayIo::XdpZeroCopy => Mode::ZeroCopy,
@@ -143,7 +214,7 @@ fn has_long_frames(interface: &Interface) -> bool {
 
 /// What was asked for must be there; what is only better need not.
 fn settled(
-    attached: Result<Attachment, packet_io::OpenError>,
+    attached: Result<Attachment, OpenError>,
     wanted: bool,
 ) -> Result<Option<Attachment>, OneLine> {
     match attached {

@@ -6,6 +6,7 @@ use crate::identity::PublicKey;
 use crate::status::{FlowStanding, LanStanding, PeerStanding, Standing, Traffic};
 use gateway::counters::{self, Reason};
 use gateway::gateway::Gateway;
+use packet_io::xdp::Passed;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,8 @@ pub(super) struct About<'a> {
     pub(super) started: Instant,
     pub(super) now: Instant,
     pub(super) io: &'a str,
-    /// Frames of the LAN that were left to the kernel.
-    pub(super) passed: u64,
+    /// What AF_XDP's program on the LAN left to the kernel.
+    pub(super) passed: Passed,
     /// What has happened at its ports.
     pub(super) ports: super::tally::Ports,
 }
@@ -29,7 +30,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
         let of_peers = gateway.links.iter().map(|link| link.counters.drops.of(reason));
-        let passed = if reason == Reason::NotAllowed { about.passed } else { 0 };
+        let passed = if reason == Reason::NotAllowed { about.passed.foreign } else { 0 };
         let count = gateway.drops.of(reason) + of_peers.sum::<u64>() + passed;
         if count > 0 {
             drops.insert(reason.name().to_owned(), count);
@@ -44,6 +45,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         ("frames_split", of_peers(|counters| &counters.split)),
         ("frames_reassembled", of_peers(|counters| &counters.reassembled)),
         ("frames_copied", gateway.copies.get()),
+        ("lan_packets_unserved", about.passed.unserved),
     ];
     let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
     counters.extend(of_ports("lan", about.ports.lan));
