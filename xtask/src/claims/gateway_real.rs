@@ -94,7 +94,8 @@ fn soak(arguments: &[&str]) -> Result<Measured, Unmeasured> {
     let detail = format!(
         "seed {}: {} frames sent, {} of {} copies delivered, {} while a gateway was down ({:.1} s), {} others \
          missing; {} new keys; {} twice, {} altered, {} not accounted for; dropped: {}",
-        count("seed")?,
+        // Too long for a figure.
+        result["seed"],
         count("sent")?,
         count("delivered")?,
         count("expected")?,

@@ -1,17 +1,12 @@
-//! MACsec between the guest's ends, with static keys or MKA, and what its kernel counts.
+//! MACsec between the guest's ends, with static keys, and what its kernel counts.
 
 use super::{End, Guest};
 use crate::Failure;
 use serde_json::Value;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The MACsec interface of each end.
 const DEVICE: &str = "macsec0";
-/// MKA tells that it lives every two seconds, and three silent periods are a peer's end (IEEE
-/// 802.1X-2020, Table 9-3); the guest's processor is slow.
-const MKA_PATIENCE: Duration = Duration::from_secs(60);
-
 /// A cipher suite (IEEE 802.1AE-2018, 14.5 and 14.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
@@ -111,7 +106,7 @@ impl Macsec {
 }
 
 /// Up, and with an address.
-fn address(at: &str, end: End) -> String {
+pub(super) fn address(at: &str, end: End) -> String {
     format!("ip -n {at} link set {DEVICE} up\nip -n {at} addr add {}/24 dev {DEVICE}\n", end.ip())
 }
 
@@ -203,83 +198,6 @@ impl Guest {
             );
         }
         script
-    }
-
-    /// MKA (IEEE 802.1X) with a pre-shared CAK at every end, until each has agreed with all others.
-    ///
-    /// # Errors
-    /// When they do not agree within a minute.
-    pub fn start_mka(&mut self) -> Result<(), Failure> {
-        let mut script = String::from("set -e\n");
-        script += &format!(
-            "cat > /tmp/mka.conf <<END\neapol_version=3\nap_scan=0\nnetwork={{\nkey_mgmt=NONE\n\
-             eapol_flags=0\nmacsec_policy=1\nmacsec_replay_protect=1\nmacsec_replay_window=64\n\
-             mka_cak={}\nmka_ckn={}\n}}\nEND\n",
-            "0123456789abcdef".repeat(2),
-            "6162636465666768".repeat(4)
-        );
-        for end in self.ends() {
-            // A key server hands out no second key within six seconds, and then forgets to.
-            script += if end as usize > 1 { "sleep 8\n" } else { "" };
-            script += &Self::supplicant(end);
-        }
-        self.must(&script)?;
-        self.mka_agrees(|_, _| true)?;
-        for end in self.ends() {
-            self.must(&address(end.name(), end))?;
-        }
-        Ok(())
-    }
-
-    /// What starts MKA at an end; the interface comes with it.
-    fn supplicant(end: End) -> String {
-        let at = end.name();
-        format!(
-            "ip netns exec {at} wpa_supplicant -B -i eth0 -D macsec_linux -c /tmp/mka.conf \
-             -P /tmp/mka-{at}.pid -f /tmp/mka-{at}.log\n"
-        )
-    }
-
-    /// Ends MKA at one end and begins it again there. A member that is new makes the key server
-    /// hand out a new key, under another association number.
-    ///
-    /// # Errors
-    /// When the ends do not agree again within a minute.
-    pub fn rejoin_mka(&mut self, end: End) -> Result<(), Failure> {
-        let before: Vec<_> =
-            self.ends().map(|end| self.counters(end)).collect::<Result<_, Failure>>()?;
-        let at = end.name();
-        // Until its former self is forgotten the others take it for an impostor: six seconds.
-        let mut script = format!("kill $(cat /tmp/mka-{at}.pid)\nsleep 8\nset -e\n");
-        script += &Self::supplicant(end);
-        self.must(&script)?;
-        self.mka_agrees(|who, now| who == end || now.key != before[who as usize].key)?;
-        self.must(&address(at, end)).map(drop)
-    }
-
-    /// Waits until every end sends, receives from all others, and is as `wanted`.
-    fn mka_agrees(&mut self, wanted: impl Fn(End, &MacsecCounters) -> bool) -> Result<(), Failure> {
-        let started = Instant::now();
-        loop {
-            let mut agreed = true;
-            for end in self.ends() {
-                let counters = self.counters(end).unwrap_or_default();
-                agreed &= counters.receiving_from + 1 == self.ends().count()
-                    && counters.key.is_some()
-                    && wanted(end, &counters);
-            }
-            let keys: Vec<_> =
-                self.ends().map(|end| self.counters(end).unwrap_or_default().key).collect();
-            if agreed && keys.windows(2).all(|pair| pair[0] == pair[1]) {
-                return Ok(());
-            }
-            if started.elapsed() > MKA_PATIENCE {
-                let said = self.run("tail -n 3 /tmp/mka-*.log")?.text;
-                let said = said.replace('\n', "; ");
-                return Err(Failure::Broken(format!("MKA does not agree: {said}")));
-            }
-            thread::sleep(Duration::from_millis(500));
-        }
     }
 
     /// What the kernel has counted at an end.

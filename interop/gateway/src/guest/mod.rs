@@ -6,7 +6,8 @@
 //! processor is emulated: what it says about correctness counts, what it says about speed does not.
 //!
 //! - [`image`]: what it boots;
-//! - [`macsec`]: MACsec with static keys or MKA, and its counters;
+//! - [`macsec`]: MACsec with static keys, and its counters;
+//! - `mka`: MACsec with MKA;
 //! - [`join`]: what joins the ends' cables, and what can happen to it;
 //! - [`trials`]: what must go well, whatever that is;
 //! - [`report`]: how it went.
@@ -15,6 +16,7 @@ mod between;
 pub mod image;
 pub mod join;
 pub mod macsec;
+mod mka;
 pub mod report;
 pub mod trials;
 

@@ -502,16 +502,16 @@ fn own_end(guest: &mut Guest) -> Result<String, Failure> {
 }
 
 fn mka(guest: &mut Guest) -> Result<String, Failure> {
-    guest.start_mka()?;
+    let first = guest.start_mka()?;
     let answered = ping_all(guest, &[56, 1400])?;
     let before = guest.counters(End::A)?.sending_with;
     let detail = nothing_refused(guest)?;
-    guest.rejoin_mka(End::B)?;
+    let second = guest.rejoin_mka(End::B)?;
     let after = guest.counters(End::A)?.sending_with;
     let again = ping_all(guest, &[56])?;
     Ok(format!(
-        "{answered} pings answered with association {before}, {again} with {after}; before the \
-         second key {detail}"
+        "{answered} pings answered with association {before} (agreed on in attempt {first}), {again} with \
+         {after} (attempt {second}); before the second key {detail}"
     ))
 }
 
