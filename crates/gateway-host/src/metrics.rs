@@ -151,7 +151,12 @@ impl From<&Standing> for Snapshot {
             // Names come from the engine's code: what Prometheus cannot read is a mistake there.
             let name: String =
                 name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            all.one(&format!("{name}_total"), "See the documentation.", Counter, *value);
+            all.one(
+                &format!("{name}_total"),
+                "Frames and packets, as docs/gateway.md has them.",
+                Counter,
+                *value,
+            );
         }
         all
     }

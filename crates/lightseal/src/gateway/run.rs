@@ -20,8 +20,8 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
     let (name, key) = (config.gateway.name.clone(), identity.public_key());
     let mut signals = Signals::listen()?;
     let host = Host::open(config, identity).await.map_err(Failure::new)?;
-    tracing::info!(name, %key, io = host.io(), "carries frames");
     host.drop_privileges().map_err(Failure::new)?;
+    tracing::info!(name, %key, io = host.io(), "carries frames");
     let read = || Config::load(&args.file);
     let orders = async || loop {
         match signals.next().await {

@@ -30,7 +30,7 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     pub(crate) watch: bool,
     /// With --watch: how often, 100ms to 30s.
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     pub(crate) every: Quantity<Duration>,
     /// Print JSON; with --watch a line each time.
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! A gateway in a terminal, live.
 
-use super::status::{Rates, channel, or_dash, spoken};
+use super::status::{Rate, Rates, channel, or_dash, spoken};
 use gateway_host::status::Standing;
 use ratatui::DefaultTerminal;
 use ratatui::Frame;
@@ -133,33 +133,44 @@ fn draw_flows(frame: &mut Frame<'_>, area: Rect, standing: &Standing) {
     frame.render_widget(gauge.gauge_style(Style::new().fg(Color::Blue)), area);
 }
 
+/// A terminal narrower than this has no room for all that is told of a peer.
+const ALL_COLUMNS: u16 = 112;
+
 fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
+    let wide = area.width >= ALL_COLUMNS;
+    let rate = |rate: Rate| format!("{:.0}/s {:.1} Mb/s", rate.frames, rate.megabits);
     let rows = standing.peers.iter().enumerate().map(|(at, peer)| {
         let [out, back] = rates.peers.get(at).copied().unwrap_or_default();
         let color = if peer.up { Color::Green } else { Color::Red };
-        let rate = |frames: f64, megabits: f64| format!("{frames:.0}/s {megabits:.2} Mb/s");
-        Row::new([
+        let mut cells = vec![
             Cell::from(peer.name.clone()).bold(),
             Cell::from(channel(peer)).fg(color),
             Cell::from(or_dash(peer.remote)),
-            Cell::from(or_dash(peer.epoch)),
-            Cell::from(or_dash(peer.path_mtu_bytes)),
-            Cell::from(peer.flows.to_string()),
-            Cell::from(rate(out.frames, out.megabits)),
-            Cell::from(rate(back.frames, back.megabits)),
-        ])
+        ];
+        if wide {
+            cells.push(Cell::from(or_dash(peer.epoch)));
+            cells.push(Cell::from(or_dash(peer.path_mtu_bytes)));
+            cells.push(Cell::from(peer.flows.to_string()));
+        }
+        cells.extend([Cell::from(rate(out)), Cell::from(rate(back))]);
+        Row::new(cells)
     });
-    let widths = [
-        Constraint::Length(12),
-        Constraint::Fill(2),
-        Constraint::Fill(1),
-        Constraint::Length(5),
-        Constraint::Length(5),
-        Constraint::Length(6),
-        Constraint::Length(20),
-        Constraint::Length(20),
+    let address = if wide { Constraint::Fill(1) } else { Constraint::Length(21) };
+    let mut columns = vec![
+        ("peer", Constraint::Length(12)),
+        ("channel", Constraint::Fill(2)),
+        ("address", address),
     ];
-    let head = ["peer", "channel", "address", "epoch", "mtu", "flows", "sent", "received"];
+    if wide {
+        columns.extend([
+            ("epoch", Constraint::Length(5)),
+            ("mtu", Constraint::Length(5)),
+            ("flows", Constraint::Length(6)),
+        ]);
+    }
+    let told = Constraint::Length(if wide { 20 } else { 15 });
+    columns.extend([("sent", told), ("received", told)]);
+    let (head, widths): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let table = Table::new(rows, widths).header(Row::new(head).dark_gray());
     frame.render_widget(table.block(Block::bordered().title(" peers ")), area);
 }
@@ -212,6 +223,14 @@ mod tests {
             "1000/s",
             "q: leave",
         ] {
+            assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
+        }
+    }
+
+    #[test]
+    fn in_80_columns_peers_have_an_address_and_a_reason() {
+        let screen = screen(80, 30);
+        for expected in ["up 5 min", "192.0.2.7:8885", "down", "1000/s"] {
             assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
         }
     }

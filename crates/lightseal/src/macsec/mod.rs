@@ -29,7 +29,7 @@ pub(crate) struct MacsecArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// Interface to make for what is to be protected. Its MTU is 32 bytes less than the LAN's.
-    #[arg(long, value_name = "NAME", default_value = "macsec0")]
+    #[arg(long, value_name = "NAME", default_value = "macsec0", value_parser = interface_name)]
     pub(crate) tap: String,
     /// File of keys, a line each: whose (`tx`, or a peer's SCI), association (0 to 3), first
     /// packet number, key; SSCI and salt behind it for XPN suites. All in hexadecimal but the
@@ -103,6 +103,13 @@ pub(crate) enum Validate {
     Disabled,
 }
 
+fn interface_name(text: &str) -> Result<String, &'static str> {
+    let is_one = (1..=15).contains(&text.len())
+        && !text.contains(|c: char| c == '/' || c.is_whitespace())
+        && ![".", ".."].contains(&text);
+    is_one.then(|| text.to_owned()).ok_or("expected the name of an interface, 1 to 15 bytes")
+}
+
 fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
     let bytes = text.parse().ok().and_then(ConfidentialityOffset::from_bytes);
     bytes.ok_or("expected 0, 30 or 50")
@@ -161,6 +168,13 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
     let keys = keys::KeyFile::open(key_file, args.suite, args.confidentiality_offset, provider())?;
     if args.send_sci == SendSci::Never && keys.peers() > 1 {
         return Err(Failure::new("--send-sci never is for one peer, and the key file has more"));
+    }
+    if args.refuse_duplicates && u64::from(args.replay_window) > macsec::window::REMEMBERED {
+        let most = macsec::window::REMEMBERED;
+        return Err(Failure::new(format_args!(
+            "--replay-window {}: at most {most} with --refuse-duplicates",
+            args.replay_window
+        )));
     }
     let numbers = numbers::Numbers::open(&args.numbers_file(key_file))?;
     #[cfg(target_os = "linux")]

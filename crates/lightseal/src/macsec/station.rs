@@ -17,7 +17,7 @@ use packet_io::{
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Frames that can wait between both ports: both sockets' worth, and more than a batch each way.
@@ -163,6 +163,11 @@ impl Station {
         let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
         let lan = af_packet::Settings { ethertypes, ..af_packet::Settings::default() };
         let lan = PacketPort::open(&found, &lan).map_err(Failure::new)?;
+        let known = Path::new("/sys/class/net").join(&args.tap);
+        if known.exists() && !known.join("tun_flags").exists() {
+            let name = &args.tap;
+            return Err(Failure::new(format_args!("--tap {name}: that is an interface already")));
+        }
         let tap = TapPort::open_with_mac(&args.tap, sci.address, mtu).map_err(Failure::new)?.0;
         tracing::info!(
             "{} is {sci} on {interface}: {}, MTU {mtu}, {} peers",

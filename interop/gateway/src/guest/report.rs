@@ -72,7 +72,7 @@ pub fn page(kernel: &str, when: &str, series: &[Series]) -> String {
          own behind a TAP device. What joins the TAP devices stands over each table. A trial fails if\n\
          an end refuses one frame (InPktsNotValid, InPktsLate and their like), whatever else it shows.\n\
          Rates are those of an emulated processor and say only that TCP gets through.\n\n\
-         Written by `cargo xtask interop-macsec --write`, {when}, {kernel}: {} ok, {failed} failed.\n",
+         Written by `cargo xtask interop-macsec --write docs/macsec-interop.md`, {when}, {kernel}: {} ok, {failed} failed.\n",
         held - failed
     );
     for series in series {
