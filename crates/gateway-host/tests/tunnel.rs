@@ -16,7 +16,7 @@ use gateway_host::run::{Host, Order};
 use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
 use namespace::{Host as Space, alone};
 use packet_io::af_packet::{PacketPort, Settings};
-use packet_io::{LanPort, Pool, PoolSettings};
+use packet_io::{Interface, LanPort, Pool, PoolSettings};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -292,6 +292,46 @@ fn several_threads_carry_each_frame_once() {
             expected.sort();
             assert_eq!(heard.len(), expected.len(), "{io:?}");
             assert!(heard == expected, "{io:?}");
+        });
+    }
+}
+
+#[test]
+fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
+    for io in [["packet", "udp"], ["xdp", "xdp"]] {
+        alone(move || {
+            let mut sites = sites_of(2, "sealed", io, 1500, "");
+            let [near, far] = &mut sites;
+            let (nameless, _) = near.config.split_once("endpoint").unwrap();
+            near.config = nameless.to_owned();
+            // Packet sockets hear nothing of what AF_XDP takes.
+            far.config = far.config.replace("io = \"xdp\"", "io = \"packet\"");
+            far.config = far.config.replace("\"wan\"\nio = \"packet\"", "\"wan\"\nio = \"udp\"");
+            let wan = || Interface::find("wan").unwrap();
+            let listening = move || PacketPort::open(&wan(), &Settings::default()).unwrap();
+            let mut wire = far.space.call(listening);
+            sites.iter_mut().for_each(Site::start);
+            let mut pn = 0;
+            until_it_crosses(&mut sites, 1, &mut pn, 100);
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            for from in 10..26 {
+                pn += 1;
+                crosses(&mut sites, &frame(from, 0xff, pn, 100, None));
+            }
+            let Device { pool, .. } = &mut sites[1].device;
+            let mut frames = Vec::new();
+            while wire.receive(pool, &mut frames).unwrap() > 0 {}
+            let mut ports: Vec<_> = frames
+                .iter()
+                .map(|frame| pool.bytes(frame))
+                // IPv4 without options, UDP.
+                .filter(|bytes| bytes[12..15] == [8, 0, 0x45] && bytes[23] == 17)
+                .map(|bytes| u16::from_be_bytes([bytes[34], bytes[35]]))
+                .collect();
+            pool.release_all(frames);
+            assert!(ports.len() >= 17, "{io:?}: {ports:?}");
+            ports.dedup();
+            assert_eq!(ports, [8885], "{io:?}");
         });
     }
 }

@@ -206,7 +206,7 @@ impl Underlay for Host {
             && let Some(Sent { from, class, payload }) = inward.packets.pop_front()
         {
             if let Some(frame) = fill(pool, &payload, &mut self.statistics) {
-                into.push(Datagram { frame, remote: from, class });
+                into.push(Datagram { frame, remote: from, class, answers: false });
                 count += 1;
             }
         }
@@ -215,7 +215,7 @@ impl Underlay for Host {
 
     fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize> {
         let count = datagrams.len();
-        for Datagram { frame, remote, class } in datagrams.drain(..) {
+        for Datagram { frame, remote, class, .. } in datagrams.drain(..) {
             let bytes = frame.len();
             if bytes > self.network.max_payload {
                 let cause = RefusalCause::TooLong;
@@ -285,7 +285,7 @@ mod tests {
         let mut datagrams = Vec::new();
         for len in [100, 101] {
             let frame = pool.allocate_with(&vec![1; len]).unwrap();
-            datagrams.push(Datagram { frame, remote: b, class: 0xB8 });
+            datagrams.push(Datagram { frame, remote: b, class: 0xB8, answers: false });
         }
         assert_eq!(near.transmit(&mut pool, &mut datagrams).unwrap(), 2);
         assert_eq!(far.receive(&mut pool, &mut datagrams).unwrap(), 1);
@@ -305,7 +305,7 @@ mod tests {
         let (a, b) = ("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap());
         let (mut near, mut far) = (network.attach(a), network.attach(b));
         let frame = pool.allocate_with(b"once").unwrap();
-        let mut datagrams = vec![Datagram { frame, remote: b, class: 0 }];
+        let mut datagrams = vec![Datagram { frame, remote: b, class: 0, answers: false }];
         near.transmit(&mut pool, &mut datagrams).unwrap();
         let taken = network.intercept(b);
         assert_eq!(taken.len(), 1);

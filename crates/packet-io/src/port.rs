@@ -53,6 +53,9 @@ pub struct Datagram {
     pub remote: SocketAddr,
     /// The octet of IPv4's TOS and IPv6's traffic class: DSCP and ECN (RFC 2474, RFC 3168).
     pub class: u8,
+    /// Sent from the port that the other end sends to, and not from a lane's own: a NAT on the way
+    /// lets nothing else in. Of a datagram that was received it says nothing.
+    pub answers: bool,
 }
 
 /// Where UDP datagrams come and go.

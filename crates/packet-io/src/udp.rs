@@ -25,8 +25,8 @@ const RUN_PAYLOAD: usize = 65_000;
 pub struct Settings {
     /// Where to receive: one address of IPv4, one of IPv6, or both. Port 0 is any free one.
     pub local: Vec<SocketAddr>,
-    /// Send from these instead, of the same families: a lane's own ports. What comes there is
-    /// received as well.
+    /// Send from these instead, of the same families, all but what [answers](Datagram::answers): a
+    /// lane's own ports. What comes there is received as well.
     pub send_from: Vec<SocketAddr>,
     /// Other threads receive at `local` too; the kernel gives every source address and port to
     /// one of them.
@@ -213,10 +213,10 @@ impl Underlay for UdpUnderlay {
         let mut runs = self.runs;
         while done < datagrams.len() {
             let rest = &datagrams[done..];
-            let family = rest[0].remote.is_ipv4();
-            let Some(socket) =
-                self.sockets.iter().find(|socket| socket.sends && socket.local.is_ipv4() == family)
-            else {
+            let (family, answers) = (rest[0].remote.is_ipv4(), rest[0].answers);
+            // The first one of a family receives what comes to everybody.
+            let fits = |of: &&Socket| (answers || of.sends) && of.local.is_ipv4() == family;
+            let Some(socket) = self.sockets.iter().find(fits) else {
                 self.refuse(done, None, datagrams);
                 done += 1;
                 continue;
@@ -271,14 +271,15 @@ impl Underlay for UdpUnderlay {
     }
 }
 
-/// How many of the first datagrams, all of one family, go into each of the next messages.
+/// How many of the first datagrams, all of one socket, go into each of the next messages.
 fn plan(datagrams: &[Datagram], runs: bool, planned: &mut Vec<usize>) {
     planned.clear();
-    let family = datagrams[0].remote.is_ipv4();
+    let socket = |of: &Datagram| (of.remote.is_ipv4(), of.answers);
+    let first = socket(&datagrams[0]);
     let mut at = 0;
     while at < datagrams.len().min(SENT_AT_ONCE)
         && planned.len() < BATCH
-        && datagrams[at].remote.is_ipv4() == family
+        && socket(&datagrams[at]) == first
     {
         let rest = &datagrams[at..datagrams.len().min(SENT_AT_ONCE)];
         let count = if runs { run_length(rest) } else { 1 };
@@ -299,7 +300,7 @@ fn run_length(datagrams: &[Datagram]) -> usize {
     let mut count = 1;
     for next in datagrams.iter().take(most).skip(1) {
         let fits = next.remote == first.remote
-            && next.class == first.class
+            && (next.class, next.answers) == (first.class, first.answers)
             && (1..=len).contains(&next.frame.len());
         if !fits {
             break;
@@ -331,7 +332,7 @@ fn receive_runs(
             if payload.len() > pool.max_packet() {
                 statistics.too_long += 1;
             } else if let Some(frame) = pool.allocate_with(payload) {
-                into.push(Datagram { frame, remote, class: beside.class });
+                into.push(Datagram { frame, remote, class: beside.class, answers: false });
             } else {
                 statistics.starved += 1;
             }
@@ -364,7 +365,7 @@ fn receive_singly(
             Some(remote) if !received.truncated && received.len > 0 => {
                 pool.set(&mut frame, HEADROOM..HEADROOM + received.len);
                 let class = Beside::of(received.control()).class;
-                into.push(Datagram { frame, remote, class });
+                into.push(Datagram { frame, remote, class, answers: false });
             }
             _ => pool.release(frame),
         }
@@ -382,7 +383,8 @@ mod tests {
             .map(|&(len, class, remote)| Datagram {
                 frame: pool.allocate_with(&vec![0; len]).unwrap(),
                 remote: remote.parse().unwrap(),
-                class,
+                class: class & 0x7f,
+                answers: class > 0x7f,
             })
             .collect();
         let mut planned = Vec::new();
@@ -398,6 +400,7 @@ mod tests {
         let mut plan = |of: &[_]| planned(&mut pool, of, true);
         assert_eq!(plan(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
         assert_eq!(plan(&[(9, 0, a), (9, 1, a)]), [1, 1]);
+        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket a call");
         assert_eq!(plan(&[(9, 0, a), (8, 0, a), (8, 0, a)]), [2, 1], "a shorter one is the last");
         assert_eq!(plan(&[(9, 0, a), (10, 0, a)]), [1, 1]);
         assert_eq!(plan(&[(0, 0, a), (0, 0, a), (1, 0, a), (0, 0, a)]), [1, 1, 1, 1]);

@@ -21,7 +21,10 @@ fn open(local: &[&str], runs: bool) -> UdpUnderlay {
 fn send(port: &mut UdpUnderlay, pool: &mut Pool, to: SocketAddr, class: u8, payloads: &[Vec<u8>]) {
     let mut datagrams: Vec<_> = payloads
         .iter()
-        .map(|payload| Datagram { frame: pool.allocate_with(payload).unwrap(), remote: to, class })
+        .map(|payload| {
+            let frame = pool.allocate_with(payload).unwrap();
+            Datagram { frame, remote: to, class, answers: false }
+        })
         .collect();
     assert_eq!(port.transmit(pool, &mut datagrams).unwrap(), payloads.len());
 }
@@ -42,7 +45,7 @@ fn receive(
     }
     datagrams
         .into_iter()
-        .map(|Datagram { frame, remote, class }| {
+        .map(|Datagram { frame, remote, class, .. }| {
             let payload = pool.bytes(&frame).to_vec();
             pool.release(frame);
             (remote, class, payload)
@@ -147,6 +150,22 @@ fn a_lane_sends_from_its_own_port_and_hears_there_too() {
         assert_eq!(lanes, "127.0.0.1:4601".parse().unwrap());
         send(&mut peer, &mut pool, lanes, 0, &[vec![2]]);
         assert_eq!(receive(&mut lane, &mut pool, 1), [(peers, 0, vec![2])]);
+        // A NAT knows the port that the peer sends to.
+        let datagram = |answers, byte, pool: &mut Pool| {
+            let frame = pool.allocate_with(&[byte]).unwrap();
+            Datagram { frame, remote: peers, class: 0, answers }
+        };
+        let mut mixed = vec![
+            datagram(true, 3, &mut pool),
+            datagram(true, 4, &mut pool),
+            datagram(false, 5, &mut pool),
+            datagram(true, 6, &mut pool),
+        ];
+        assert_eq!(lane.transmit(&mut pool, &mut mixed).unwrap(), 4);
+        let all = "127.0.0.1:4501".parse().unwrap();
+        let expected = [(all, 3), (all, 4), (lanes, 5), (all, 6)];
+        let expected = expected.map(|(from, byte)| (from, 0, vec![byte]));
+        assert_eq!(receive(&mut peer, &mut pool, 4), expected);
     });
 }
 

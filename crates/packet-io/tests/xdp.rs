@@ -206,7 +206,7 @@ fn datagrams(
         waiter.wait(&[port], Some(Duration::from_millis(1))).unwrap();
     }
     let mut all = Vec::new();
-    for Datagram { frame, remote, class } in datagrams {
+    for Datagram { frame, remote, class, .. } in datagrams {
         all.push((remote, class, pool.bytes(&frame).to_vec()));
         pool.release(frame);
     }
@@ -223,7 +223,10 @@ fn send_to(
     for some in sent.chunks(32) {
         let mut datagrams: Vec<_> = some
             .iter()
-            .map(|payload| Datagram { frame: pool.allocate_with(payload).unwrap(), remote, class })
+            .map(|payload| {
+                let frame = pool.allocate_with(payload).unwrap();
+                Datagram { frame, remote, class, answers: false }
+            })
             .collect();
         assert_eq!(port.transmit(pool, &mut datagrams).unwrap(), some.len());
     }
@@ -319,7 +322,11 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             std::thread::sleep(Duration::from_millis(30));
             send_to(&mut near, &mut pool, far_address, 0, &[vec![2]]);
             assert_eq!(datagrams(&mut far, &mut fars, 1), [(lane, 0, vec![2])]);
-            assert_eq!(near.sent_by_kernel(), 1, "the other went past it");
+            let frame = pool.allocate_with(&[4]).unwrap();
+            let answer = Datagram { frame, remote: far_address, class: 0, answers: true };
+            assert_eq!(near.transmit(&mut pool, &mut vec![answer]).unwrap(), 1);
+            assert_eq!(datagrams(&mut far, &mut fars, 1), [(near_address, 0, vec![4])]);
+            assert_eq!(near.sent_by_kernel(), 1, "the others went past it");
             send_to(&mut far, &mut fars, lane, 0, &[vec![3]]);
             assert_eq!(datagrams(&mut near, &mut pool, 1), [(far_address, 0, vec![3])]);
         });

@@ -10,6 +10,7 @@ use super::tally::Tally;
 use gateway::bridge::PeerIndex;
 use gateway::counters::Reason;
 use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
+use gateway::link::Link;
 use gateway::schemes::Sealed;
 use net::Clock;
 use packet_io::{Datagram, Frame, LanPort, Pool, Underlay, Waiter};
@@ -175,8 +176,7 @@ impl Worker {
 
     /// A frame, or a copy, on its way to one peer.
     fn send(&mut self, now: vocabulary::Instant, peer: PeerIndex, parcel: &Parcel, frame: Frame) {
-        let Some(remote) = self.gateway.links.get(peer).and_then(gateway::link::Link::address)
-        else {
+        let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
             self.gateway.drops.count(Reason::NoPeer);
             self.pool.release(frame);
             return;
@@ -189,7 +189,7 @@ impl Worker {
                     .pool
                     .with(&mut frame, |packet| gateway.seal(now, lane, peer, parcel, packet));
                 if sealed == Ok(Sealed::Ready) {
-                    self.outgoing.push(Datagram { frame, remote, class: parcel.class });
+                    self.outgoing.push(way.datagram(frame, parcel.class));
                 } else {
                     if sealed == Ok(Sealed::Hold) {
                         self.gateway.hold(now, peer, parcel, self.pool.bytes(&frame));
@@ -198,7 +198,7 @@ impl Worker {
                 }
             }
             Ok(Plan::Pieces { number, split }) => {
-                self.send_pieces(peer, parcel, (number, split.size), &frame, remote);
+                self.send_pieces(peer, parcel, (number, split.size), &frame, way);
                 self.pool.release(frame);
             }
             Err(reason) => {
@@ -214,7 +214,7 @@ impl Worker {
         parcel: &Parcel,
         (number, size): (u32, usize),
         frame: &Frame,
-        remote: SocketAddr,
+        way: Way,
     ) {
         let mut offset = 0;
         while offset < frame.len() {
@@ -233,7 +233,7 @@ impl Worker {
                 self.pool.release(piece);
                 return;
             }
-            self.outgoing.push(Datagram { frame: piece, remote, class: parcel.class });
+            self.outgoing.push(way.datagram(piece, parcel.class));
             offset = end;
         }
     }
@@ -264,9 +264,8 @@ impl Worker {
     fn attend(&mut self, errand: Errand) {
         match errand {
             Errand::Datagram(peer, kind, content) => {
-                let address = self.gateway.links.get(peer).and_then(gateway::link::Link::address);
-                let (Some(remote), Some(mut frame)) = (address, self.pool.allocate_with(&content))
-                else {
+                let way = self.gateway.links.get(peer).and_then(Way::of);
+                let (Some(way), Some(mut frame)) = (way, self.pool.allocate_with(&content)) else {
                     return;
                 };
                 let (gateway, lane) = (&self.gateway, self.lane);
@@ -274,11 +273,29 @@ impl Worker {
                     .pool
                     .with(&mut frame, |packet| gateway.seal_whole(lane, peer, kind, packet));
                 match sealed {
-                    Ok(()) => self.outgoing.push(Datagram { frame, remote, class: 0 }),
+                    Ok(()) => self.outgoing.push(way.datagram(frame, 0)),
                     Err(_) => self.pool.release(frame),
                 }
             }
             Errand::Frame(bytes) => self.deliver(&bytes),
         }
+    }
+}
+
+/// How datagrams get to a peer.
+#[derive(Clone, Copy)]
+struct Way {
+    remote: SocketAddr,
+    answers: bool,
+}
+
+impl Way {
+    fn of(link: &Link) -> Option<Self> {
+        Some(Self { remote: link.address()?, answers: link.roams() })
+    }
+
+    fn datagram(self, frame: Frame, class: u8) -> Datagram {
+        let Self { remote, answers } = self;
+        Datagram { frame, remote, class, answers }
     }
 }

@@ -75,6 +75,12 @@ impl Link {
         *read(&self.address)
     }
 
+    /// Whether the peer is where what it sends comes from. A NAT on its way lets in what comes from
+    /// where the peer sends to, and nothing else.
+    pub fn roams(&self) -> bool {
+        self.roams
+    }
+
     /// Datagrams go to `address` from now on.
     pub fn set_address(&self, address: Option<SocketAddr>) {
         *write(&self.address) = address;

@@ -150,7 +150,12 @@ impl Gateway {
                     for mut frame in frames.drain(..) {
                         pool.with(&mut frame, |packet| packet.prepend(&[0x41; OVERHEAD]))
                             .expect("there is room");
-                        datagrams.push(Datagram { frame, remote: *remote, class: 0 });
+                        datagrams.push(Datagram {
+                            frame,
+                            remote: *remote,
+                            class: 0,
+                            answers: false,
+                        });
                     }
                     underlay.transmit(pool, datagrams).expect("a port is there");
                     frames.extend(datagrams.drain(..).map(|datagram| datagram.frame));

@@ -28,6 +28,9 @@ pub struct XdpUnderlay {
     port: Port,
     kernel: UdpUnderlay,
     neighbours: Neighbours,
+    /// Where the program takes datagrams.
+    local: SocketAddr,
+    /// Of the same family.
     from: SocketAddr,
     frames: Vec<Frame>,
     slow: Vec<Datagram>,
@@ -72,6 +75,7 @@ impl XdpUnderlay {
             port: Port::open(pool, attachment, settings)?,
             kernel,
             neighbours,
+            local,
             from,
             frames: Vec::new(),
             slow: Vec::new(),
@@ -99,17 +103,18 @@ impl XdpUnderlay {
         datagram: Datagram,
         now: Instant,
     ) -> Result<Frame, Datagram> {
-        let Datagram { mut frame, remote, class } = datagram;
+        let Datagram { mut frame, remote, class, answers } = datagram;
         let way = self.neighbours.way(remote.ip(), now).filter(|way| !way.stale);
         let room = frame.range().start >= LONGEST;
         let (Some(way), true) = (way, room && remote.is_ipv4() == self.from.is_ipv4()) else {
-            return Err(Datagram { frame, remote, class });
+            return Err(Datagram { frame, remote, class, answers });
         };
         let own_mac = self.port.attachment().interface().mac;
-        let ends = Ends { own_mac, next_mac: way.mac, from: self.from, to: remote };
+        let from = if answers { self.local } else { self.from };
+        let ends = Ends { own_mac, next_mac: way.mac, from, to: remote };
         let mut bytes = [0; LONGEST];
         let Some(len) = headers::write(&mut bytes, &ends, class, pool.bytes(&frame)) else {
-            return Err(Datagram { frame, remote, class });
+            return Err(Datagram { frame, remote, class, answers });
         };
         let written = pool.with(&mut frame, |packet| packet.prepend_slice(&bytes[..len]));
         debug_assert!(written.is_some(), "there was room");
@@ -138,7 +143,8 @@ impl Underlay for XdpUnderlay {
             if let Some(read) = headers::read(pool.bytes(&frame)) {
                 let start = frame.range().start;
                 pool.set(&mut frame, start + read.payload.start..start + read.payload.end);
-                into.push(Datagram { frame, remote: read.from, class: read.class });
+                let (remote, class) = (read.from, read.class);
+                into.push(Datagram { frame, remote, class, answers: false });
             } else {
                 self.mangled += 1;
                 pool.release(frame);
