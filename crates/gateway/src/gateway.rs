@@ -56,6 +56,8 @@ pub struct Settings {
     pub stations: Limits,
     /// Frames for unknown stations that go to every one of several peers, a second.
     pub floods_a_second: u32,
+    /// Frames that may wait until a peer knows their flow.
+    pub held_frames: usize,
     /// Bytes of unfinished frames a peer may have here.
     pub reassembly_bytes: usize,
     /// Whether the priority of a VLAN tag becomes the DSCP outside (class selectors).
@@ -180,7 +182,7 @@ impl Gateway {
             echoes: Echoes::default(),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
             notices: Mutex::new(VecDeque::new()),
-            holding: Holding::default(),
+            holding: Holding::new(settings.held_frames),
             settings,
         }
     }
@@ -394,6 +396,11 @@ impl Gateway {
         {
             link.counters.drops.count(Reason::HoldFull);
         }
+    }
+
+    /// How many frames are held.
+    pub fn held(&self) -> usize {
+        self.holding.len()
     }
 
     /// The next frame that was held and may go now. Cheap while nothing is held; to be asked for

@@ -9,9 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use vocabulary::Instant;
 
-/// Frames that wait at most, of all flows.
-const FRAMES: usize = 1024;
-/// Their bytes.
+/// Bytes of frames that wait at most, however many frames may.
 const BYTES: usize = 1 << 20;
 /// How long one waits: some round trips of the management channel, and less than a transport
 /// waits before it sends again.
@@ -46,18 +44,29 @@ struct Queue {
 }
 
 /// All frames that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Holding {
+    most: usize,
     queue: Mutex<Queue>,
     len: AtomicUsize,
 }
 
 impl Holding {
+    /// No frame yet, and at most so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, queue: Mutex::default(), len: AtomicUsize::new(0) }
+    }
+
+    /// How many frames wait.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
     /// Keeps a frame; `false` if there is no room.
     pub(crate) fn hold(&self, now: Instant, released: Released) -> bool {
         let mut queue = lock(&self.queue);
         let len = released.frame.len();
-        if queue.frames.len() >= FRAMES || queue.bytes + len > BYTES {
+        if queue.frames.len() >= self.most || queue.bytes + len > BYTES {
             return false;
         }
         queue.bytes += len;
@@ -74,7 +83,7 @@ impl Holding {
         acknowledged: u64,
         may_go: impl Fn(PeerIndex, &Parcel) -> bool,
     ) -> Option<Released> {
-        if self.len.load(Ordering::Acquire) == 0 {
+        if self.len() == 0 {
             return None;
         }
         let mut queue = lock(&self.queue);
@@ -117,7 +126,7 @@ mod tests {
 
     #[test]
     fn frames_go_in_order_once_their_flow_is_known_and_not_before() {
-        let holding = Holding::default();
+        let holding = Holding::new(3);
         let now = Instant::from_micros(1);
         for (peer, len) in [(1, 10), (2, 20), (2, 30)] {
             assert!(holding.hold(now, frame(peer, len)));
@@ -137,12 +146,13 @@ mod tests {
 
     #[test]
     fn frames_and_bytes_have_bounds() {
-        let holding = Holding::default();
         let now = Instant::from_micros(1);
-        let held = (0..2000).filter(|_| holding.hold(now, frame(0, 60))).count();
-        assert_eq!(held, FRAMES);
-        let holding = Holding::default();
-        let held = (0..2000).filter(|_| holding.hold(now, frame(0, 9000))).count();
-        assert_eq!(held, BYTES / 9000);
+        for (most, len, expected) in
+            [(0, 60, 0), (1024, 60, 1024), (2000, 60, 2000), (1024, 9000, BYTES / 9000)]
+        {
+            let holding = Holding::new(most);
+            let held = (0..3000).filter(|_| holding.hold(now, frame(0, len))).count();
+            assert_eq!((held, holding.len()), (expected, expected));
+        }
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6
             ..Limits::default()
         },
         floods_a_second: 10_000,
+        held_frames: limits.held_frames as usize,
         reassembly_bytes: limits.reassembly_bytes,
         dscp: true,
     }

@@ -27,11 +27,14 @@ pub(super) struct About<'a> {
 
 pub(super) fn standing(about: &About<'_>) -> Standing {
     let gateway = about.gateway;
+    let dropped = |reason| {
+        let of_peers = gateway.links.iter().map(|link| link.counters.drops.of(reason));
+        gateway.drops.of(reason) + of_peers.sum::<u64>()
+    };
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
-        let of_peers = gateway.links.iter().map(|link| link.counters.drops.of(reason));
         let passed = if reason == Reason::NotAllowed { about.passed.foreign } else { 0 };
-        let count = gateway.drops.of(reason) + of_peers.sum::<u64>() + passed;
+        let count = dropped(reason) + passed;
         if count > 0 {
             drops.insert(reason.name().to_owned(), count);
         }
@@ -50,7 +53,6 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
     let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
     counters.extend(of_ports("lan", about.ports.lan));
     counters.extend(of_ports("underlay", about.ports.underlay));
-    let refused = gateway.drops.of(Reason::FlowLimit) + gateway.drops.of(Reason::FloodLimit);
     Standing {
         gateway: about.config.gateway.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -66,8 +68,8 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         flows: FlowStanding {
             present: gateway.bridge.len() as u64,
             most: gateway.settings().stations.stations as u64,
-            refused,
-            ..FlowStanding::default()
+            refused: dropped(Reason::FlowLimit) + dropped(Reason::FloodLimit),
+            held_frames: gateway.held() as u64,
         },
         peers: peers(about),
         drops,
@@ -115,4 +117,61 @@ fn traffic(traffic: &counters::Traffic) -> Traffic {
 
 fn seconds(duration: Duration) -> u64 {
     duration.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine;
+    use super::*;
+    use crate::identity::Identity;
+    use crate::run::keeper::Keeper;
+    use gateway::bridge::PeerIndex;
+    use gateway::gateway::Parcel;
+    use gateway::set::PeerSet;
+    use std::sync::Arc;
+    use vocabulary::Random;
+
+    #[test]
+    fn what_was_refused_or_waits_is_counted_wherever_it_is() {
+        let identity = Identity::generate().unwrap();
+        let text = format!(
+            "[gateway]\nname = \"a\"\nidentity = \"a.key\"\nscheme = \"identifier-paper\"\n\
+             [lan]\ninterface = \"eth1\"\n[limits]\nheld_frames = 3\n\
+             [[peer]]\nname = \"b\"\npublic_key = \"{}\"\n",
+            Identity::generate().unwrap().public_key(),
+        );
+        let config = Config::parse("a.toml", &text).unwrap();
+        let (mut random, now) = (Random::insecure(1), vocabulary::Instant::from_micros(1));
+        let gateway = Arc::new(Gateway::new(
+            engine::settings(&config, &identity, [2, 0, 0, 0, 0, 1]),
+            engine::links(&config),
+            engine::scheme(&config, &mut random, now),
+            &mut random,
+            now,
+        ));
+        let peer = PeerIndex(0);
+        let parcel = Parcel { to: PeerSet::of(peer), len: 60, class: 0, header: None };
+        for _ in 0..5 {
+            gateway.hold(now, peer, &parcel, &[0; 60]);
+        }
+        let link = gateway.links.get(peer).unwrap();
+        for drops in [&link.counters.drops, &gateway.drops] {
+            drops.count(Reason::FlowLimit);
+            drops.count(Reason::FloodLimit);
+        }
+        let public_key = identity.public_key();
+        let started = Instant::now();
+        let keeper = Keeper::new(
+            config,
+            public_key,
+            gateway,
+            String::new(),
+            [None, None],
+            started,
+            Vec::new(),
+        );
+        let standing = keeper.standing();
+        assert_eq!((standing.flows.held_frames, standing.flows.refused), (3, 4));
+        assert_eq!(standing.drops["hold_full"], 2);
+    }
 }

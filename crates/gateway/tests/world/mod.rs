@@ -61,6 +61,7 @@ pub(crate) fn settings(site: usize) -> Settings {
         lan_address: station(site, 0),
         stations: Limits::default(),
         floods_a_second: 10_000,
+        held_frames: 1024,
         reassembly_bytes: 1 << 18,
         dscp: true,
     }
