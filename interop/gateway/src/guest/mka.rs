@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A little more than MKA's life time of six seconds, in which a key server hands out no second key.
 const LIFE: Duration = Duration::from_secs(8);
 /// wpa_supplicant's key server forgets a key that it must not hand out yet, and with three members
-/// that happens over a bridge as well. Then a member has to come anew.
+/// that happens over a bridge as well. Then all have to come anew.
 const ATTEMPTS: u32 = 4;
 
 impl Guest {
@@ -30,7 +30,7 @@ impl Guest {
             "6162636465666768".repeat(4)
         ))?;
         let ends: Vec<_> = self.ends().collect();
-        let attempts = attempts(|| {
+        let attempts = attempts(|_| {
             self.stop_macsec()?;
             self.must(&ends[..2].iter().copied().map(supplicant).collect::<String>())?;
             self.await_mka(&ends[..2], agreed)?;
@@ -53,10 +53,13 @@ impl Guest {
     /// # Errors
     /// When the ends do not agree again in four attempts.
     pub fn rejoin_mka(&mut self, end: End) -> Result<u32, Failure> {
-        let before = self.counters(End::A)?.key;
         let ends: Vec<_> = self.ends().collect();
         let others: Vec<_> = ends.iter().copied().filter(|other| *other != end).collect();
-        let attempts = attempts(|| {
+        let attempts = attempts(|number| {
+            if number > 1 {
+                self.start_mka()?;
+            }
+            let before = self.counters(End::A)?.key;
             self.must(&format!("kill $(cat /tmp/mka-{}.pid)", end.name()))?;
             // Until its former self is forgotten the others take it for an impostor.
             self.await_mka(&others, |all| {
@@ -111,9 +114,9 @@ fn agreed(all: &[MacsecCounters]) -> bool {
 }
 
 /// Which attempt went well.
-fn attempts(mut attempt: impl FnMut() -> Result<(), Failure>) -> Result<u32, Failure> {
+fn attempts(mut attempt: impl FnMut(u32) -> Result<(), Failure>) -> Result<u32, Failure> {
     (1..)
-        .find_map(|number| match attempt() {
+        .find_map(|number| match attempt(number) {
             Ok(()) => Some(Ok(number)),
             Err(why) => (number == ATTEMPTS).then_some(Err(why)),
         })
@@ -127,13 +130,13 @@ mod tests {
     #[test]
     fn what_fails_is_tried_again_so_often() {
         let mut left = ATTEMPTS;
-        let mut all_but_the_last = || {
+        let mut all_but_the_last = |_| {
             left -= 1;
             if left == 0 { Ok(()) } else { Err(Failure::Broken("no".into())) }
         };
         assert_eq!(attempts(&mut all_but_the_last), Ok(ATTEMPTS));
         let mut times = 0;
-        let always = || {
+        let always = |_| {
             times += 1;
             Err(Failure::Broken("no".into()))
         };
