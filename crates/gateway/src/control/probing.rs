@@ -6,8 +6,12 @@
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// MTUs that networks have; the first needs no probe (RFC 8200, section 5).
-const MTUS: [usize; 12] = [1280, 1320, 1350, 1380, 1400, 1420, 1450, 1472, 1492, 1500, 1600, 9000];
+/// MTUs that networks have; the first needs no probe (RFC 8200, section 5). Those from 1572 to 1596
+/// are what a LAN of 1500 takes under `sealed`, with and without a VLAN tag, over IPv4 and IPv6.
+const MTUS: [usize; 17] = [
+    1280, 1320, 1350, 1380, 1400, 1420, 1450, 1472, 1492, 1500, 1572, 1576, 1592, 1596, 1600, 9000,
+    9216,
+];
 /// Probes of one size before it counts as too long (RFC 8899, MAX_PROBES).
 const TRIES: u8 = 3;
 /// Between two tries: longer than any round trip that we should wait for.
@@ -104,7 +108,7 @@ mod tests {
         let mut probing = Probing::default();
         assert_eq!(run(&mut probing, 0, 20, 1500), 1500);
         assert_eq!(run(&mut probing, 20, 60, 1400), 1400);
-        assert_eq!(run(&mut probing, 80, 700, 9000), 9000, "and a wider one in time");
+        assert_eq!(run(&mut probing, 80, 700, 9100), 9000, "and a wider one in time");
     }
 
     #[test]
