@@ -27,7 +27,8 @@ pub(super) enum Errand {
 pub(super) struct Mailbox {
     errands: Mutex<VecDeque<Errand>>,
     bell: OwnedFd,
-    /// Written with the errands locked. A thread at work looks here, which takes no system call.
+    /// There may be an errand, or the bell rings. A thread at work looks here, which takes no system
+    /// call. Becomes false with the errands locked.
     has_some: AtomicBool,
 }
 
@@ -48,7 +49,7 @@ impl Mailbox {
             return false;
         }
         errands.push_back(errand);
-        self.has_some.store(true, Ordering::Relaxed);
+        self.has_some.store(true, Ordering::Release);
         drop(errands);
         self.ring();
         true
@@ -58,17 +59,19 @@ impl Mailbox {
     pub(super) fn ring(&self) {
         // Full means that it rings already.
         let _already = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        // Afterwards: a thread that looks in between finds the bell ringing, and looks again.
+        self.has_some.store(true, Ordering::Release);
     }
 
     /// The next errand. The bell is silent once there is none.
     pub(super) fn take(&self) -> Option<Errand> {
-        if !self.has_some.load(Ordering::Relaxed) {
+        if !self.has_some.load(Ordering::Acquire) {
             return None;
         }
         let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
         let errand = errands.pop_front();
         if errand.is_none() {
-            self.has_some.store(false, Ordering::Relaxed);
+            self.has_some.store(false, Ordering::Release);
             let _silent = rustix::io::read(&self.bell, &mut [0; 8]);
         }
         errand
@@ -84,6 +87,28 @@ impl Source for Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn rings(mailbox: &Mailbox) -> bool {
+        let mut bell = [PollFd::new(&mailbox.bell, PollFlags::IN)];
+        poll(&mut bell, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn the_bell_rings_until_somebody_looked_and_not_longer() {
+        let mailbox = Mailbox::new().unwrap();
+        for with_errand in [false, true, false] {
+            assert!(!rings(&mailbox));
+            match with_errand {
+                true => assert!(mailbox.leave(Errand::Frame(Vec::new()))),
+                false => mailbox.ring(),
+            }
+            assert!(rings(&mailbox));
+            assert_eq!(mailbox.take().is_some(), with_errand);
+            assert!(mailbox.take().is_none());
+        }
+        assert!(!rings(&mailbox));
+    }
 
     #[test]
     fn errands_come_in_order_and_no_more_than_there_is_room_for() {
