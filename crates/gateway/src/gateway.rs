@@ -6,6 +6,7 @@
 use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
 use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
+use crate::control::messages;
 use crate::counters::{Counter, Drops, Reason, Traffic};
 use crate::echoes::Echoes;
 use crate::fragments::{PIECE_LEN, Piece, Reassembly, Split};
@@ -250,6 +251,8 @@ impl Gateway {
                 let to = self.everyone()?;
                 Ok(Parcel { to, len: frame.len(), class: NETWORK_CONTROL, header: None })
             }
+            // What the peer would not take, or has no room for.
+            Mka::Management if frame.len() >= messages::MAX_LEN => Err(Reason::TooLong),
             Mka::Management => {
                 let to = self.links.iter().map(|link| link.peer).collect();
                 self.notify(Notice::Mka(to, frame.to_vec()));

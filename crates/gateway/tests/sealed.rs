@@ -4,7 +4,7 @@ mod world;
 
 use core::time::Duration;
 use gateway::bridge::{Port, Station};
-use gateway::control::{Event, Timing, messages};
+use gateway::control::{Event, Output, Timing, messages};
 use gateway::counters::Reason;
 use gateway::gateway::Mka;
 use gateway::schemes::sealed::Sealed;
@@ -201,8 +201,112 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
         site.control.handle_message(world.now, index(1, 0), &proposal(round));
         assert_eq!(site.gateway.links.receivers(), 2, "the keys in use and those that are offered");
     }
-    site.control.handle_down(world.now, index(1, 0));
-    assert_eq!(site.gateway.links.receivers(), 1);
+    for round in 0..100 {
+        site.control.handle_down(world.now, index(1, 0));
+        assert_eq!(site.gateway.links.receivers(), 2, "the proposer may seal with them");
+        site.control.handle_up(world.now, index(1, 0), [round; 32].into());
+        let hello = messages::Hello {
+            version: messages::VERSION,
+            scheme: gateway::schemes::SchemeName::Sealed,
+        };
+        let offer = messages::Offer { epoch: 1, nonce: [round; 32], index: 7 };
+        for message in [messages::Message::Hello(hello), messages::Message::Propose(offer)] {
+            site.control.handle_message(world.now, index(1, 0), &message.to_vec());
+        }
+        assert_eq!(site.gateway.links.receivers(), 2);
+    }
+}
+
+/// What `site` has to say to its only peer; the rest of what is to be done is let go.
+fn said(world: &mut World, site: usize) -> Vec<Vec<u8>> {
+    let mut said = Vec::new();
+    while let Some(output) = world.sites[site].control.poll(world.now) {
+        if let Output::Message(_, bytes) = output {
+            said.push(bytes.to_vec());
+        }
+    }
+    said
+}
+
+#[test]
+fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
+    // After the proposal, the answer, and the answer's answer.
+    for messages in 0..=3 {
+        let mut world = up(2);
+        world.sites[0].control.rekey();
+        world.sites[0].control.handle_timeout(world.now);
+        for (from, to) in [(0, 1), (1, 0), (0, 1)].into_iter().take(messages) {
+            for bytes in said(&mut world, from) {
+                world.sites[to].control.handle_message(world.now, index(to, from), &bytes);
+            }
+        }
+        for site in [0, 1] {
+            world.sites[site].control.handle_down(world.now, index(site, 1 - site));
+            assert_eq!(said(&mut world, site), [[0; 0]; 0], "there is no channel");
+        }
+        let mut pn = 0;
+        for _ in 0..40 {
+            for (from, to) in [(0, 1), (1, 0)] {
+                pn += 1;
+                let frame = Flow::between(from, to).frame(pn, 100);
+                world.carry(from, &frame);
+                assert_eq!(world.sites[to].lan.pop(), Some(frame), "{pn} after {messages}");
+            }
+            world.advance(Duration::from_secs(1));
+            world.deliver();
+        }
+        for site in &world.sites {
+            assert!(site.gateway.links.receivers() <= 2);
+        }
+        world.connect_two(0, 1, [0x77; 32]);
+        world.settle();
+        world.advance(Duration::from_secs(11));
+        for (site, (from, to)) in [(0, 1), (1, 0)].into_iter().enumerate() {
+            let frame = Flow::between(from, to).frame(1000, 100);
+            world.carry(from, &frame);
+            assert_eq!(world.sites[to].lan.pop(), Some(frame));
+            assert_eq!(world.sites[site].gateway.links.receivers(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_new_channel_begins_with_hello_whatever_was_to_be_said_on_the_old_one() {
+    let mut world = up(2);
+    world.sites[0].control.rekey();
+    world.sites[0].control.handle_timeout(world.now);
+    world.sites[0].control.handle_up(world.now, index(0, 1), [9; 32].into());
+    let said = said(&mut world, 0);
+    assert_eq!((said.len(), said[0][0]), (1, 1), "{said:?}");
+}
+
+#[test]
+fn a_senseless_message_closes_the_channel_once() {
+    let mut world = up(2);
+    for message in [&[99][..], &[2], &[5], &[]] {
+        world.sites[0].control.handle_message(world.now, index(0, 1), message);
+    }
+    let outputs: Vec<_> = core::iter::from_fn(|| world.sites[0].control.poll(world.now)).collect();
+    assert!(matches!(outputs[..], [Output::Close(..)]), "{outputs:?}");
+}
+
+#[test]
+fn mka_that_is_longer_than_a_message_is_dropped() {
+    let mut world = World::with(2, sealed, |settings| settings.mka = Mka::Management, quiet());
+    world.connect();
+    let mka = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 20_000]].concat();
+    for (len, arrives) in [(messages::MAX_LEN - 1, true), (messages::MAX_LEN, false)] {
+        world.frame(0, &mka[..len]);
+        world.settle();
+        assert_eq!(world.sites[1].lan.pop().is_some(), arrives, "{len}");
+    }
+    assert_eq!(world.sites[0].gateway.drops.of(Reason::TooLong), 1);
+}
+
+#[test]
+fn what_is_to_be_said_is_not_shown() {
+    let output = Output::Message(index(0, 1), vec![0xab; 3].into());
+    assert_eq!(format!("{output:?}"), "Message(PeerIndex(0), 3)");
 }
 
 #[test]

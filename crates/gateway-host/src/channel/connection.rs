@@ -2,12 +2,14 @@
 
 use super::frame::{self, Frame};
 use super::greet::Candidate;
-use super::{Cause, Event, PeerIndex, Shared};
+use super::{Cause, Event, Outgoing, PeerIndex, Shared, Told};
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use zeroize::Zeroizing;
 
 /// How long two connections may overlap when one follows the other.
 pub(super) const HANDOVER: Duration = Duration::from_secs(2);
@@ -19,31 +21,43 @@ const SHORTEST_KEEPALIVE: Duration = Duration::from_millis(100);
 /// What a connection needs beside its stream.
 pub(super) struct Place {
     pub(super) peer: PeerIndex,
-    /// What is to be sent. It ends when another connection follows, or the channel ends.
-    pub(super) queue: mpsc::Receiver<Vec<u8>>,
-    /// The connection before this one, if that is alive, has been read to its end.
+    /// Dropped when another connection follows, or the channel ends: then nothing more is taken to
+    /// be sent.
+    pub(super) stays: oneshot::Receiver<()>,
+    /// The connection before this one tells nothing more.
     pub(super) before: Option<oneshot::Receiver<()>>,
-    /// Dropped when this one has been.
+    /// Dropped when this one has been read to its end.
     pub(super) done: oneshot::Sender<()>,
 }
 
 /// Carries messages until the connection ends.
 pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place) -> Cause {
     let Candidate { stream, remote, initiator, exporter, hello, .. } = candidate;
-    let Place { peer, queue, before, done } = place;
+    let Place { peer, stays, before, done } = place;
+    let (queued, queue) = mpsc::channel(shared.settings.messages.max(1));
+    let (close, closed) = oneshot::channel();
+    let outgoing = Outgoing { queue: queued, close: Some(close) };
+    let closing = async {
+        match closed.await {
+            Ok(why) => why,
+            Err(_) => pending().await,
+        }
+    };
     let (mut from, to) = tokio::io::split(stream);
     let patience = shared.settings.dead_after;
     let reading = async {
         if let Some(before) = before {
-            // The other end of `before` is dropped in any case.
-            let _ = timeout(HANDOVER, before).await;
+            // Its other end is dropped in any case.
+            let _ = before.await;
         }
         let up = Event::Up { peer, exporter, initiator, remote };
-        tell(&shared, up).await;
+        tell(&shared, Told::Up(up, outgoing)).await;
         loop {
             match frame::read(&mut from, patience).await {
                 Ok(Frame::Keepalive) => {}
-                Ok(Frame::Message(bytes)) => tell(&shared, Event::Message { peer, bytes }).await,
+                Ok(Frame::Message(bytes)) => {
+                    tell(&shared, Told::Other(Event::Message { peer, bytes })).await;
+                }
                 Ok(Frame::End { moved }) => break if moved { End::Moved } else { End::Stopped },
                 Ok(_) => break End::Broken(Cause::Protocol("a greeting out of season")),
                 Err(why) => break End::Broken(why),
@@ -51,8 +65,8 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
         }
     };
     let pause = hello.patience / KEEPALIVES;
-    let writing = send_all(&shared, to, queue, pause.max(SHORTEST_KEEPALIVE));
-    tokio::pin!(reading, writing);
+    let writing = send_all(&shared, to, queue, stays, pause.max(SHORTEST_KEEPALIVE));
+    tokio::pin!(reading, writing, closing);
     let mut is_written = false;
     loop {
         tokio::select! {
@@ -70,6 +84,7 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
                     End::Broken(why) => why,
                 };
             }
+            why = &mut closing => return Cause::Closed(why),
             // What the peer said before it went is read all the same.
             _ = &mut writing, if !is_written => is_written = true,
         }
@@ -86,15 +101,16 @@ enum End {
     Broken(Cause),
 }
 
-async fn tell(shared: &Shared, event: Event) {
+async fn tell(shared: &Shared, told: Told) {
     // Nobody may listen any more, when the gateway ends.
-    let _ = shared.events.send(event).await;
+    let _ = shared.events.send(told).await;
 }
 
 async fn send_all(
     shared: &Shared,
     mut to: impl AsyncWrite + Unpin,
-    mut queue: mpsc::Receiver<Vec<u8>>,
+    mut queue: mpsc::Receiver<Zeroizing<Vec<u8>>>,
+    mut stays: oneshot::Receiver<()>,
     pause: Duration,
 ) -> Result<(), Cause> {
     let mut keepalive = interval(pause);
@@ -102,6 +118,10 @@ async fn send_all(
     loop {
         let frame = tokio::select! {
             biased;
+            _ = &mut stays, if !queue.is_closed() => {
+                queue.close();
+                continue;
+            }
             message = queue.recv() => match message {
                 Some(message) => Frame::Message(message),
                 None => break,

@@ -13,6 +13,7 @@ use super::{Cause, MAX_MESSAGE, tls};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 /// The longest frame behind its length.
 const MAX_FRAME: usize = 1 + MAX_MESSAGE;
@@ -37,8 +38,8 @@ pub(super) enum Frame {
         /// What follows is on another one.
         moved: bool,
     },
-    /// Something for the engine.
-    Message(Vec<u8>),
+    /// Something for the engine, which may have secrets in it.
+    Message(Zeroizing<Vec<u8>>),
 }
 
 /// Says who runs there.
@@ -53,8 +54,14 @@ pub(super) struct Hello {
 }
 
 impl Frame {
-    fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; 4];
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let content = match self {
+            Self::Message(message) => message.len(),
+            _ => 32,
+        };
+        // It never grows: nothing of it stays behind elsewhere.
+        let mut out = Zeroizing::new(Vec::with_capacity(5 + content));
+        out.extend([0; 4]);
         match self {
             Self::Keepalive => {}
             Self::Hello(hello) => {
@@ -73,7 +80,7 @@ impl Frame {
             Self::End { moved } => out.extend([4, (*moved).into()]),
             Self::Message(message) => {
                 out.push(5);
-                out.extend(message);
+                out.extend_from_slice(message);
             }
         }
         let len = u32::try_from(out.len() - 4).expect("messages are short");
@@ -105,7 +112,7 @@ impl Frame {
             }
             (3, []) => Some(Self::Refuse),
             (4, [moved]) => Some(Self::End { moved: flag(*moved)? }),
-            (5, message) => Some(Self::Message(message.to_vec())),
+            (5, message) => Some(Self::Message(message.to_vec().into())),
             _ => None,
         }
     }
@@ -129,7 +136,7 @@ pub(super) async fn read(
     if len > MAX_FRAME {
         return Err(Cause::Protocol("a message that is too long"));
     }
-    let mut body = vec![0; len];
+    let mut body = Zeroizing::new(vec![0; len]);
     fill(from, &mut body, patience).await?;
     Frame::decode(&body).ok_or(Cause::Protocol("a message that is not understood"))
 }
@@ -166,8 +173,8 @@ mod tests {
             Frame::Use { number: 1 << 40, renewal: false },
             Frame::Refuse,
             Frame::End { moved: true },
-            Frame::Message(Vec::new()),
-            Frame::Message(vec![3; MAX_MESSAGE]),
+            Frame::Message(Vec::new().into()),
+            Frame::Message(vec![3; MAX_MESSAGE].into()),
         ]
     }
 
@@ -207,14 +214,14 @@ mod tests {
     async fn silence_ends_a_frame_but_slowness_does_not() {
         let (mut one, mut other) = tokio::io::duplex(64);
         let slow = async {
-            for byte in Frame::Message(b"slow".to_vec()).encode() {
+            for &byte in Frame::Message(b"slow".to_vec().into()).encode().iter() {
                 tokio::time::sleep(PATIENCE * 9 / 10).await;
                 one.write_all(&[byte]).await.unwrap();
             }
             one
         };
         let (frame, one) = tokio::join!(read(&mut other, PATIENCE), slow);
-        assert_eq!(frame.unwrap(), Frame::Message(b"slow".to_vec()));
+        assert_eq!(frame.unwrap(), Frame::Message(b"slow".to_vec().into()));
         assert_eq!(read(&mut other, PATIENCE).await, Err(Cause::Silent));
         drop(one);
     }

@@ -12,9 +12,12 @@
 //!
 //! - if it comes from a gateway that was started anew;
 //! - if the one who dialled says that it is a renewal: the old connection is read to its end before
-//!   the new one is, and nothing is lost or changes places;
+//!   the new one is, and nothing that was taken to be sent is lost or changes places;
 //! - if the peer dials [`Settings::handshake_timeout`] or more after the present one came up: it has
 //!   lost that one, and we have not noticed.
+//!
+//! What is said goes out on the connection whose [`Event::Up`] was taken last, and on no other:
+//! between the end of one and the next `Up` nothing is taken to be sent.
 //!
 //! # An open door
 //!
@@ -44,9 +47,9 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use transport::{Tcp, Transport};
 use vocabulary::Random;
@@ -85,6 +88,8 @@ pub struct Settings {
     pub events: usize,
     /// Messages that wait to be sent to a peer. When there are more, [`Sender::send`] refuses.
     pub messages: usize,
+    /// The same for those that may be lost, so that they leave room: [`Sender::offer`].
+    pub offers: usize,
 }
 
 impl Settings {
@@ -101,6 +106,7 @@ impl Settings {
             pauses: (Duration::from_millis(200), Duration::from_secs(15)),
             events: 256,
             messages: 256,
+            offers: 64,
         }
     }
 
@@ -113,16 +119,19 @@ impl Settings {
             handshake_timeout: management.handshake_timeout,
             unauthenticated: management.unauthenticated as usize,
             renew_every: management.renew_every,
+            // All that can be said of a peer's share of flows in one go (a half of them): that each
+            // is new, that each of the peer's is known, and that each is gone.
+            messages: 256 + 2 * config.limits.flows as usize,
             ..Self::new(identity, peers.collect())
         }
     }
 }
 
 /// What happens on a channel.
-#[derive(Debug)]
 pub enum Event {
-    /// A connection with a peer counts from now on. After another `Up` without a `Down` between
-    /// them it is a renewal, and no message was lost.
+    /// A connection with a peer counts from now on, and is what is sent on. After another `Up`
+    /// without a `Down` between them it is a renewal, and no message that was taken was lost, unless
+    /// the peer did not finish with the old connection for two seconds.
     Up {
         /// With whom.
         peer: PeerIndex,
@@ -139,7 +148,7 @@ pub enum Event {
         /// Who.
         peer: PeerIndex,
         /// What.
-        bytes: Vec<u8>,
+        bytes: Zeroizing<Vec<u8>>,
     },
     /// There is no connection any more. What was not sent is gone.
     Down {
@@ -157,6 +166,30 @@ pub enum Event {
     },
 }
 
+impl fmt::Debug for Event {
+    /// Without what is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up { peer, initiator, remote, .. } => f
+                .debug_struct("Up")
+                .field("peer", peer)
+                .field("initiator", initiator)
+                .field("remote", remote)
+                .finish_non_exhaustive(),
+            Self::Message { peer, bytes } => {
+                let mut event = f.debug_struct("Message");
+                event.field("peer", peer).field("len", &bytes.len()).finish_non_exhaustive()
+            }
+            Self::Down { peer, why } => {
+                f.debug_struct("Down").field("peer", peer).field("why", why).finish()
+            }
+            Self::NotReached { peer, why } => {
+                f.debug_struct("NotReached").field("peer", peer).field("why", why).finish()
+            }
+        }
+    }
+}
+
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -168,6 +201,8 @@ pub enum Cause {
     Replaced,
     /// The peer has another connection that counts.
     Refused,
+    /// We closed it ([`Sender::close`]).
+    Closed(String),
     /// The peer does what no gateway does.
     Protocol(&'static str),
     /// The network, TLS, or a key that is not the right one.
@@ -182,7 +217,7 @@ impl fmt::Display for Cause {
             Self::Replaced => f.write_str("it came again"),
             Self::Refused => f.write_str("it has another connection with us"),
             Self::Protocol(what) => write!(f, "it sent {what}"),
-            Self::Lost(what) => f.write_str(what),
+            Self::Closed(what) | Self::Lost(what) => f.write_str(what),
         }
     }
 }
@@ -190,7 +225,7 @@ impl fmt::Display for Cause {
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// There is no connection with the peer.
+    /// There is no connection with the peer, or it has ended and the next one is not up yet.
     Down,
     /// The peer reads too slowly: [`Settings::messages`] wait already.
     Full,
@@ -212,15 +247,25 @@ impl std::error::Error for SendError {}
 
 /// Sends messages, from any thread.
 #[derive(Clone)]
-pub struct Sender(Arc<[Slot]>);
+pub struct Sender {
+    slots: Arc<[Slot]>,
+    offers: usize,
+}
 
-/// The connection with a peer that counts: what stands in its queue is sent on it.
+/// The connection whose [`Event::Up`] was taken last, until its [`Event::Down`] is.
 #[derive(Default)]
-struct Slot(Mutex<Option<mpsc::Sender<Vec<u8>>>>);
+struct Slot(Mutex<Option<Outgoing>>);
+
+/// A connection's end that is written to.
+struct Outgoing {
+    queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
+    /// Ends the connection for a reason. Gone once that is done.
+    close: Option<oneshot::Sender<String>>,
+}
 
 impl Slot {
-    fn set(&self, queue: Option<mpsc::Sender<Vec<u8>>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = queue;
+    fn lock(&self) -> MutexGuard<'_, Option<Outgoing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -229,28 +274,107 @@ impl Sender {
     ///
     /// # Errors
     /// The peer is down, too slow, or unknown; or the message is too long.
-    pub fn send(&self, peer: PeerIndex, message: Vec<u8>) -> Result<(), SendError> {
+    pub fn send(
+        &self,
+        peer: PeerIndex,
+        message: impl Into<Zeroizing<Vec<u8>>>,
+    ) -> Result<(), SendError> {
+        self.queue(peer, message.into(), usize::MAX)
+    }
+
+    /// Queues a message that may be lost, unless [`Settings::offers`] messages wait.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn offer(&self, peer: PeerIndex, message: Vec<u8>) -> Result<(), SendError> {
+        self.queue(peer, message.into(), self.offers)
+    }
+
+    fn queue(
+        &self,
+        peer: PeerIndex,
+        message: Zeroizing<Vec<u8>>,
+        most: usize,
+    ) -> Result<(), SendError> {
         if message.len() > MAX_MESSAGE {
             return Err(SendError::TooLong);
         }
-        let slot = self.0.get(peer.0).ok_or(SendError::Down)?;
-        let queue = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.as_ref().ok_or(SendError::Down)?.try_send(message).map_err(|error| match error {
+        let slot = self.slots.get(peer.0).ok_or(SendError::Down)?.lock();
+        let open = slot.as_ref().filter(|outgoing| outgoing.close.is_some());
+        let queue = &open.ok_or(SendError::Down)?.queue;
+        if queue.max_capacity() - queue.capacity() >= most {
+            return Err(SendError::Full);
+        }
+        queue.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => SendError::Full,
             mpsc::error::TrySendError::Closed(_) => SendError::Down,
         })
     }
 
+    /// Closes the connection with a peer, for what it says or because it does not read. What waits
+    /// to be sent is gone; [`Event::Down`] follows, with [`Cause::Closed`], and then the peer is
+    /// dialled as after any other loss.
+    pub fn close(&self, peer: PeerIndex, why: String) {
+        let slot = self.slots.get(peer.0).map(Slot::lock);
+        let close = slot.and_then(|mut slot| slot.as_mut()?.close.take());
+        // The connection may have ended by itself.
+        let _gone = close.map(|close| close.send(why));
+    }
+
     /// Whether there is a connection with a peer.
     pub fn is_up(&self, peer: PeerIndex) -> bool {
-        let queue = self.0.get(peer.0).map(|slot| slot.0.lock());
-        queue.is_some_and(|queue| queue.unwrap_or_else(PoisonError::into_inner).is_some())
+        let is_open = |outgoing: &Outgoing| outgoing.close.is_some() && !outgoing.queue.is_closed();
+        self.slots.get(peer.0).is_some_and(|slot| slot.lock().as_ref().is_some_and(is_open))
     }
 }
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("peers", &self.0.len()).finish()
+        f.debug_struct("Sender").field("peers", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// What happens on a channel, in order.
+pub struct Events {
+    told: mpsc::Receiver<Told>,
+    slots: Arc<[Slot]>,
+}
+
+/// An event, with the connection that is sent on from then on.
+enum Told {
+    Up(Event, Outgoing),
+    Other(Event),
+}
+
+impl Events {
+    /// Waits for the next event; `None` when the channel has ended. Cancel safe.
+    pub async fn recv(&mut self) -> Option<Event> {
+        let told = self.told.recv().await?;
+        Some(self.take(told))
+    }
+
+    /// The next event, if there is one.
+    pub fn try_recv(&mut self) -> Option<Event> {
+        let told = self.told.try_recv().ok()?;
+        Some(self.take(told))
+    }
+
+    /// What is said next is of the connection that the one who says it knows of.
+    fn take(&self, told: Told) -> Event {
+        let (event, outgoing) = match told {
+            Told::Up(event, outgoing) => (event, Some(outgoing)),
+            Told::Other(event) => (event, None),
+        };
+        if let Event::Up { peer, .. } | Event::Down { peer, .. } = &event {
+            *self.slots[peer.0].lock() = outgoing;
+        }
+        event
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
     }
 }
 
@@ -262,9 +386,8 @@ struct Shared {
     instance: [u8; 16],
     /// Of the next `Frame::Use`.
     number: AtomicU64,
-    slots: Arc<[Slot]>,
     by_key: BTreeMap<PublicKey, PeerIndex>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Told>,
     /// The channel comes to its end.
     stopping: watch::Receiver<bool>,
 }
@@ -318,7 +441,7 @@ impl Channel {
         listener: std::net::TcpListener,
         settings: Settings,
         random: Random,
-    ) -> Result<(Self, Sender, mpsc::Receiver<Event>), OneLine> {
+    ) -> Result<(Self, Sender, Events), OneLine> {
         let listener = tokio::net::TcpListener::from_std(listener);
         let listener = listener.map_err(|error| OneLine::of("management channel", error))?;
         Self::over(Arc::new(Tcp(listener)), settings, random)
@@ -328,7 +451,7 @@ impl Channel {
         transport: Arc<dyn Transport>,
         settings: Settings,
         mut random: Random,
-    ) -> Result<(Self, Sender, mpsc::Receiver<Event>), OneLine> {
+    ) -> Result<(Self, Sender, Events), OneLine> {
         let mut by_key = BTreeMap::new();
         for (index, (key, _)) in settings.peers.iter().enumerate() {
             if *key == settings.identity.public_key() {
@@ -340,19 +463,19 @@ impl Channel {
         }
         let credentials = tls::Credentials::new(&settings.identity, by_key.keys().copied())?;
         let slots: Arc<[Slot]> = settings.peers.iter().map(|_| Slot::default()).collect();
-        let (events, receiver) = mpsc::channel(settings.events.max(1));
+        let (events, told) = mpsc::channel(settings.events.max(1));
+        let sender = Sender { slots: Arc::clone(&slots), offers: settings.offers };
         let (stop, stopping) = watch::channel(false);
         let shared = Arc::new(Shared {
             credentials,
             instance: random.array(),
             number: AtomicU64::new(0),
-            slots: Arc::clone(&slots),
             by_key,
             events,
             stopping,
             settings,
         });
-        Ok((Self { shared, transport, random, stop }, Sender(slots), receiver))
+        Ok((Self { shared, transport, random, stop }, sender, Events { told, slots }))
     }
 
     /// Keeps connections with all peers until `until` is ready, and ends them then in good order,

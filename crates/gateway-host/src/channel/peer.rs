@@ -4,7 +4,7 @@ use super::connection::{self, HANDOVER, Place};
 use super::frame::{self, Frame};
 use super::greet::{self, Candidate};
 use super::transport::Transport;
-use super::{Cause, Event, PeerIndex, Shared, tls};
+use super::{Cause, Event, PeerIndex, Shared, Told, tls};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,6 +47,8 @@ struct Live {
     /// Of the peer's decision, where it decides.
     number: Option<u64>,
     since: Instant,
+    /// Dropped when nothing more is to be sent.
+    stays: oneshot::Sender<()>,
     /// Ready when all was read.
     done: oneshot::Receiver<()>,
 }
@@ -132,10 +134,6 @@ async fn ended(live: &mut Option<Live>) -> Cause {
 }
 
 impl Peer {
-    fn slot(&self, queue: Option<mpsc::Sender<Vec<u8>>>) {
-        self.shared.slots[self.index.0].set(queue);
-    }
-
     /// Begins to dial: the first connection, or one that follows another.
     fn dial(&mut self) {
         self.next_dial = None;
@@ -156,8 +154,9 @@ impl Peer {
         // It has another connection with us, which is on its way here.
         if why != Cause::Refused {
             tracing::debug!("peer {}: {why}", self.index.0);
+            let event = Event::NotReached { peer: self.index, why };
             // Where nobody takes events, this one is not worth waiting for.
-            let _ = self.shared.events.try_send(Event::NotReached { peer: self.index, why });
+            let _ = self.shared.events.try_send(Told::Other(event));
         }
         self.dial_later();
     }
@@ -210,35 +209,40 @@ impl Peer {
     }
 
     async fn take(&mut self, candidate: Candidate, renewal: bool) {
-        let (tell, queue) = mpsc::channel(self.shared.settings.messages.max(1));
         let former = self.live.take();
         let before = match former {
             Some(former) if renewal => {
-                // It sends what it was given, says that it ends, and is read to its end.
-                let mut task = former.task;
+                let (gone, before) = oneshot::channel();
                 self.former.spawn(async move {
-                    let _ = timeout(2 * HANDOVER, task.ended()).await;
+                    let Live { mut task, stays, done, .. } = former;
+                    // It sends what it was given, says that it ends, and is read to its end.
+                    drop(stays);
+                    if timeout(HANDOVER, done).await.is_err() {
+                        // Nothing of it may come after what the next one brings.
+                        return task.abort().await;
+                    }
+                    drop(gone);
+                    let _ = timeout(HANDOVER, task.ended()).await;
                 });
-                Some(former.done)
+                Some(before)
             }
             Some(former) => {
-                self.slot(None);
                 former.task.abort().await;
                 let down = Event::Down { peer: self.index, why: Cause::Replaced };
-                let _ = self.shared.events.send(down).await;
+                let _ = self.shared.events.send(Told::Other(down)).await;
                 None
             }
             None => None,
         };
         let (done, all_read) = oneshot::channel();
-        self.slot(Some(tell));
-        let place = Place { peer: self.index, queue, before, done };
+        let (stays, staying) = oneshot::channel();
+        let place = Place { peer: self.index, stays: staying, before, done };
         let (instance, number) = (candidate.hello.instance, candidate.number);
         let initiator = candidate.initiator;
         let task = tokio::spawn(connection::run(Arc::clone(&self.shared), candidate, place));
         let since = Instant::now();
         let task = AbortOnDrop(task);
-        self.live = Some(Live { task, instance, number, since, done: all_read });
+        self.live = Some(Live { task, instance, number, since, stays, done: all_read });
         self.dialling = None;
         // Who dialled renews.
         self.next_dial = initiator.then(|| {
@@ -249,13 +253,13 @@ impl Peer {
 
     /// The connection is gone.
     async fn down(&mut self, why: Cause) {
-        self.slot(None);
         if let Some(live) = self.live.take()
             && live.since.elapsed() >= GOOD
         {
             self.pause = self.shared.settings.pauses.0;
         }
-        let _ = self.shared.events.send(Event::Down { peer: self.index, why }).await;
+        let down = Event::Down { peer: self.index, why };
+        let _ = self.shared.events.send(Told::Other(down)).await;
         if self.dialling.is_none() {
             self.dial_later();
         }
@@ -263,10 +267,10 @@ impl Peer {
 
     /// Says that nothing follows.
     async fn stop(mut self) {
-        self.slot(None);
         self.dialling = None;
-        if let Some(live) = &mut self.live {
-            let _ = timeout(HANDOVER, live.task.ended()).await;
+        if let Some(Live { mut task, stays, .. }) = self.live {
+            drop(stays);
+            let _ = timeout(HANDOVER, task.ended()).await;
         }
     }
 }

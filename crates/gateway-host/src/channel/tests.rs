@@ -82,9 +82,9 @@ fn identity(seed: u8) -> Identity {
 
 /// A running gateway with one peer.
 struct Gateway {
-    events: mpsc::Receiver<Event>,
+    events: Events,
     sender: Sender,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -111,7 +111,7 @@ impl Gateway {
         let host = Arc::new(Host { name: name.to_string(), wires: wires.clone() });
         let (channel, sender, events) =
             Channel::over(host, settings, Random::insecure(seed)).unwrap();
-        let (stop, until) = tokio::sync::oneshot::channel();
+        let (stop, until) = oneshot::channel();
         let task = tokio::spawn(channel.run(async move {
             let _ = until.await;
         }));
@@ -146,7 +146,7 @@ impl Gateway {
 
     async fn message(&mut self) -> Vec<u8> {
         match self.next().await {
-            Event::Message { bytes, .. } => bytes,
+            Event::Message { bytes, .. } => bytes.to_vec(),
             other => panic!("{other:?} instead of a message"),
         }
     }
@@ -291,10 +291,10 @@ async fn a_renewal_loses_nothing_and_changes_no_order() {
             said += 1;
             sleep(Duration::from_secs(7)).await;
             for (at, gateway) in [&mut one, &mut other].into_iter().enumerate() {
-                while let Ok(event) = gateway.events.try_recv() {
+                while let Some(event) = gateway.events.try_recv() {
                     match event {
                         Event::Message { bytes, .. } => {
-                            assert_eq!(bytes, heard[at].to_be_bytes());
+                            assert_eq!(bytes[..], heard[at].to_be_bytes());
                             heard[at] += 1;
                         }
                         Event::Up { exporter, .. } => {
@@ -314,6 +314,98 @@ async fn a_renewal_loses_nothing_and_changes_no_order() {
         secrets.sort();
         secrets.dedup();
         assert_eq!(secrets.len(), 4);
+    }
+}
+
+/// Which `Up` of its sender a message was said after, and as the how manieth.
+fn numbered(up: u32, count: u32) -> Vec<u8> {
+    [up.to_be_bytes(), count.to_be_bytes()].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let often = |settings: &mut Settings| settings.renew_every = Duration::from_millis(500);
+        let one = Gateway::start(&wires, a, b, true, often);
+        let other = Gateway::start(&wires, b, a, false, often);
+        let mut gateways = [one, other];
+        let (mut ups, mut said, mut heard) = ([0_u32; 2], [0_u32; 2], [(0_u32, 0_u32); 2]);
+        let mut refused = 0;
+        while ups.iter().any(|&ups| ups < 20) {
+            for at in [0, 1] {
+                // Not in step, so that either end is late at times.
+                if ups[1 - at] % 7 != ups[at] % 5 {
+                    sleep(Duration::from_micros(700)).await;
+                }
+                if let Some(event) = gateways[at].events.try_recv() {
+                    match event {
+                        Event::Up { .. } => {
+                            ups[at] += 1;
+                            said[at] = 0;
+                            // The next to be heard is the first that was said on it.
+                            heard[at] = (ups[at], 0);
+                        }
+                        Event::Message { bytes, .. } => {
+                            assert_eq!(bytes[..], numbered(heard[at].0, heard[at].1));
+                            heard[at].1 += 1;
+                        }
+                        Event::NotReached { .. } => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+                match gateways[at].sender.send(PEER, numbered(ups[at], said[at])) {
+                    Ok(()) => said[at] += 1,
+                    Err(error) => {
+                        assert_eq!(error, SendError::Down);
+                        refused += 1;
+                    }
+                }
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert!(refused > 0, "no renewal met anything that was said");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_closed_is_down_at_both_ends_and_comes_again() {
+    for (a, b, closes) in [(1, 2, 0), (1, 2, 1), (2, 1, 0), (2, 1, 1)] {
+        let wires = Wires::new();
+        let one = Gateway::start(&wires, a, b, true, as_is);
+        let other = Gateway::start(&wires, b, a, false, as_is);
+        let mut gateways = [one, other];
+        for _ in 0..3 {
+            let [one, other] = &mut gateways;
+            assert_eq!(one.up().await.0, other.up().await.0);
+            talk(one, other).await;
+            sleep(Duration::from_secs(20)).await;
+            let before = Instant::now();
+            let closing = &mut gateways[closes];
+            closing.sender.close(PEER, "it makes no sense".into());
+            closing.sender.close(PEER, "twice".into());
+            assert!(!closing.sender.is_up(PEER));
+            assert_eq!(closing.sender.send(PEER, Vec::new()), Err(SendError::Down));
+            assert_eq!(closing.down().await, Cause::Closed("it makes no sense".into()));
+            assert!(matches!(gateways[1 - closes].down().await, Cause::Lost(_)));
+            assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_lost_leaves_room_for_what_may_not() {
+    let wires = Wires::new();
+    let few = |settings: &mut Settings| (settings.messages, settings.offers) = (4, 2);
+    let mut one = Gateway::start(&wires, 1, 2, true, few);
+    let mut other = Gateway::start(&wires, 2, 1, false, few);
+    let _ = tokio::join!(one.up(), other.up());
+    let offered: Vec<_> = (0..4).map(|at| one.sender.offer(PEER, vec![at])).collect();
+    assert_eq!(offered, [Ok(()), Ok(()), Err(SendError::Full), Err(SendError::Full)]);
+    let sent: Vec<_> = (4..7).map(|at| one.sender.send(PEER, vec![at])).collect();
+    assert_eq!(sent, [Ok(()), Ok(()), Err(SendError::Full)]);
+    for heard in [0, 1, 4, 5] {
+        assert_eq!(other.message().await, [heard]);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::status::Standing;
 use gateway::bridge::PeerIndex;
 use gateway::gateway::Gateway;
 use packet_io::xdp::Attachment;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -31,6 +32,8 @@ pub(super) struct ChannelState {
     pub(super) up: bool,
     pub(super) since: Instant,
     pub(super) why_down: Option<String>,
+    /// The other end of its last connection.
+    pub(super) remote: Option<IpAddr>,
 }
 
 impl Keeper {
@@ -44,7 +47,7 @@ impl Keeper {
         started: Instant,
         tallies: Vec<Arc<Tally>>,
     ) -> Self {
-        let state = ChannelState { up: false, since: Instant::now(), why_down: None };
+        let state = ChannelState { up: false, since: Instant::now(), why_down: None, remote: None };
         let channels = Mutex::new(Channels(vec![state; config.peers.len()]));
         Self { config, public_key, gateway, io, programs, started, tallies, channels }
     }
@@ -76,10 +79,46 @@ impl Keeper {
         }
     }
 
+    /// Notes the other end of the channel to a peer; if we dialled it, datagrams go there too.
+    pub(super) fn note_remote(&self, peer: usize, remote: SocketAddr, dialled: bool) {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = channels.0.get_mut(peer) {
+            state.remote = Some(remote.ip());
+        }
+        drop(channels);
+        if dialled {
+            self.note_resolved(peer, [remote]);
+        }
+    }
+
+    /// Notes the addresses of a peer's name. Datagrams go to the one that the channel has, if that
+    /// is among them, otherwise to the first.
+    pub(super) fn note_resolved(&self, peer: usize, found: impl IntoIterator<Item = SocketAddr>) {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let remote = channels.0.get(peer).and_then(|state| state.remote);
+        drop(channels);
+        let address = choose(found, remote, self.config.underlay.listen.is_ipv6());
+        if let (Some(_), Some(link)) = (address, self.gateway.links.get(PeerIndex(peer as u8))) {
+            link.set_address(address);
+        }
+    }
+
     /// The name of a peer in the configuration.
     pub(super) fn name(&self, peer: PeerIndex) -> &str {
         self.config.peers.get(usize::from(peer.0)).map_or("?", |peer| &peer.name)
     }
+}
+
+/// The address that the channel has, or else the first, of those that our socket can send to.
+fn choose(
+    found: impl IntoIterator<Item = SocketAddr>,
+    remote: Option<IpAddr>,
+    v6: bool,
+) -> Option<SocketAddr> {
+    let mut usable = found.into_iter().filter(|address| v6 || address.is_ipv4());
+    let first = usable.next()?;
+    let is_it = |address: &SocketAddr| Some(address.ip()) == remote;
+    if is_it(&first) { Some(first) } else { usable.find(is_it).or(Some(first)) }
 }
 
 /// The keeper of the day, for tasks that outlive it.
@@ -97,5 +136,24 @@ impl Shown {
 
     pub(super) fn set(&self, keeper: Arc<Keeper>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = keeper;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_go_where_the_channel_does() {
+        let [six, four, other]: [SocketAddr; 3] =
+            ["[2001:db8::1]:8885", "192.0.2.1:8885", "192.0.2.2:8885"]
+                .map(|address| address.parse().unwrap());
+        assert_eq!(choose([six, four], None, true), Some(six));
+        assert_eq!(choose([six, four], Some(four.ip()), true), Some(four));
+        assert_eq!(choose([six, four], Some(other.ip()), true), Some(six), "it has moved");
+        assert_eq!(choose([six, four, other], Some(other.ip()), false), Some(other));
+        assert_eq!(choose([six, four, other], Some(six.ip()), false), Some(four));
+        assert_eq!(choose([six], Some(six.ip()), false), None);
+        assert_eq!(choose([], Some(six.ip()), true), None);
     }
 }

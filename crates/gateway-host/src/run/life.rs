@@ -10,16 +10,17 @@ use super::ports::Ports;
 use super::tally::Tally;
 use super::worker::Worker;
 use crate::OneLine;
-use crate::channel::{self, Channel, Event as ChannelEvent};
+use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
 use crate::config::Config;
 use crate::identity::Identity;
 use gateway::bridge::PeerIndex;
 use gateway::control::{Control, Event, Output};
+use gateway::counters::Reason;
 use gateway::gateway::Gateway;
 use gateway::keys::GatewayId;
 use net::Clock;
 use packet_io::xdp::Attachment;
-use std::net::SocketAddr;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -29,6 +30,8 @@ use tokio::task;
 
 /// Names are resolved again so often.
 const RESOLVE: Duration = Duration::from_secs(60);
+/// So much is done for the control path before channels can send what was said.
+const AT_ONCE: usize = 64;
 /// Timers are looked at so often.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -50,7 +53,7 @@ pub(super) struct Life {
     control: Control,
     channel: Channel,
     sender: channel::Sender,
-    events: mpsc::Receiver<ChannelEvent>,
+    events: channel::Events,
     clock: Clock,
 }
 
@@ -107,15 +110,9 @@ impl Life {
         for (lane, (ports, mailbox)) in ports.into_iter().zip(&mailboxes).enumerate() {
             let gateway = Arc::clone(&keeper.gateway);
             let worker = Worker::new(gateway, lane as u8, ports, Arc::clone(mailbox), clock);
-            let (stop, failed) = (Arc::clone(&stop), failed.clone());
-            let named = thread::Builder::new().name(format!("queue {lane}"));
-            let thread = named.spawn(move || {
-                let (ports, ended) = worker.run(&stop, busy_wait);
-                if let Err(error) = ended {
-                    let _ending = failed.try_send(OneLine::of(format_args!("queue {lane}"), error));
-                }
-                ports
-            });
+            let stop = Arc::clone(&stop);
+            let work = move || worker.run(&stop, busy_wait);
+            let thread = start_queue(lane, failed.clone(), work);
             threads.push(thread.map_err(|error| OneLine::of("a thread", error))?);
         }
         let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
@@ -127,6 +124,7 @@ impl Life {
             sender,
             events,
             failures,
+            unfinished: false,
             tick,
             mailboxes,
             stop,
@@ -138,14 +136,47 @@ impl Life {
     }
 }
 
+/// Starts the thread of a queue, which tells `failed` if its work ends with an error, or a panic.
+fn start_queue<P: Send + 'static>(
+    lane: usize,
+    failed: mpsc::Sender<OneLine>,
+    work: impl FnOnce() -> (P, io::Result<()>) + Send + 'static,
+) -> io::Result<JoinHandle<P>> {
+    thread::Builder::new().name(format!("queue {lane}")).spawn(move || {
+        let alarm = Alarm(failed);
+        let (ports, ended) = work();
+        if let Err(error) = ended {
+            let _ending = alarm.0.try_send(OneLine::of(format_args!("queue {lane}"), error));
+        }
+        ports
+    })
+}
+
+/// Tells if the thread that has it panics.
+struct Alarm(mpsc::Sender<OneLine>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ending = self.0.try_send(panicked());
+        }
+    }
+}
+
+fn panicked() -> OneLine {
+    OneLine::new("a queue's thread has panicked")
+}
+
 /// A gateway that carries. Brings the engine's control path together with channels and threads.
 pub(super) struct Living {
     pub(super) keeper: Arc<Keeper>,
     control: Control,
     clock: Clock,
     sender: channel::Sender,
-    events: mpsc::Receiver<ChannelEvent>,
+    events: channel::Events,
     failures: mpsc::Receiver<OneLine>,
+    /// The control path has more to do.
+    unfinished: bool,
     tick: tokio::time::Interval,
     /// One a thread; errands are the first's.
     mailboxes: Vec<Arc<Mailbox>>,
@@ -160,7 +191,7 @@ impl Living {
     /// Waits for something to do and does it. May be dropped between two things.
     ///
     /// # Errors
-    /// A port or the management channel is lost.
+    /// A port or the management channel is lost, or a thread has panicked.
     pub(super) async fn step(&mut self) -> Result<(), OneLine> {
         tokio::select! {
             event = self.events.recv() => match event {
@@ -168,6 +199,7 @@ impl Living {
                 None => return Err(OneLine::new("the management channel has ended")),
             },
             Some(failure) = self.failures.recv() => return Err(failure),
+            () = task::yield_now(), if self.unfinished => {}
             _ = self.tick.tick() => self.control.handle_timeout(self.clock.now()),
         }
         self.attend();
@@ -197,11 +229,16 @@ impl Living {
         let joined = task::spawn_blocking(|| {
             threads.into_iter().map(JoinHandle::join).collect::<Result<_, _>>().ok()
         });
-        joined.await.ok().flatten().ok_or_else(|| OneLine::new("a queue's thread has panicked"))
+        joined.await.ok().flatten().ok_or_else(panicked)
     }
 
     fn attend(&mut self) {
-        while let Some(output) = self.control.poll(self.clock.now()) {
+        self.unfinished = true;
+        for _ in 0..AT_ONCE {
+            let Some(output) = self.control.poll(self.clock.now()) else {
+                self.unfinished = false;
+                return;
+            };
             self.act(output);
         }
     }
@@ -210,10 +247,11 @@ impl Living {
         let now = self.clock.now();
         let index = |peer: channel::PeerIndex| PeerIndex(peer.0 as u8);
         match event {
-            ChannelEvent::Up { peer, exporter, remote, .. } => {
+            ChannelEvent::Up { peer, exporter, initiator, remote } => {
                 self.keeper.note(peer.0, true, None);
+                self.keeper.note_remote(peer.0, remote, initiator);
                 tracing::info!(peer = self.keeper.name(index(peer)), %remote, "channel is up");
-                self.control.handle_up(now, index(peer), *exporter);
+                self.control.handle_up(now, index(peer), exporter);
             }
             ChannelEvent::Message { peer, bytes } => {
                 self.control.handle_message(now, index(peer), &bytes);
@@ -235,8 +273,21 @@ impl Living {
     fn act(&mut self, output: Output) {
         match output {
             Output::Message(peer, bytes) => {
-                // A peer that reads too slowly, or is gone, is told all when it comes again.
-                let _gone = self.sender.send(channel::PeerIndex(peer.0.into()), bytes);
+                let to = channel::PeerIndex(peer.0.into());
+                if self.sender.send(to, bytes) == Err(SendError::Full) {
+                    // Of what it is to know nothing may be missing: it is told all anew.
+                    tracing::error!(peer = self.keeper.name(peer), "{}", SendError::Full);
+                    self.sender.close(to, SendError::Full.to_string());
+                }
+                // A peer that is gone is told all when it comes again.
+            }
+            Output::Mka(peer, bytes) => {
+                let to = channel::PeerIndex(peer.0.into());
+                if self.sender.offer(to, bytes) == Err(SendError::Full)
+                    && let Some(link) = self.keeper.gateway.links.get(peer)
+                {
+                    link.counters.drops.count(Reason::Full);
+                }
             }
             Output::Datagram(peer, kind, content) => {
                 self.mailboxes[0].leave(Errand::Datagram(peer, kind, content));
@@ -246,7 +297,7 @@ impl Living {
             }
             Output::Close(peer, error) => {
                 tracing::error!(peer = self.keeper.name(peer), %error, "the peer makes no sense");
-                self.keeper.note(peer.0.into(), false, Some(error.to_string()));
+                self.sender.close(channel::PeerIndex(peer.0.into()), error.to_string());
             }
             Output::Event(event) => self.tell(event),
         }
@@ -274,20 +325,141 @@ impl Living {
 /// Finds out where peers with a name are, at the start and again and again.
 async fn resolve(keeper: Arc<Keeper>) {
     let mut every = tokio::time::interval(RESOLVE);
-    let v6 = keeper.config.underlay.listen.is_ipv6();
     loop {
         every.tick().await;
-        for (link, peer) in keeper.gateway.links.iter().zip(&keeper.config.peers) {
+        for (at, peer) in keeper.config.peers.iter().enumerate() {
             let Some(endpoint) = &peer.endpoint else { continue };
             match tokio::net::lookup_host(endpoint).await {
-                Ok(mut found) => {
-                    let usable = |address: &SocketAddr| v6 || address.is_ipv4();
-                    if let Some(address) = found.find(usable) {
-                        link.set_address(Some(address));
-                    }
-                }
+                Ok(found) => keeper.note_resolved(at, found),
                 Err(error) => tracing::warn!(peer = peer.name, endpoint, %error, "no address"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use macsec::Header;
+    use net::Clock;
+    use packet_io::{Pool, PoolSettings, memory};
+    use std::net::{SocketAddr, TcpListener};
+    use vocabulary::Decode;
+    use zeroize::Zeroizing;
+
+    /// A gateway of this seed that has the other for its peer, over ports in memory.
+    fn living(seed: u8, listeners: &[TcpListener; 2], network: &memory::Network) -> Living {
+        let own = usize::from(seed - 1);
+        let [near, far]: [SocketAddr; 2] =
+            [own, 1 - own].map(|at| listeners[at].local_addr().unwrap());
+        let identity = |seed| Identity::from_seed(Zeroizing::new([seed; 32]));
+        let config = format!(
+            "[gateway]\nname = \"g{seed}\"\nidentity = \"unused\"\nscheme = \"sealed\"\n\
+             compress = true\nmka = \"management\"\n[lan]\ninterface = \"lan\"\n\
+             [underlay]\nlisten = \"{near}\"\n[[peer]]\nname = \"other\"\n\
+             public_key = \"{}\"\nendpoint = \"{far}\"\n",
+            identity(3 - seed).public_key()
+        );
+        let fixed = Fixed {
+            identity: identity(seed),
+            clock: Clock::start(),
+            lan_address: [2, 0, 0, 0, 0, seed],
+            io: String::new(),
+            programs: [None, None],
+            management: listeners[own].try_clone().unwrap(),
+            started: Instant::now(),
+            tallies: Vec::new(),
+        };
+        let ports = Ports {
+            pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
+            lan: Box::new(memory::lan(64).0),
+            underlay: Box::new(network.attach(near)),
+            tally: Arc::default(),
+        };
+        let life = Life::new(&fixed, Config::parse("test", &config).unwrap()).unwrap();
+        life.start(vec![ports]).unwrap()
+    }
+
+    /// Of a frame of the flow of this number.
+    fn header(flow: u16) -> Header {
+        let [a, b] = flow.to_be_bytes();
+        let source = [2, 0, 0, 1, a, b];
+        let tag = [0x88, 0xe5, 0x2c, 0, 0, 0, 0, 1];
+        let sci = [&source[..], &[0, 1]].concat();
+        let bytes = [&[2, 0, 0, 2, 0, 1][..], &source, &tag, &sci].concat();
+        Header::decode(&bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_burst_of_flows_and_a_flood_of_mka_lose_no_message() {
+        const FLOWS: u16 = 1000;
+        const PEER: PeerIndex = PeerIndex(0);
+        let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
+        let network = memory::Network::new(1472, 64);
+        let (mut one, mut other) =
+            (living(1, &listeners, &network), living(2, &listeners, &network));
+        let mka =
+            [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 1000]].concat();
+        let gateways = [&one, &other].map(|living| Arc::clone(&living.keeper.gateway));
+        let until = Instant::now() + Duration::from_secs(60);
+        let (mut begun, mut rounds) = (false, 0);
+        loop {
+            tokio::select! {
+                stepped = one.step() => stepped.unwrap(),
+                stepped = other.step() => stepped.unwrap(),
+            }
+            let are_up = gateways.iter().all(|gateway| {
+                gateway.links.get(PEER).and_then(gateway::link::Link::epoch).is_some()
+            });
+            if are_up {
+                rounds += 1;
+                for (living, gateway) in [&one, &other].into_iter().zip(&gateways) {
+                    let now = living.clock.now();
+                    for _ in 0..300 {
+                        let _dropped = gateway.from_lan(now, &mka);
+                    }
+                    for flow in (0..FLOWS).filter(|_| !begun) {
+                        gateway.scheme.table().unwrap().way(now, PEER, &header(flow));
+                    }
+                }
+                begun = true;
+            }
+            let known = gateways
+                .iter()
+                .all(|gateway| (0..FLOWS).all(|flow| gateway.scheme.knows(PEER, &header(flow))));
+            if known && rounds > 100 {
+                break;
+            }
+            let flows = || gateways.each_ref().map(|gateway| gateway.scheme.flows());
+            assert!(Instant::now() < until, "{:?} after {rounds} rounds", flows());
+        }
+        for living in [one, other] {
+            let told = living.keeper.standing();
+            assert!(told.peers[0].up && told.peers[0].epoch == Some(1), "{:?}", told.peers);
+            living.end().await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_queue_that_ends_with_an_error_or_a_panic_says_so() {
+        type Work = fn() -> (u8, io::Result<()>);
+        let ends: [Work; 3] = [
+            || (1, Ok(())),
+            || (2, Err(io::ErrorKind::NotConnected.into())),
+            || panic!("on purpose"),
+        ];
+        let told = ends.map(|work| {
+            let (failed, mut failures) = mpsc::channel(1);
+            // Another thread goes on.
+            let _other = failed.clone();
+            let ports = start_queue(7, failed, work).unwrap().join();
+            (ports.ok(), failures.try_recv().ok().map(|failure| failure.to_string()))
+        });
+        assert_eq!(told[0], (Some(1), None));
+        assert!(
+            matches!(&told[1], (Some(2), Some(why)) if why.starts_with("queue 7: ")),
+            "{told:?}"
+        );
+        assert_eq!(told[2], (None, Some("a queue's thread has panicked".to_owned())));
     }
 }

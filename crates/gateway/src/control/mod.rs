@@ -16,7 +16,8 @@
 //!   |----------------------------------->| seals with them
 //! ```
 //!
-//! Without a channel a link goes on with the keys it has, until these are used up.
+//! Without a channel a link goes on with the keys it has, until these are used up. Where it is lost
+//! before Ready comes, the first datagram under the new keys says the same.
 
 pub mod messages;
 mod probing;
@@ -28,6 +29,7 @@ use crate::keys::{EpochSecret, GatewayId};
 use crate::link::{Inbound, Outbound};
 use crate::schemes::SchemeName;
 use crate::tuning::OLD_EPOCH;
+use core::fmt;
 use core::time::Duration;
 use macsec::crypto::GcmProvider;
 use messages::{Hello, Message, Offer, VERSION};
@@ -62,10 +64,14 @@ impl Default for Timing {
 }
 
 /// What the host is to do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub enum Output {
-    /// Send this over the management channel.
-    Message(PeerIndex, Vec<u8>),
+    /// Send this over the management channel. Where that cannot be, the channel is to be closed:
+    /// the next one begins with all there is to say.
+    Message(PeerIndex, Zeroizing<Vec<u8>>),
+    /// Send this over the management channel, unless much waits there already: as on a LAN, it may
+    /// be lost.
+    Mka(PeerIndex, Vec<u8>),
     /// Seal this for the peer ([`Gateway::seal_whole`]) and send it.
     Datagram(PeerIndex, Whole, Vec<u8>),
     /// Put this frame on the LAN.
@@ -89,6 +95,25 @@ pub enum Event {
     SecondGateway(GatewayId),
 }
 
+impl fmt::Debug for Output {
+    /// Messages, which have secrets, by their lengths.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = |f: &mut fmt::Formatter<'_>, name, peer: &PeerIndex, len: usize| {
+            f.debug_tuple(name).field(peer).field(&len).finish()
+        };
+        match self {
+            Self::Message(peer, bytes) => message(f, "Message", peer, bytes.len()),
+            Self::Mka(peer, bytes) => message(f, "Mka", peer, bytes.len()),
+            Self::Datagram(peer, kind, content) => {
+                f.debug_tuple("Datagram").field(peer).field(kind).field(content).finish()
+            }
+            Self::Frame(frame) => f.debug_tuple("Frame").field(frame).finish(),
+            Self::Close(peer, error) => f.debug_tuple("Close").field(peer).field(error).finish(),
+            Self::Event(event) => f.debug_tuple("Event").field(event).finish(),
+        }
+    }
+}
+
 /// One peer's management channel.
 #[derive(Debug, Default)]
 struct Channel {
@@ -96,6 +121,8 @@ struct Channel {
     greeted: bool,
     epoch: u32,
     step: Step,
+    /// Answered on a channel that is no more. The proposer may seal with them.
+    late: Option<Answered>,
     rekey_at: Option<Instant>,
     asked: bool,
     keepalive_at: Option<Instant>,
@@ -111,7 +138,15 @@ enum Step {
     /// Proposed, and not answered yet.
     Proposed(Offer),
     /// Answered; the proposer is not ready yet.
-    Answered { epoch: u32, index: u32, outbound: Arc<Outbound> },
+    Answered(Answered),
+}
+
+/// Keys that are opened with, and not sealed with yet.
+#[derive(Debug)]
+struct Answered {
+    epoch: u32,
+    index: u32,
+    outbound: Arc<Outbound>,
 }
 
 /// The management of all links of a gateway.
@@ -146,13 +181,12 @@ impl Control {
     /// both ends.
     ///
     /// [`EXPORTER`]: crate::codepoints::EXPORTER
-    pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: [u8; 32]) {
+    pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: Zeroizing<[u8; 32]>) {
         self.abandon(peer);
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
-        let exported = Some(Zeroizing::new(exported));
-        let probing = core::mem::take(&mut channel.probing);
-        let told_mtu = channel.told_mtu;
-        *channel = Channel { exported, probing, told_mtu, ..Channel::default() };
+        let Channel { probing, told_mtu, late, .. } = core::mem::take(channel);
+        let exported = Some(exported);
+        *channel = Channel { exported, probing, told_mtu, late, ..Channel::default() };
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
         self.say(peer, &Message::Hello(hello));
     }
@@ -166,12 +200,16 @@ impl Control {
         }
     }
 
-    /// Takes a message of `peer`. One that makes no sense ends its channel.
+    /// Takes a message of `peer`. One that makes no sense ends its channel; what was under way
+    /// behind it is nothing any more.
     pub fn handle_message(&mut self, now: Instant, peer: PeerIndex, bytes: &[u8]) {
+        if self.channel(peer).is_ok_and(|channel| channel.exported.is_none()) {
+            return;
+        }
         let done = Message::decode(bytes).and_then(|message| self.handle(now, peer, message));
         if let Err(error) = done {
-            self.outputs.push_back(Output::Close(peer, error));
             self.handle_down(now, peer);
+            self.outputs.push_back(Output::Close(peer, error));
         }
     }
 
@@ -202,7 +240,7 @@ impl Control {
                 }
                 Ok(())
             }
-            (Message::Propose(offer), false) => self.answer(peer, &offer),
+            (Message::Propose(offer), false) => self.answer(now, peer, &offer),
             (Message::Answer(offer), true) => self.agree(now, peer, &offer),
             (Message::Ready(epoch), false) => self.ready(now, peer, epoch),
             (Message::Rekey, true) => match channel.step {
@@ -221,11 +259,25 @@ impl Control {
         }
     }
 
-    /// Forgets an agreement that is not complete, and what was installed for it.
+    /// Forgets what was to be said on a channel that is no more, and an agreement that is not
+    /// complete. If it was answered, the peer may seal with its keys already.
     fn abandon(&mut self, peer: PeerIndex) {
-        let step = self.channel(peer).map(|channel| core::mem::take(&mut channel.step));
-        if let Ok(Step::Answered { index, .. }) = step {
-            self.gateway.links.remove(index);
+        let of_it = |output: &Output| matches!(output, Output::Message(to, _) | Output::Mka(to, _) if *to == peer);
+        self.outputs.retain(|output| !of_it(output));
+        let Ok(channel) = self.channel(peer) else { return };
+        if let Step::Answered(answered) = core::mem::take(&mut channel.step) {
+            channel.late = Some(answered);
+        }
+    }
+
+    /// Seals with keys that were answered on a channel that is no more, once the peer does.
+    fn follow(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
+        let gateway = Arc::clone(&self.gateway);
+        let channel = self.channel(peer)?;
+        let is_used = |late: &mut Answered| gateway.links.is_used(late.index);
+        match channel.late.take_if(is_used) {
+            Some(late) => self.change(now, peer, late),
+            None => Ok(()),
         }
     }
 
@@ -245,8 +297,17 @@ impl Control {
         Ok(())
     }
 
-    fn answer(&mut self, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
-        self.abandon(peer);
+    fn answer(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
+        self.follow(now, peer)?;
+        let channel = self.channel(peer)?;
+        // Who proposes anew does not seal with what was answered before, or is about to stop.
+        let step = match core::mem::take(&mut channel.step) {
+            Step::Answered(answered) => Some(answered),
+            _ => None,
+        };
+        for Answered { index, .. } in step.into_iter().chain(channel.late.take()) {
+            self.gateway.links.remove(index);
+        }
         let index = self.gateway.links.free_index(&mut self.random);
         let nonce = self.random.array();
         let channel = self.channel(peer)?;
@@ -258,7 +319,8 @@ impl Control {
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
         self.gateway.links.install(index, peer, inbound);
         let epoch = theirs.epoch;
-        self.channel(peer)?.step = Step::Answered { epoch, index, outbound: Arc::new(outbound) };
+        let outbound = Arc::new(outbound);
+        self.channel(peer)?.step = Step::Answered(Answered { epoch, index, outbound });
         self.say(peer, &Message::Answer(Offer { epoch, nonce, index }));
         Ok(())
     }
@@ -276,13 +338,16 @@ impl Control {
         let (inbound, outbound) = self.keys(peer, &secret, theirs)?;
         self.gateway.links.install(ours.index, peer, inbound);
         self.say(peer, &Message::Ready(ours.epoch));
-        self.change(now, peer, ours.epoch, ours.index, Arc::new(outbound))
+        self.channel(peer)?.epoch = ours.epoch;
+        let (epoch, index) = (ours.epoch, ours.index);
+        self.change(now, peer, Answered { epoch, index, outbound: Arc::new(outbound) })
     }
 
     fn ready(&mut self, now: Instant, peer: PeerIndex, epoch: u32) -> Result<(), DecodeError> {
         match core::mem::take(&mut self.channel(peer)?.step) {
-            Step::Answered { epoch: answered, index, outbound } if answered == epoch => {
-                self.change(now, peer, epoch, index, outbound)
+            Step::Answered(answered) if answered.epoch == epoch => {
+                self.channel(peer)?.epoch = epoch;
+                self.change(now, peer, answered)
             }
             _ => Err(DecodeError::Invalid("epoch")),
         }
@@ -293,13 +358,10 @@ impl Control {
         &mut self,
         now: Instant,
         peer: PeerIndex,
-        epoch: u32,
-        index: u32,
-        outbound: Arc<Outbound>,
+        Answered { epoch, index, outbound }: Answered,
     ) -> Result<(), DecodeError> {
         let rekey_at = now + self.timing.rekey;
         let channel = self.channel(peer)?;
-        channel.epoch = epoch;
         channel.rekey_at = Some(rekey_at);
         channel.asked = false;
         // A sign of life at once: the peer learns where we are.
@@ -344,6 +406,7 @@ impl Control {
         for link in gateway.links.iter() {
             let peer = link.peer;
             let leads = self.leads(peer);
+            let _no_peer = self.follow(now, peer);
             let Ok(channel) = self.channel(peer) else { continue };
             let due = channel.rekey_at.is_some_and(|at| now >= at) || link.wants_epoch();
             if due && channel.exported.is_some() && matches!(channel.step, Step::Settled) {
@@ -392,18 +455,24 @@ impl Control {
 
     /// The next thing to do, or `None`: then come back at [`wake_at`](Self::wake_at).
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
-        while let Some(notice) = self.gateway.poll_notice() {
-            self.take(notice);
-        }
-        while let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
-            if self.channel(peer).is_ok_and(|channel| channel.greeted) {
-                self.say(peer, &Message::Scheme(&content));
+        loop {
+            // One after the other: the rest stays where it is bounded.
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            // Notices come last: whoever floods the LAN with MKA makes as many as there is room for.
+            if let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
+                let content = Zeroizing::new(content);
+                if self.channel(peer).is_ok_and(|channel| channel.greeted) {
+                    self.say(peer, &Message::Scheme(&content));
+                }
+            } else if let Some((peer, content)) = self.gateway.scheme.poll_beacon(now) {
+                return Some(Output::Datagram(peer, Whole::Beacon, content));
+            } else {
+                let notice = self.gateway.poll_notice()?;
+                self.take(notice);
             }
         }
-        while let Some((peer, content)) = self.gateway.scheme.poll_beacon(now) {
-            self.outputs.push_back(Output::Datagram(peer, Whole::Beacon, content));
-        }
-        self.outputs.pop_front()
     }
 
     fn take(&mut self, notice: Notice) {
@@ -411,7 +480,8 @@ impl Control {
             Notice::Mka(to, frame) => {
                 for peer in to {
                     if self.channel(peer).is_ok_and(|channel| channel.greeted) {
-                        self.say(peer, &Message::Mka(&frame));
+                        let message = Message::Mka(&frame).to_vec();
+                        self.outputs.push_back(Output::Mka(peer, message));
                     }
                 }
             }
@@ -442,6 +512,7 @@ impl Control {
     }
 
     fn say(&mut self, peer: PeerIndex, message: &Message<'_>) {
-        self.outputs.push_back(Output::Message(peer, message.to_vec()));
+        let message = Zeroizing::new(message.to_vec());
+        self.outputs.push_back(Output::Message(peer, message));
     }
 }

@@ -11,6 +11,7 @@ use core::fmt;
 use macsec::crypto::{Gcm, GcmProvider};
 use std::sync::{Mutex, OnceLock};
 use vocabulary::PacketBuf;
+use zeroize::Zeroizing;
 
 /// Why a sealed datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub struct Inbound {
 
 struct Lane {
     cipher: Box<dyn Gcm>,
-    iv: [u8; 12],
+    iv: Zeroizing<[u8; 12]>,
     window: Window,
     failures: u64,
 }
@@ -98,6 +99,12 @@ impl Inbound {
         Ok(newest)
     }
 
+    /// Whether anything was opened.
+    pub fn is_used(&self) -> bool {
+        let opened = |lane: &Mutex<Lane>| lock(lane).window.next() > 0;
+        self.lanes.iter().filter_map(OnceLock::get).any(opened)
+    }
+
     /// The cipher of the scheme `encryption-paper`.
     pub fn pcbc(&self) -> &Pcbc {
         self.pcbc.get_or_init(|| {
@@ -108,7 +115,7 @@ impl Inbound {
     fn lane(&self, lane: u8) -> Lane {
         let key = self.secret.lane_key(&self.sender, &self.receiver, self.epoch, lane);
         let (cipher, iv) = key.cipher(self.provider);
-        Lane { cipher, iv, window: Window::default(), failures: 0 }
+        Lane { cipher, iv: Zeroizing::new(iv), window: Window::default(), failures: 0 }
     }
 }
 

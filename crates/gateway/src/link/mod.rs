@@ -250,6 +250,11 @@ impl Links {
         write(&self.receivers).remove(&index);
     }
 
+    /// Whether anything was opened with these keys: then the peer seals with them.
+    pub fn is_used(&self, index: u32) -> bool {
+        read(&self.receivers).get(&index).is_some_and(|receiver| receiver.inbound.is_used())
+    }
+
     /// How many keys there are to open with.
     pub fn receivers(&self) -> usize {
         read(&self.receivers).len()

@@ -10,6 +10,7 @@ use core::fmt;
 use macsec::crypto::{Gcm, GcmProvider};
 use std::sync::{Mutex, OnceLock};
 use vocabulary::PacketBuf;
+use zeroize::Zeroizing;
 
 /// Bytes of the tag behind everything that is sealed.
 pub const TAG_LEN: usize = 16;
@@ -39,7 +40,7 @@ pub struct Outbound {
 
 struct Lane {
     cipher: Box<dyn Gcm>,
-    iv: [u8; 12],
+    iv: Zeroizing<[u8; 12]>,
     counter: u64,
 }
 
@@ -124,7 +125,7 @@ impl Outbound {
     fn lane(&self, lane: u8) -> Lane {
         let key = self.secret.lane_key(&self.sender, &self.receiver, self.epoch, lane);
         let (cipher, iv) = key.cipher(self.provider);
-        Lane { cipher, iv, counter: 0 }
+        Lane { cipher, iv: Zeroizing::new(iv), counter: 0 }
     }
 }
 

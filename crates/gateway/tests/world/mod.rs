@@ -172,7 +172,7 @@ impl World {
     pub(crate) fn connect_two(&mut self, a: usize, b: usize, exported: [u8; 32]) {
         for (site, other) in [(a, b), (b, a)] {
             let peer = index(site, other);
-            self.sites[site].control.handle_up(self.now, peer, exported);
+            self.sites[site].control.handle_up(self.now, peer, exported.into());
         }
     }
 
@@ -208,6 +208,9 @@ impl World {
     fn act(&mut self, site: usize, output: Output) {
         match output {
             Output::Message(peer, bytes) => {
+                self.messages.push_back((site, other(site, peer), bytes.to_vec()));
+            }
+            Output::Mka(peer, bytes) => {
                 self.messages.push_back((site, other(site, peer), bytes));
             }
             Output::Datagram(peer, kind, content) => {
