@@ -116,7 +116,7 @@ pub enum Notice {
     SecondGateway(GatewayId),
 }
 
-/// Notices that wait at most; more than that are dropped.
+/// Notices that wait at most, half of them MKA; more than that are dropped.
 const NOTICES: usize = 256;
 
 /// A gateway, but for its management channels.
@@ -630,8 +630,10 @@ impl Gateway {
     }
 
     fn notify(&self, notice: Notice) {
+        // What any device of the LAN can send leaves room for the rest.
+        let most = if matches!(notice, Notice::Mka(..)) { NOTICES / 2 } else { NOTICES };
         let mut notices = lock(&self.notices);
-        if notices.len() < NOTICES {
+        if notices.len() < most {
             notices.push_back(notice);
         }
     }

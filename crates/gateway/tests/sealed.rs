@@ -327,6 +327,27 @@ fn mka_goes_where_it_is_set_to_go() {
 }
 
 #[test]
+fn a_flood_of_mka_keeps_no_probe_waiting() {
+    let mka = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 60]].concat();
+    let timing = Timing { probe: true, ..quiet() };
+    let mode = |settings: &mut gateway::gateway::Settings| settings.mka = Mka::Management;
+    let mut world = World::with(2, sealed, mode, timing);
+    world.connect();
+    for _ in 0..50 {
+        for site in [0, 1] {
+            (0..300).for_each(|_| world.frame(site, &mka));
+        }
+        // Probes and their answers arrive before anything of the flood is taken.
+        for datagram in core::mem::take(&mut world.wire) {
+            world.arrive(&datagram);
+        }
+        world.advance(Duration::from_millis(100));
+    }
+    let payload = |site: usize| world.sites[site].gateway.links.iter().next().unwrap().payload();
+    assert!(payload(0) > 1400 && payload(1) > 1400, "{} {}", payload(0), payload(1));
+}
+
+#[test]
 fn other_frames_cross_only_if_allowed() {
     let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x08, 0x06], &[1; 46]].concat();
     let mut world = up(2);
