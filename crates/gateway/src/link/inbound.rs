@@ -8,6 +8,7 @@ use crate::pcbc::Pcbc;
 use crate::tuning::{FAILURES, LANES};
 use crate::window::Window;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use macsec::crypto::{Gcm, GcmProvider};
 use std::sync::{Mutex, OnceLock};
 use vocabulary::PacketBuf;
@@ -36,6 +37,8 @@ pub struct Inbound {
     epoch: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
+    /// Whether lane 0 was heard: keepalives and probes come on it.
+    first_heard: AtomicBool,
     pcbc: OnceLock<Pcbc>,
 }
 
@@ -55,7 +58,8 @@ impl Inbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; LANES];
-        Self { secret, sender, receiver, epoch, provider, lanes, pcbc: OnceLock::new() }
+        let (first_heard, pcbc) = (AtomicBool::new(false), OnceLock::new());
+        Self { secret, sender, receiver, epoch, provider, lanes, first_heard, pcbc }
     }
 
     /// The epoch.
@@ -94,9 +98,18 @@ impl Inbound {
         let newest = prefix.counter >= lane.window.next();
         lane.window.commit(prefix.counter);
         drop(lane);
+        if prefix.lane == 0 && !self.first_heard.load(Ordering::Relaxed) {
+            self.first_heard.store(true, Ordering::Relaxed);
+        }
         packet.take_front(PREFIX_LEN).ok_or(OpenError::Malformed)?;
         packet.take_back(TAG_LEN).ok_or(OpenError::Malformed)?;
         Ok(newest)
+    }
+
+    /// Whether the peer's address is that of what comes on `lane`: on the first, or for as long
+    /// as nothing was opened on that, on any.
+    pub fn leads(&self, lane: u8) -> bool {
+        lane == 0 || !self.first_heard.load(Ordering::Relaxed)
     }
 
     /// Whether anything was opened.

@@ -185,9 +185,11 @@ impl Link {
         self.seal(lane, Type::Whole, 0, packet)
     }
 
-    /// Takes note of where an authentic datagram came from.
-    fn heard_from(&self, from: SocketAddr, newest: bool) {
-        if self.roams && newest && self.address() != Some(from) {
+    /// Takes note of where an authentic datagram came from, the newest of its lane. A lane that
+    /// does not lead tells of another host, and not of another port: each has its own.
+    fn heard_from(&self, from: SocketAddr, leads: bool) {
+        let is_news = |known: SocketAddr| known != from && (leads || known.ip() != from.ip());
+        if self.roams && self.address().is_none_or(is_news) {
             self.set_address(Some(from));
         }
     }
@@ -322,7 +324,9 @@ impl Links {
             (Some(peer), reason)
         })?;
         let link = self.get(peer).ok_or((None, Reason::UnknownPeer))?;
-        link.heard_from(from, newest);
+        if newest {
+            link.heard_from(from, receiver.inbound.leads(prefix.lane));
+        }
         Ok((peer, prefix))
     }
 }
