@@ -390,6 +390,49 @@ mod tests {
         Header::decode(&bytes).unwrap()
     }
 
+    /// Runs both until `is_reached`.
+    async fn run(pair: &mut [Living; 2], is_reached: impl Fn(&[Living; 2]) -> bool) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_reached(pair) {
+            let [one, other] = &mut *pair;
+            tokio::select! {
+                stepped = one.step() => stepped.unwrap(),
+                stepped = other.step() => stepped.unwrap(),
+            }
+            assert!(Instant::now() < until);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_makes_no_sense_is_cut_off_and_heard_when_it_comes_again() {
+        let listeners = [0, 1].map(|_| channel::listen(([127, 0, 0, 1], 0).into()).unwrap());
+        let network = memory::Network::new(1472, 64);
+        let mut pair = [1, 2].map(|seed| living(seed, &listeners, &network));
+        let are = |pair: &[Living; 2], up, epoch| {
+            let stands = |living: &Living| {
+                let told = living.keeper.standing();
+                told.peers[0].up == up && told.peers[0].epoch == Some(epoch)
+            };
+            pair.iter().all(stands)
+        };
+        for at in [0, 1] {
+            run(&mut pair, |pair| are(pair, true, 1)).await;
+            pair[0].rekey();
+            run(&mut pair, |pair| are(pair, true, 2)).await;
+            pair[at].sender.send(channel::PeerIndex(0), vec![99]).unwrap();
+            // Both go on with the keys they have until they agree on new ones.
+            run(&mut pair, |pair| are(pair, false, 2)).await;
+            let told = pair[1 - at].keeper.standing();
+            assert!(
+                told.peers[0].why_down.as_ref().is_some_and(|why| why.contains("message type"))
+            );
+        }
+        run(&mut pair, |pair| are(pair, true, 1)).await;
+        for living in pair {
+            living.end().await.unwrap();
+        }
+    }
+
     #[tokio::test]
     async fn a_burst_of_flows_and_a_flood_of_mka_lose_no_message() {
         const FLOWS: u16 = 1000;
