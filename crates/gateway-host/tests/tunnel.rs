@@ -13,6 +13,7 @@ mod namespace;
 use gateway_host::config::{Config, check};
 use gateway_host::identity::Identity;
 use gateway_host::run::{Host, Order};
+use gateway_host::status::{Door, Standing};
 use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
 use namespace::{Host as Space, alone};
 use packet_io::af_packet::{PacketPort, Settings};
@@ -73,6 +74,12 @@ impl Site {
         let Some(Running { orders, again, .. }) = &self.running else { panic!("it runs not") };
         config.clone_into(&mut again.lock().unwrap());
         orders.send(Order::Reload).unwrap();
+    }
+
+    /// How it says that it stands.
+    fn standing(&self) -> Standing {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Door::open(&self.directory).await?.standing().await }).unwrap()
     }
 
     fn stop(&mut self) {
@@ -412,8 +419,18 @@ fn a_configuration_is_read_again_and_sockets_stay() {
                 pn += 1;
                 crosses(&mut sites, &frame(1, 2, pn, 100, None));
             }
+            let before = sites[1].standing();
             sites[1].reload(&format!("{whole}[limits]\nflows = 64\n"));
             until_it_crosses(&mut sites, 0, &mut pn, 100);
+            let after = sites[1].standing();
+            assert_eq!(after.flows.most, 64);
+            // Whatever counts goes on; one frame at least was carried since.
+            assert!(after.lan.sent.frames > before.lan.sent.frames, "{before:?} {after:?}");
+            assert!(after.peers[0].received.frames > before.peers[0].received.frames);
+            for (name, count) in before.drops.iter().chain(&before.counters) {
+                let now = after.drops.get(name).or(after.counters.get(name));
+                assert!(now.is_some_and(|now| now >= count), "{name}: {count}, {now:?}");
+            }
             sites[1].reload(alone);
             let mut gone = false;
             for _ in 0..100 {

@@ -1,15 +1,16 @@
 //! What tasks share to say how a gateway stands.
 
+use super::past::Past;
 use super::standing::{About, standing};
-use super::tally::Tally;
+use super::tally::{Ports, Tally};
 use crate::config::Config;
 use crate::identity::PublicKey;
 use crate::status::Standing;
 use gateway::bridge::PeerIndex;
 use gateway::gateway::Gateway;
-use packet_io::xdp::Attachment;
+use packet_io::xdp::{Attachment, Passed};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// A gateway as its present configuration has it.
@@ -22,6 +23,8 @@ pub(super) struct Keeper {
     pub(super) started: Instant,
     tallies: Vec<Arc<Tally>>,
     channels: Mutex<Channels>,
+    /// What was counted before the configuration was read again.
+    past: OnceLock<Past>,
 }
 
 /// The management channels, as they stand.
@@ -49,10 +52,32 @@ impl Keeper {
     ) -> Self {
         let state = ChannelState { up: false, since: Instant::now(), why_down: None, remote: None };
         let channels = Mutex::new(Channels(vec![state; config.peers.len()]));
-        Self { config, public_key, gateway, io, programs, started, tallies, channels }
+        let past = OnceLock::new();
+        Self { config, public_key, gateway, io, programs, started, tallies, channels, past }
     }
 
+    /// Goes on counting where `former`, whose threads have ended, has stopped.
+    pub(super) fn follow(&self, former: &Self) {
+        let mut past = Past::new(former.told(Passed::default(), Ports::default()));
+        if let Some(earlier) = former.past.get() {
+            past.add(earlier);
+        }
+        // Nobody follows twice.
+        let _ = self.past.set(past);
+    }
+
+    /// How it stands now.
     pub(super) fn standing(&self) -> Standing {
+        let passed = self.programs[0].as_ref().map(Attachment::passed).unwrap_or_default();
+        let mut told = self.told(passed, Tally::total(&self.tallies));
+        if let Some(past) = self.past.get() {
+            past.add_to(&mut told);
+        }
+        told
+    }
+
+    /// The same, with what is told of the ports, which outlive the engine.
+    fn told(&self, passed: Passed, ports: Ports) -> Standing {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         standing(&About {
             config: &self.config,
@@ -62,21 +87,28 @@ impl Keeper {
             started: self.started,
             now: Instant::now(),
             io: &self.io,
-            passed: self.programs[0].as_ref().map(Attachment::passed).unwrap_or_default(),
-            ports: Tally::total(&self.tallies),
+            passed,
+            ports,
         })
     }
 
-    /// Notes that the channel to a peer came up or went down.
-    pub(super) fn note(&self, peer: usize, up: bool, why: Option<String>) {
+    /// Notes that the channel to a peer came up or went down. Whether that, or the reason, is new.
+    pub(super) fn note(&self, peer: usize, up: bool, why: Option<String>) -> bool {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = channels.0.get_mut(peer) {
-            if state.up != up {
-                state.since = Instant::now();
-            }
-            state.up = up;
-            state.why_down = why;
+        let Some(state) = channels.0.get_mut(peer) else { return false };
+        let is_new = state.up != up || state.why_down != why;
+        if state.up != up {
+            state.since = Instant::now();
         }
+        state.up = up;
+        state.why_down = why;
+        is_new
+    }
+
+    /// Whether the channel to a peer is up.
+    pub(super) fn is_up(&self, peer: PeerIndex) -> bool {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.0.get(usize::from(peer.0)).is_some_and(|state| state.up)
     }
 
     /// Notes the other end of the channel to a peer; if we dialled it, datagrams go there too.

@@ -32,6 +32,8 @@ use tokio::task;
 const RESOLVE: Duration = Duration::from_secs(60);
 /// So much is done for the control path before channels can send what was said.
 const AT_ONCE: usize = 64;
+/// Of another gateway on the LAN nothing was told for so long: every ten seconds it would be.
+const ALONE: Duration = Duration::from_secs(25);
 /// Timers are looked at so often.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -125,6 +127,7 @@ impl Life {
             events,
             failures,
             unfinished: false,
+            second: None,
             tick,
             mailboxes,
             stop,
@@ -177,6 +180,8 @@ pub(super) struct Living {
     failures: mpsc::Receiver<OneLine>,
     /// The control path has more to do.
     unfinished: bool,
+    /// Another gateway on this LAN, and when it was told of last.
+    second: Option<(GatewayId, Instant)>,
     tick: tokio::time::Interval,
     /// One a thread; errands are the first's.
     mailboxes: Vec<Arc<Mailbox>>,
@@ -200,7 +205,13 @@ impl Living {
             },
             Some(failure) = self.failures.recv() => return Err(failure),
             () = task::yield_now(), if self.unfinished => {}
-            _ = self.tick.tick() => self.control.handle_timeout(self.clock.now()),
+            _ = self.tick.tick() => {
+                self.control.handle_timeout(self.clock.now());
+                if let Some((_, since)) = self.second && since.elapsed() > ALONE {
+                    self.second = None;
+                    tracing::info!("no other gateway is on this LAN any more");
+                }
+            }
         }
         self.attend();
         Ok(())
@@ -264,8 +275,12 @@ impl Living {
                 self.control.handle_down(now, index(peer));
             }
             ChannelEvent::NotReached { peer, why } => {
-                tracing::debug!(peer = self.keeper.name(index(peer)), %why, "not reached");
-                self.keeper.note(peer.0, false, Some(why.to_string()));
+                let name = self.keeper.name(index(peer));
+                if self.keeper.note(peer.0, false, Some(why.to_string())) {
+                    tracing::warn!(peer = name, %why, "not reached");
+                } else {
+                    tracing::debug!(peer = name, %why, "not reached");
+                }
             }
         }
     }
@@ -303,20 +318,28 @@ impl Living {
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&mut self, event: Event) {
         let name = |peer| self.keeper.name(peer);
         match event {
             Event::Up(peer, epoch) => tracing::info!(peer = name(peer), epoch, "new keys"),
             Event::Incompatible(peer, scheme, version) => {
                 tracing::error!(peer = name(peer), %scheme, version, "set to something else");
             }
+            // A peer that does not answer has no path to speak of.
+            Event::Mtu(peer, bytes) if !self.keeper.is_up(peer) => {
+                tracing::debug!(peer = name(peer), bytes, "the path's MTU");
+            }
             Event::Mtu(peer, bytes) => {
                 tracing::info!(peer = name(peer), bytes, "the path's MTU");
             }
-            Event::SecondGateway(GatewayId(id)) => {
-                let key = crate::identity::PublicKey::from_bytes(id);
-                let key = key.map_or_else(|| "unknown".to_owned(), |key| key.to_string());
-                tracing::error!(key, "another gateway is on this LAN: frames may go in circles");
+            Event::SecondGateway(id) => {
+                let before = self.second.replace((id, Instant::now()));
+                if before.is_none_or(|(known, _)| known != id) {
+                    let key = crate::identity::PublicKey::from_bytes(id.0);
+                    let key = key.map_or_else(|| "unknown".to_owned(), |key| key.to_string());
+                    let yields = self.keeper.gateway.is_yielding(self.clock.now());
+                    tracing::error!(key, yields, "another gateway is on this LAN");
+                }
             }
         }
     }

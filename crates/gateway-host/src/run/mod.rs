@@ -16,6 +16,7 @@ mod engine;
 mod keeper;
 mod life;
 mod mailbox;
+mod past;
 mod ports;
 mod standing;
 mod tally;
@@ -180,7 +181,10 @@ async fn again(
     });
     match life {
         Ok(life) => {
-            let living = life.start(living.end().await?)?;
+            let former = living.keeper.clone();
+            let ports = living.end().await?;
+            life.keeper.follow(&former);
+            let living = life.start(ports)?;
             tracing::info!(peers = living.keeper.config.peers.len(), "configuration read again");
             Ok(living)
         }
