@@ -23,6 +23,8 @@ pub mod privileges;
 pub mod run;
 pub mod service_manager;
 #[cfg(target_os = "linux")]
+mod sides;
+#[cfg(target_os = "linux")]
 mod spread;
 pub mod status;
 

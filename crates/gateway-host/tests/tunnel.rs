@@ -371,7 +371,7 @@ fn af_xdp_is_taken_where_it_hears_everything() {
             let told = |threads| {
                 format!(
                     "interface lan receives on 2 queues and [lan] queues = {threads} \
-                     (ethtool -L lan combined {threads})"
+                     (ethtool -L lan rx {threads})"
                 )
             };
             let xdp = || Ok("xdp, udp".to_owned());
@@ -381,8 +381,8 @@ fn af_xdp_is_taken_where_it_hears_everything() {
             assert_eq!(opened("lan", "auto", 1), (packet(), said(1)));
             assert_eq!(opened("lan", "xdp", 1), (xdp(), said(1)));
             assert_eq!(opened("lan", "packet", 1), (packet(), vec![]));
-            let wrong = format!("[lan] io = \"xdp\": {}", told(3));
-            assert_eq!(opened("lan", "xdp", 3), (Err(wrong), said(3)));
+            let wrong = format!("[lan] io: {}", told(3));
+            assert_eq!(opened("lan", "xdp", 3), (Err(wrong.clone()), vec![wrong]));
             assert_eq!(opened("lan", "auto", 3), (packet(), said(3)));
             // A bridge does not say how many it has, and its second queue takes no socket.
             namespace::ip("link add br0 type bridge");
@@ -390,7 +390,7 @@ fn af_xdp_is_taken_where_it_hears_everything() {
             assert_eq!(opened("br0", "auto", 1), (xdp(), vec![]));
             assert_eq!(opened("br0", "auto", 2), (packet(), vec![]));
             let error = opened("br0", "xdp", 2).0.unwrap_err();
-            assert!(error.starts_with("AF_XDP on br0: "), "{error}");
+            assert!(error.starts_with("[lan] io: AF_XDP on br0: "), "{error}");
         });
     });
 }

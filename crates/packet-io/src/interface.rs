@@ -1,6 +1,7 @@
 //! Facts about a network interface, and why one cannot be used.
 
-use crate::kernel::device::Device;
+use crate::kernel::device::{Device, with_address};
+use std::net::IpAddr;
 use std::{fmt, io};
 
 /// A network interface as it is now.
@@ -139,6 +140,24 @@ impl Interface {
         Ok(channels.receive.saturating_add(channels.combined).max(1))
     }
 
+    /// Whether the driver counts queues that receive apart from those that send, so that
+    /// `ethtool -L` calls them `rx` and not `combined`.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn receives_apart(&self) -> io::Result<bool> {
+        Ok(Device::new(&self.name)?.channels()?.combined == 0)
+    }
+
+    /// The name of an interface that has this address; `None` if none has, or the address is one
+    /// of all interfaces.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn with_address(address: IpAddr) -> io::Result<Option<String>> {
+        with_address(address)
+    }
+
     /// Whether the driver does this now.
     ///
     /// # Errors
@@ -205,6 +224,15 @@ mod tests {
     fn loopback_is_no_ethernet_here() {
         let error = Interface::find("lo").unwrap_err();
         assert_eq!(error.to_string(), "interface lo does not carry Ethernet");
+    }
+
+    #[test]
+    fn an_address_has_its_interface() {
+        let of = |address: &str| Interface::with_address(address.parse().unwrap()).unwrap();
+        assert_eq!(of("127.0.0.1").as_deref(), Some("lo"));
+        for nowhere in ["192.0.2.255", "2001:db8::ffff", "0.0.0.0", "::"] {
+            assert_eq!(of(nowhere), None, "{nowhere}");
+        }
     }
 
     #[test]

@@ -340,7 +340,7 @@ fn frames_on_a_queue_without_a_port_are_counted() {
         ip(&format!("link add ls0 {two} type veth peer name ls1 {two}"));
         let (near, far) = (namespace::up("ls0"), namespace::up("ls1"));
         namespace::until_running("ls0");
-        assert_eq!(far.receive_queues().unwrap(), 2);
+        assert_eq!((far.receive_queues().unwrap(), far.receives_apart().unwrap()), (2, true));
         let mut sender = PacketPort::open(&near, &af_packet::Settings::default()).unwrap();
         let (mut senders, mut pool) = (pool(), pool());
         let program = Attachment::lan(&far, &[MACSEC], Mode::Generic).unwrap();

@@ -1,11 +1,11 @@
 //! What a configuration speaks of, looked at before a gateway runs.
 
-use super::{Config, LanIo};
-use crate::identity::Identity;
+use super::Config;
 #[cfg(target_os = "linux")]
-use crate::spread::Spread;
+use super::machine;
+use crate::identity::{Identity, PublicKey};
 use crate::{OneLine, privileges, status};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,11 +32,11 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn error(what: impl std::fmt::Display) -> Self {
+    pub(super) fn error(what: impl std::fmt::Display) -> Self {
         Self { severity: Severity::Error, what: OneLine::new(what).to_string() }
     }
 
-    fn warning(what: impl std::fmt::Display) -> Self {
+    pub(super) fn warning(what: impl std::fmt::Display) -> Self {
         Self { severity: Severity::Warning, what: OneLine::new(what).to_string() }
     }
 }
@@ -46,29 +46,19 @@ impl Finding {
 /// gateway runs from this configuration its ports are not tried.
 pub async fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
-    identity(config, &mut findings);
-    interface("lan", &config.lan.interface, &mut findings);
-    let is_xdp = config.lan.io != LanIo::Packet;
-    spread("lan", &config.lan.interface, config, is_xdp, &mut findings);
-    if let Some(name) = &config.underlay.interface {
-        interface("underlay", name, &mut findings);
-        spread("underlay", name, config, config.underlay.io.wants_xdp(), &mut findings);
-    }
-    let runs = status::ask(&config.state(), &status::Request::Status).await.is_ok();
-    if runs {
+    let own = identity(config, &mut findings);
+    machine::interfaces(config, &mut findings);
+    if runs(&config.state(), own, &mut findings).await {
         let state = config.state();
         let what = format_args!("a gateway runs on {}: ports are not tried", state.display());
         findings.push(Finding::warning(what));
     } else {
-        ports(config, &mut findings);
+        machine::ports(config, &mut findings).await;
         state(&config.state(), &mut findings);
     }
-    if let Some(user) = &config.gateway.user
-        && let Err(error) = privileges::User::named(user)
-    {
-        findings.push(Finding::error(error));
-    }
-    let missing = privileges::missing(config.underlay.io.wants_xdp());
+    findings.extend(config.user().err().map(Finding::error));
+    let is_xdp = config.lan.io.wants_xdp() || config.underlay.io.wants_xdp();
+    let missing = privileges::missing(is_xdp);
     if !missing.is_empty() {
         findings.push(Finding::warning(format_args!("no right to {} here", missing.join(", "))));
     }
@@ -79,75 +69,46 @@ pub async fn check(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn identity(config: &Config, findings: &mut Vec<Finding>) {
+fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
     match Identity::load(&config.gateway.identity) {
-        Err(error) => findings.push(Finding::error(error)),
+        Err(error) => {
+            findings.push(Finding::error(error));
+            None
+        }
         Ok(identity) => {
             let own = identity.public_key();
-            for peer in config.peers.iter().filter(|peer| peer.public_key == own) {
-                let name = &peer.name;
-                findings.push(Finding::error(format_args!("peer {name}: its key is our own")));
-            }
+            findings.extend(config.has_others_only(own).err().map(Finding::error));
+            Some(own)
         }
     }
 }
 
-#[cfg(target_os = "linux")]
-fn interface(section: &str, name: &str, findings: &mut Vec<Finding>) {
-    let directory = Path::new("/sys/class/net").join(name);
-    if !directory.exists() {
-        findings.push(Finding::error(format_args!("[{section}] interface {name}: there is none")));
-        return;
-    }
-    // Interfaces without a carrier of their own, such as `lo`, say "unknown".
-    let state = std::fs::read_to_string(directory.join("operstate"));
-    if let Ok("down" | "lowerlayerdown") = state.as_deref().map(str::trim) {
-        findings.push(Finding::warning(format_args!("[{section}] interface {name} is down")));
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn interface(_: &str, _: &str, findings: &mut Vec<Finding>) {
-    findings.push(Finding::error("a gateway needs Linux"));
-}
-
-/// Whether AF_XDP's sockets, one a thread, are on all queues of an interface.
-#[cfg(target_os = "linux")]
-fn spread(section: &str, name: &str, config: &Config, is_xdp: bool, findings: &mut Vec<Finding>) {
-    let interface = packet_io::Interface::find(name).ok().filter(|_| is_xdp);
-    let spread = interface.and_then(|found| Spread::of(&found, config.lan.queues));
-    if let Some(spread) = spread {
-        findings.push(Finding::warning(format_args!("[{section}] {spread}")));
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn spread(_: &str, _: &str, _: &Config, _: bool, _: &mut Vec<Finding>) {}
-
-fn ports(config: &Config, findings: &mut Vec<Finding>) {
-    let mut tried = |setting: &str, protocol: &str, address: SocketAddr, error: std::io::Error| {
-        findings.push(Finding::error(format_args!("{setting} {address} ({protocol}): {error}")));
+/// Whether this gateway runs already; another one has no business there.
+async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>) -> bool {
+    let standing = match status::Door::open(state).await {
+        Ok(mut door) => door.standing().await,
+        Err(error) => Err(error),
     };
-    let listen = config.underlay.listen;
-    if let Err(error) = UdpSocket::bind(listen) {
-        tried("[underlay] listen", "UDP", listen, error);
+    let Ok(standing) = standing else { return false };
+    let is_other = own.is_some() && standing.public_key.is_some() && own != standing.public_key;
+    if is_other {
+        let (state, name) = (state.display(), standing.gateway);
+        let what = format_args!("[gateway] state {state}: another gateway runs there ({name})");
+        findings.push(Finding::error(what));
     }
-    if let Err(error) = TcpListener::bind(listen) {
-        tried("[underlay] listen", "TCP", listen, error);
-    }
-    if let Some(metrics) = &config.metrics
-        && let Err(error) = TcpListener::bind(metrics.listen)
-    {
-        tried("[metrics] listen", "TCP", metrics.listen, error);
-    }
+    !is_other
 }
 
 /// The directory may be there already, or be made by the gateway.
 fn state(directory: &Path, findings: &mut Vec<Finding>) {
+    let setting = format_args!("[gateway] state {}", directory.display());
     let exists = directory.ancestors().find(|ancestor| ancestor.exists());
-    if exists.is_some_and(|ancestor| !ancestor.is_dir()) {
-        let name = exists.unwrap_or(directory).display();
-        findings.push(Finding::error(format_args!("state {name}: not a directory")));
+    if let Some(file) = exists.filter(|ancestor| !ancestor.is_dir()) {
+        let what = format_args!("{} is not a directory", file.display());
+        findings.push(Finding::error(OneLine::of(setting, what)));
+    }
+    if let Err(error) = SocketAddr::from_pathname(status::socket(directory)) {
+        findings.push(Finding::error(OneLine::of(setting, error)));
     }
 }
 
@@ -166,4 +127,15 @@ async fn names(config: &Config, findings: &mut Vec<Finding>) {
         // Names come and go: a gateway starts all the same, and asks again.
         findings.push(Finding::warning(format_args!("peer {}: {endpoint}: {wrong}", peer.name)));
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod machine {
+    use super::{Config, Finding};
+
+    pub(super) fn interfaces(_: &Config, findings: &mut Vec<Finding>) {
+        findings.push(Finding::error("a gateway needs Linux"));
+    }
+
+    pub(super) async fn ports(_: &Config, _: &mut Vec<Finding>) {}
 }

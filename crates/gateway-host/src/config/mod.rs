@@ -7,23 +7,24 @@
 
 mod change;
 mod check;
+mod consistent;
+#[cfg(target_os = "linux")]
+mod machine;
 mod values;
 
 pub use check::{Finding, Severity, check};
 
 use crate::OneLine;
 use crate::identity::PublicKey;
+use crate::privileges::User;
 use gateway::codepoints::ANNOUNCEMENT;
-use gateway::set::PeerSet;
 use gateway::tuning::LANES;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::Spanned;
-use values::{bytes, some_time, time, within};
+use values::{bytes, some_time, time, user, within};
 
 /// A file with every setting, its default and its range.
 pub const SAMPLE: &str = include_str!("../../../../docs/gateway.toml");
@@ -94,6 +95,7 @@ pub struct Gateway {
     /// Directory of the administrator's socket. Absent: `/run/lightseal/NAME`.
     pub state: Option<PathBuf>,
     /// User to become once all sockets are open: a name in `/etc/passwd`, or a number.
+    #[serde(default, deserialize_with = "user")]
     pub user: Option<String>,
 }
 
@@ -177,6 +179,13 @@ pub enum LanIo {
     XdpZeroCopy,
     /// AF_PACKET.
     Packet,
+}
+
+impl LanIo {
+    /// Whether AF_XDP must be had.
+    pub(crate) const fn wants_xdp(self) -> bool {
+        matches!(self, Self::Xdp | Self::XdpNative | Self::XdpZeroCopy)
+    }
 }
 
 /// What happens when another gateway is found on the LAN.
@@ -394,56 +403,27 @@ impl Config {
         }
     }
 
-    /// What no setting can know alone: where it stands, if anywhere, and what is wrong.
-    fn consistent(&self, text: &str) -> Result<(), (Option<usize>, String)> {
-        let places: Places = toml::from_str(text).unwrap_or_default();
-        let most = PeerSet::MOST;
-        if self.peers.len() > most {
-            return Err((None, format!("{} peers: {most} are possible", self.peers.len())));
-        }
-        let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
-        for (index, peer) in self.peers.iter().enumerate() {
-            let place = places.peer.get(index);
-            if !names.insert(&peer.name) || peer.name == self.gateway.name {
-                let at = place.map(|place| place.name.span().start);
-                return Err((at, format!("name: {:?} is another gateway's already", peer.name)));
+    /// Whether all peers are other gateways than the one with this key.
+    ///
+    /// # Errors
+    /// One is not.
+    pub(crate) fn has_others_only(&self, own: PublicKey) -> Result<(), OneLine> {
+        match self.peers.iter().find(|peer| peer.public_key == own) {
+            Some(Peer { name, .. }) => {
+                Err(OneLine::new(format_args!("peer {name}: its key is our own")))
             }
-            if !keys.insert(peer.public_key) {
-                let at = place.map(|place| place.public_key.span().start);
-                return Err((at, "public_key: it is another peer's already".into()));
-            }
+            None => Ok(()),
         }
-        if self.gateway.allow.len() > MOST_ALLOWED {
-            return Err((None, format!("allow: {MOST_ALLOWED} kinds of frames are possible")));
-        }
-        if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
-            return Err((None, "compress: only scheme \"sealed\" has short headers".into()));
-        }
-        if self.underlay.io.wants_xdp() && self.underlay.interface.is_none() {
-            return Err((None, "[underlay] io = \"xdp\" needs an interface".into()));
-        }
-        if self.underlay.interface.as_ref() == Some(&self.lan.interface) {
-            let what = "[lan] and [underlay] have the same interface".into();
-            return Err((None, what));
-        }
-        if self.underlay.listen.port() == 0 {
-            return Err((None, "[underlay] listen: a port is needed, such as 8885".into()));
-        }
-        Ok(())
     }
-}
 
-/// Where settings stand that are compared with each other.
-#[derive(Default, Deserialize)]
-struct Places {
-    #[serde(default)]
-    peer: Vec<PeerPlaces>,
-}
-
-#[derive(Deserialize)]
-struct PeerPlaces {
-    name: Spanned<String>,
-    public_key: Spanned<String>,
+    /// The user to become.
+    ///
+    /// # Errors
+    /// There is none of that name, or it is root.
+    pub(crate) fn user(&self) -> Result<Option<User>, OneLine> {
+        let user = self.gateway.user.as_deref().map(User::named).transpose();
+        user.map_err(|error| OneLine::new(format_args!("[gateway] {error}")))
+    }
 }
 
 /// The number of the line with byte `at`, from 1 on.

@@ -62,11 +62,11 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("busy_wait_us = 10001\n", "line 6: busy_wait_us: 10001 is out of range: 0 to 10000"),
         ("io = \"fast\"\n", "line 6: io: unknown variant `fast`"),
         ("[underlay]\nlisten = \"here\"\n", "line 7: listen: "),
-        ("[underlay]\nlisten = \"[::]:0\"\n", "a port is needed"),
+        ("[underlay]\nlisten = \"[::]:0\"\n", "line 7: [underlay] listen: a port is needed"),
         ("[underlay]\nmtu = 575\n", "line 7: mtu: expected \"probe\" or 576 to 65535"),
         ("[underlay]\nmtu = \"big\"\n", "line 7: mtu: expected \"probe\""),
-        ("[underlay]\nio = \"xdp\"\n", "needs an interface"),
-        ("[underlay]\ninterface = \"eth1\"\n", "the same interface"),
+        ("[underlay]\nio = \"xdp\"\n", "line 7: [underlay] io: AF_XDP needs an interface"),
+        ("[underlay]\ninterface = \"eth1\"\n", "line 7: [underlay] interface: it is that of [lan]"),
         ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no name"),
         ("[[peer]]\nname = \"b\"\npublic_key = \"AAAA\"\n", "line 8: public_key: not a public key"),
         ("[[peer]]\nname = \"b/c\"\n", "line 7: name: a name has"),
@@ -163,7 +163,7 @@ fn other_frames_are_named_or_numbered() {
     };
     assert_eq!(many(MOST_ALLOWED as u16).unwrap().len(), MOST_ALLOWED);
     let error = many(MOST_ALLOWED as u16 + 1).unwrap_err().to_string();
-    assert_eq!(error, "a.toml: allow: 61 kinds of frames are possible");
+    assert_eq!(error, "a.toml, line 4: allow: 61 kinds of frames are possible");
 }
 
 #[test]
@@ -174,7 +174,30 @@ fn short_headers_are_for_sealed_alone() {
         parse(&text)
     };
     assert!(with("sealed").unwrap().gateway.compress);
-    assert!(with("identifier").unwrap_err().to_string().contains("compress"));
+    let error = with("identifier").unwrap_err().to_string();
+    assert!(error.contains("line 4: compress: "), "{error}");
+}
+
+#[test]
+fn a_user_has_a_name_or_a_number() {
+    let user = |written: &str| {
+        let text = least().replace("[lan]", &format!("user = {written}\n[lan]"));
+        parse(&text).map(|config| config.gateway.user.unwrap())
+    };
+    assert_eq!(user("\"light\"").unwrap(), "light");
+    assert_eq!(user("65534").unwrap(), user("\"65534\"").unwrap());
+    let error = user("true").unwrap_err().to_string();
+    assert!(error.contains("line 4: user: "), "{error}");
+}
+
+#[test]
+fn our_own_key_is_no_peer_s() {
+    let own: PublicKey = KEYS[0].parse().unwrap();
+    let peer = format!("[[peer]]\nname = \"b\"\npublic_key = \"{own}\"\n");
+    let config = parse(&format!("{}{peer}", least())).unwrap();
+    let error = config.has_others_only(own).unwrap_err().to_string();
+    assert_eq!(error, "peer b: its key is our own");
+    config.has_others_only(KEYS[1].parse().unwrap()).unwrap();
 }
 
 #[test]

@@ -52,6 +52,11 @@ where
     time::<D, LOW, HIGH>(d).map(Some)
 }
 
+/// A user by name or number.
+pub(super) fn user<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    d.deserialize_any(User).map(Some)
+}
+
 /// Milliseconds in the largest unit that fits.
 struct Written(u64);
 
@@ -115,6 +120,24 @@ impl Visitor<'_> for Number {
     fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
         let bytes = if self.0 { parse_bytes(text) } else { None };
         bytes.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+    }
+}
+
+struct User;
+
+impl Visitor<'_> for User {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a user's name or number")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
     }
 }
 

@@ -24,10 +24,10 @@ mod worker;
 
 use crate::config::Config;
 use crate::identity::Identity;
-use crate::privileges::{self, Keep, User};
+use crate::privileges::{self, Keep};
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
-use crate::{OneLine, channel, metrics};
+use crate::{OneLine, metrics, sides};
 use keeper::Shown;
 use life::{Fixed, Life, Living};
 use net::Clock;
@@ -59,24 +59,19 @@ impl Host {
     /// # Errors
     /// What is missing, in use or not allowed.
     pub async fn open(config: Config, identity: Identity) -> Result<Self, OneLine> {
+        config.has_others_only(identity.public_key())?;
+        config.user()?;
         let clock = Clock::start();
         let opened = ports::open(&config)?;
-        let listen = config.underlay.listen;
-        let management = channel::listen(listen)
-            .map_err(|error| OneLine::of(format_args!("TCP port {listen}"), error))?;
+        let management = sides::management(&config)?;
         let state = config.state();
-        let status = status::listen(&state)
-            .map_err(|error| OneLine::of(format_args!("socket in {}", state.display()), error))?;
-        let metrics = match &config.metrics {
-            Some(metrics) => {
-                Some(tokio::net::TcpListener::bind(metrics.listen).await.map_err(|error| {
-                    OneLine::of(format_args!("metrics on {}", metrics.listen), error)
-                })?)
-            }
-            None => None,
-        };
+        let status = status::listen(&state).map_err(|error| {
+            OneLine::of(format_args!("[gateway] state {}", state.display()), error)
+        })?;
+        let metrics = sides::metrics(&config).await?;
+        opened.say();
         let io = opened.describe();
-        let ports::Opened { threads, interface, programs } = opened;
+        let ports::Opened { threads, interface, programs, .. } = opened;
         let started = Instant::now();
         let lan_address = interface.mac;
         let tallies = threads.iter().map(|ports| ports.tally.clone()).collect();
@@ -96,8 +91,7 @@ impl Host {
     /// # Errors
     /// The operating system refuses, or there is no such user.
     pub fn drop_privileges(&self) -> Result<(), OneLine> {
-        let user = self.config.gateway.user.as_deref().map(User::named).transpose()?;
-        privileges::drop_to(user, Keep::Nothing)
+        privileges::drop_to(self.config.user()?, Keep::Nothing)
     }
 
     /// Carries frames until `orders` says [`Order::Stop`]; it must be cancel safe. At
@@ -177,7 +171,10 @@ async fn again(
             let what = format_args!("{setting} has changed, which needs a restart");
             Err(OneLine::new(what))
         }
-        None => Life::new(fixed, new),
+        None => {
+            new.has_others_only(fixed.identity.public_key())?;
+            Life::new(fixed, new)
+        }
     });
     match life {
         Ok(life) => {

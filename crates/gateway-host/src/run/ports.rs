@@ -2,15 +2,15 @@
 
 use super::tally::Tally;
 use crate::OneLine;
-use crate::config::{Allowed, Config, LanIo, MOST_ALLOWED, UnderlayIo};
+use crate::config::{Allowed, Config, MOST_ALLOWED};
+use crate::sides::{self, Side, frame_bytes, udp_settings};
 use crate::spread::Spread;
 use gateway::codepoints::ANNOUNCEMENT;
 use macsec::codepoints::{ETHERTYPE_EAPOL, ETHERTYPE_MACSEC};
 use packet_io::af_packet::{self, PacketPort};
-use packet_io::udp::{self, UdpUnderlay};
+use packet_io::udp::UdpUnderlay;
 use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
-use packet_io::{HEADROOM, Interface, LanPort, OpenError, Pool, PoolSettings, TAILROOM, Underlay};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use packet_io::{Interface, LanPort, OpenError, Pool, PoolSettings, Underlay};
 use std::sync::Arc;
 
 /// Entries of an AF_XDP socket's rings: what comes while another thread has this one's core for a
@@ -18,8 +18,6 @@ use std::sync::Arc;
 const RING: u32 = 4096;
 /// Frames of a thread's pool: what the rings of two AF_XDP sockets hold, and as many under way.
 const FRAMES: usize = 4 * RING as usize;
-/// Addresses, VLAN tags, and what sealing, UDP and IP add, beyond a LAN's MTU.
-const AROUND: usize = 14 + 8 + 30 + 48 + 14;
 
 /// EtherTypes that are carried, or heard, whatever is allowed.
 const ALWAYS: [u16; 3] = [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT];
@@ -40,9 +38,35 @@ pub(super) struct Opened {
     pub(super) interface: Interface,
     /// The programs on interfaces: the LAN's, the underlay's.
     pub(super) programs: [Option<Attachment>; 2],
+    remarks: Vec<Remark>,
+}
+
+/// What one should know of ports.
+enum Remark {
+    /// Why AF_XDP is not used.
+    NoXdp(String),
+    /// Queues of the LAN without a thread: what comes there is not carried.
+    Unheard(Spread),
+    /// Queues of the underlay without a thread: what comes there takes the kernel's way.
+    Slower(Spread),
 }
 
 impl Opened {
+    /// Logs what one should know, once nothing can fail any more.
+    pub(super) fn say(&self) {
+        for remark in &self.remarks {
+            match remark {
+                Remark::NoXdp(why) => tracing::info!(%why, "no AF_XDP"),
+                Remark::Unheard(spread) => {
+                    tracing::warn!(%spread, "frames on other queues are not carried");
+                }
+                Remark::Slower(spread) => {
+                    tracing::info!(%spread, "datagrams on other queues take the kernel's way");
+                }
+            }
+        }
+    }
+
     /// How frames and datagrams come and go.
     pub(super) fn describe(&self) -> String {
         let [lan, underlay] = self.programs.each_ref().map(|program| match program {
@@ -61,13 +85,23 @@ impl Opened {
 const LAN: usize = 0;
 const UNDERLAY: usize = 1;
 
-/// Opens what the configuration names.
+/// Opens what the configuration names. Nothing is said before all of it is open.
 pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
-    let interface = Interface::find(&config.lan.interface).map_err(OneLine::new)?;
-    let mut programs = [lan_program(config, &interface)?, underlay_program(config, &interface)?];
-    let optional = [config.lan.io == LanIo::Auto, !config.underlay.io.wants_xdp()];
+    let (interface, lan) = sides::lan(config)?;
+    let underlay = sides::underlay(config, Some(&interface))?;
+    let mut remarks = Vec::new();
+    let mut programs = [
+        attached("[lan] io", &lan, &mut remarks, |interface, mode| {
+            Attachment::lan(interface, &carried(config), mode)
+        })?,
+        attached("[underlay] io", &underlay, &mut remarks, |interface, mode| {
+            Attachment::underlay(interface, config.underlay.listen, mode)
+        })?,
+    ];
+    let optional = [!lan.only, !underlay.only];
     loop {
-        let pools = (0..config.lan.queues).map(|_| Pool::new(pool_settings(&interface)));
+        let settings = PoolSettings { frame_bytes: frame_bytes(&interface), frames: FRAMES };
+        let pools = (0..config.lan.queues).map(|_| Pool::new(settings));
         let mut pools = pools
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| OneLine::of("memory for frames", error))?;
@@ -82,13 +116,22 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
                 let ports = pools.into_iter().zip(lans).zip(underlays);
                 let one =
                     |((pool, lan), underlay)| Ports { pool, lan, underlay, tally: Arc::default() };
-                return Ok(Opened { threads: ports.map(one).collect(), interface, programs });
+                let threads = ports.map(one).collect();
+                let lan = lan.spread.filter(|_| programs[LAN].is_some());
+                let underlay = underlay.spread.filter(|_| programs[UNDERLAY].is_some());
+                remarks.extend(lan.map(Remark::Unheard));
+                remarks.extend(underlay.map(Remark::Slower));
+                return Ok(Opened { threads, interface, programs, remarks });
             }
             // A program may be attached, and its sockets refused. Again, then, with fresh pools.
             Err((side, error)) if optional[side] && programs[side].take().is_some() => {
-                tracing::info!(%error, "no AF_XDP");
+                remarks.push(Remark::NoXdp(error.to_string()));
             }
-            Err((_, error)) => return Err(OneLine::new(error)),
+            Err((LAN, error)) => {
+                let setting = if programs[LAN].is_some() { "io" } else { "interface" };
+                return Err(OneLine::of(format_args!("[lan] {setting}"), error));
+            }
+            Err((_, error)) => return Err(sides::not_listening(config, error)),
         }
     }
 }
@@ -131,122 +174,32 @@ fn of_queue(queue: u32) -> xdp::Settings {
     xdp::Settings { queue, ring: RING, ..xdp::Settings::default() }
 }
 
-fn lan_program(config: &Config, interface: &Interface) -> Result<Option<Attachment>, OneLine> {
-    // Frames without an EtherType are nothing that the program knows.
-    let bridges = config.gateway.allow.contains(&Allowed::Bpdu);
-    let refused = match config.lan.io {
-        LanIo::Packet => return Ok(None),
-        _ if bridges => Some("bridges' frames (bpdu)"),
-        _ if has_long_frames(interface) => Some("an MTU as long as this interface's"),
-        _ => None,
-    };
-    if let Some(what) = refused {
-        return match config.lan.io {
-            LanIo::Auto => Ok(None),
-            _ => Err(OneLine::of("[lan] io = \"xdp\"", format_args!("not with {what}"))),
-        };
-    }
-    let wanted = config.lan.io != LanIo::Auto;
-    match Spread::of(interface, config.lan.queues) {
-        None => {}
-        Some(spread) if !wanted => {
-            tracing::info!(%spread, "no AF_XDP");
-            return Ok(None);
-        }
-        Some(spread) if spread.queues < spread.threads => {
-            return Err(OneLine::of("[lan] io = \"xdp\"", spread));
-        }
-        // The driver may have been told to leave those others alone.
-        Some(spread) => tracing::warn!(%spread, "frames on other queues are not carried"),
-    }
+/// EtherTypes that AF_XDP takes.
+fn carried(config: &Config) -> Vec<u16> {
     let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
         Allowed::EtherType(number) => Some(*number),
         Allowed::Bpdu => None,
     });
-    let carried: Vec<u16> = ALWAYS.into_iter().chain(allowed).collect();
-    let mode = match config.lan.io {
-        LanIo::XdpNative => Mode::Native,
-        LanIo::XdpZeroCopy => Mode::ZeroCopy,
-        LanIo::Auto | LanIo::Xdp | LanIo::Packet => Mode::Generic,
-    };
-    settled(Attachment::lan(interface, &carried, mode), wanted)
+    ALWAYS.into_iter().chain(allowed).collect()
 }
 
-fn underlay_program(config: &Config, lan: &Interface) -> Result<Option<Attachment>, OneLine> {
-    let wanted = config.underlay.io.wants_xdp();
-    let listen = config.underlay.listen;
-    let Some(name) = &config.underlay.interface else { return Ok(None) };
-    if config.underlay.io == UnderlayIo::Udp || !wanted && listen.ip().is_unspecified() {
-        return Ok(None);
-    }
-    if has_long_frames(lan) {
-        let what = format_args!("not with an MTU as long as that of {}", lan.name);
-        return if wanted { Err(OneLine::of("[underlay] io = \"xdp\"", what)) } else { Ok(None) };
-    }
-    if listen.ip().is_unspecified() {
-        let what = "listen must name one address of the interface";
-        return Err(OneLine::of("[underlay] io = \"xdp\"", what));
-    }
-    let interface = Interface::find(name).map_err(OneLine::new)?;
-    match Spread::of(&interface, config.lan.queues) {
-        Some(spread) if spread.queues < spread.threads => {
-            if wanted {
-                return Err(OneLine::of("[underlay] io = \"xdp\"", spread));
-            }
-            tracing::info!(%spread, "no AF_XDP");
-            return Ok(None);
-        }
-        Some(spread) => tracing::info!(%spread, "datagrams on other queues take the kernel's way"),
-        None => {}
-    }
-    let mode = match config.underlay.io {
-        UnderlayIo::XdpNative => Mode::Native,
-        UnderlayIo::XdpZeroCopy => Mode::ZeroCopy,
-        UnderlayIo::Auto | UnderlayIo::Xdp | UnderlayIo::Udp => Mode::Generic,
-    };
-    settled(Attachment::underlay(&interface, listen, mode), wanted)
-}
-
-/// Whether frames of this LAN are longer than AF_XDP's, which are a page at most.
-fn has_long_frames(interface: &Interface) -> bool {
-    pool_settings(interface).frame_bytes > 4096
-}
-
-/// What was asked for must be there; what is only better need not.
-fn settled(
-    attached: Result<Attachment, OpenError>,
-    wanted: bool,
+/// A side's program. What was asked for must be there; what is only better need not.
+fn attached(
+    setting: &str,
+    side: &Side,
+    remarks: &mut Vec<Remark>,
+    attach: impl FnOnce(&Interface, Mode) -> Result<Attachment, OpenError>,
 ) -> Result<Option<Attachment>, OneLine> {
-    match attached {
+    let Some((interface, mode)) = &side.xdp else {
+        remarks.extend(side.spread.as_ref().map(|spread| Remark::NoXdp(spread.to_string())));
+        return Ok(None);
+    };
+    match attach(interface, *mode) {
         Ok(attachment) => Ok(Some(attachment)),
-        Err(error) if wanted => Err(OneLine::new(error)),
+        Err(error) if side.only => Err(OneLine::of(setting, error)),
         Err(error) => {
-            tracing::info!(%error, "no AF_XDP");
+            remarks.push(Remark::NoXdp(error.to_string()));
             Ok(None)
         }
     }
-}
-
-fn pool_settings(interface: &Interface) -> PoolSettings {
-    let longest = interface.mtu_bytes as usize + AROUND + HEADROOM + TAILROOM;
-    PoolSettings { frame_bytes: longest.next_power_of_two().clamp(2048, 65536), frames: FRAMES }
-}
-
-fn udp_settings(config: &Config) -> udp::Settings {
-    let listen = config.underlay.listen;
-    let shared = config.lan.queues > 1;
-    let local = match listen.ip() {
-        IpAddr::V6(any) if any.is_unspecified() => {
-            vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, listen.port())), listen]
-        }
-        _ => vec![listen],
-    };
-    // Threads that share a port send from ports of their own: networks then give each its way.
-    let own = |address: &SocketAddr| match address.ip() {
-        ip if !ip.is_unspecified() => SocketAddr::from((ip, 0)),
-        IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let send_from = if shared { local.iter().map(own).collect() } else { Vec::new() };
-    udp::Settings { local, send_from, shared, ..udp::Settings::default() }
 }

@@ -1,8 +1,11 @@
 //! What `ioctl(2)` tells and changes of an interface.
 
+use super::socket::Address;
 use super::{checked, socket};
 use libc::{c_int, c_short, c_ulong};
+use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// An interface by name, and a socket to ask the kernel about it.
@@ -176,6 +179,30 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
         *to = from as libc::c_char;
     }
     Ok(request)
+}
+
+/// The name of an interface that has this address.
+pub(crate) fn with_address(wanted: IpAddr) -> io::Result<Option<String>> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: it writes one pointer.
+    checked(unsafe { libc::getifaddrs(&mut first) })?;
+    let (mut next, mut found) = (first, None);
+    // SAFETY: each pointer of the list is null or to an entry, until the list is freed.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        let mut address = Address::EMPTY;
+        // SAFETY: an entry has no address, or one of its family's length.
+        unsafe { address.copy_from(entry.ifa_addr) };
+        if address.parse().is_some_and(|address| address.ip() == wanted) {
+            // SAFETY: an entry's name ends with a zero byte.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found = Some(name.to_string_lossy().into_owned());
+            break;
+        }
+    }
+    // SAFETY: nothing of the list is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
 }
 
 /// Reads one packet; `None` if there is none now.

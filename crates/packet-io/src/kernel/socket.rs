@@ -169,6 +169,21 @@ impl Address {
         c_int::from(u16::from_ne_bytes([self.bytes[0], self.bytes[1]]))
     }
 
+    /// Takes an Internet address from where the C library wrote it.
+    ///
+    /// # Safety
+    /// It is null, or an address with its family at its front and as long as that says.
+    pub(crate) unsafe fn copy_from(&mut self, from: *const libc::sockaddr) {
+        // SAFETY: the caller's promise.
+        let len = match unsafe { from.as_ref() }.map(|from| c_int::from(from.sa_family)) {
+            Some(libc::AF_INET) => 16,
+            Some(libc::AF_INET6) => 28,
+            _ => return,
+        };
+        // SAFETY: as many bytes there are, and here.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast(), self.bytes.as_mut_ptr(), len) };
+    }
+
     /// The address, if it is one of IPv4 or IPv6.
     pub(crate) fn parse(&self) -> Option<SocketAddr> {
         let port = u16::from_be_bytes([self.bytes[2], self.bytes[3]]);

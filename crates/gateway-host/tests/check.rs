@@ -1,0 +1,224 @@
+//! What `check` says of a configuration, and that `run` says the same.
+#![cfg(target_os = "linux")]
+
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use gateway_host::config::{Config, Severity, check};
+use gateway_host::identity::Identity;
+use gateway_host::run::Host;
+use gateway_host::status::{self, Standing};
+use namespace::{alone, ip};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use zeroize::Zeroizing;
+
+/// A gateway's files, in a directory that goes with it.
+struct Files {
+    directory: PathBuf,
+    identity: Identity,
+}
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let name = format!("lightseal-check-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let identity = identity(1);
+        identity.store(&directory.join("a.key")).unwrap();
+        Self { directory, identity }
+    }
+
+    /// A configuration in which nothing is wrong, with `more` in sections that it has, as `[lan]`
+    /// and lines.
+    fn configuration(&self, more: &str) -> Config {
+        let (key, state) = (self.directory.join("a.key"), self.directory.join("state"));
+        let peer = identity(2).public_key();
+        let mut sections = [
+            ("[gateway]", format!("name = \"a\"\nidentity = {key:?}\nstate = {state:?}\n")),
+            ("[lan]", "interface = \"lan\"\nio = \"packet\"\n".to_owned()),
+            ("[underlay]", "listen = \"127.0.0.1:8885\"\n".to_owned()),
+            ("[metrics]", "listen = \"127.0.0.1:9431\"\n".to_owned()),
+            ("[[peer]]", format!("name = \"b\"\npublic_key = \"{peer}\"\n")),
+        ];
+        let mut at = 0;
+        for line in more.lines() {
+            if let Some(section) = sections.iter().position(|(name, _)| *name == line) {
+                at = section;
+                continue;
+            }
+            let (setting, _) = line.split_once('=').unwrap();
+            let (_, text) = &mut sections[at];
+            let others = text.lines().filter(|line| !line.starts_with(setting));
+            *text = others.fold(String::new(), |text, line| text + line + "\n");
+            let _ = writeln!(text, "{line}");
+        }
+        let text = sections.map(|(name, text)| format!("{name}\n{text}")).concat();
+        Config::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
+    }
+
+    /// What `check` says, and why `run` does not start.
+    async fn tried(&self, more: &str) -> (Vec<String>, Vec<String>, Option<String>) {
+        let config = self.configuration(more);
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        for finding in check(&config).await {
+            match finding.severity {
+                Severity::Error => errors.push(finding.what),
+                Severity::Warning => warnings.push(finding.what),
+            }
+        }
+        let opened = Host::open(config, self.identity.clone()).await;
+        (errors, warnings, opened.err().map(|error| error.to_string()))
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn identity(seed: u8) -> Identity {
+    Identity::from_seed(Zeroizing::new([seed; 32]))
+}
+
+/// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, and an underlay.
+fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
+    alone(|| {
+        for (name, more) in
+            [("lan", "numrxqueues 2 numtxqueues 2"), ("big", "mtu 9000"), ("wan", "")]
+        {
+            let words = format!("link add {name} {more} type veth peer name {name}-far {more}");
+            ip(&words.split_whitespace().collect::<Vec<_>>().join(" "));
+            ip(&format!("link set {name} up"));
+            ip(&format!("link set {name}-far up"));
+        }
+        ip("link add off type veth peer name off-far");
+        ip("address add 10.77.0.1/24 dev wan");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test());
+    });
+}
+
+#[test]
+fn check_refuses_what_run_refuses_in_the_same_words() {
+    beside_interfaces(async || {
+        let files = Files::new("refuses");
+        let (errors, _, run) = files.tried("").await;
+        assert_eq!((errors, run), (vec![], None));
+        let _tcp = std::net::TcpListener::bind("127.0.0.1:7001").unwrap();
+        let _udp = std::net::UdpSocket::bind("127.0.0.1:7002").unwrap();
+        let long = files.directory.join("long/".repeat(20));
+        let long = format!("[gateway]\nstate = {long:?}");
+        let own = format!("[[peer]]\npublic_key = \"{}\"", files.identity.public_key());
+        let xdp = "[underlay]\nio = \"xdp\"\ninterface = \"wan\"";
+        for (more, expected) in [
+            ("[lan]\ninterface = \"lo\"", "[lan] interface: interface lo does not carry Ethernet"),
+            ("[lan]\ninterface = \"eth77\"", "[lan] interface: there is no interface \"eth77\""),
+            ("[lan]\ninterface = \"off\"", "[lan] interface: interface off is down (ip link set"),
+            ("[lan]\ninterface = \"big\"\nio = \"xdp\"", "[lan] io: AF_XDP needs an MTU of"),
+            ("[gateway]\nallow = [\"bpdu\"]\n[lan]\nio = \"xdp\"", "[lan] io: AF_XDP does not"),
+            ("[lan]\nio = \"xdp\"\nqueues = 3", "[lan] io: interface lan receives on 2 queues"),
+            (
+                &format!("{xdp}\nlisten = \"[::]:8885\""),
+                "[underlay] io: AF_XDP needs an address of wan in [underlay] listen",
+            ),
+            (
+                &format!("{xdp}\nlisten = \"10.77.0.1:8885\"\n[lan]\ninterface = \"big\""),
+                "[underlay] io: AF_XDP needs an MTU of the LAN of at most",
+            ),
+            (
+                &format!("{xdp}\nlisten = \"10.77.0.1:8885\"\n[lan]\nqueues = 2"),
+                "[underlay] io: interface wan receives on 1 queue and [lan] queues = 2",
+            ),
+            ("[underlay]\ninterface = \"eth8\"", "[underlay] interface: there is no interface"),
+            (
+                "[underlay]\ninterface = \"eth8\"\nio = \"udp\"",
+                "[underlay] interface: there is no interface \"eth8\"",
+            ),
+            (
+                "[underlay]\nlisten = \"192.0.2.1:8885\"",
+                "[underlay] listen 192.0.2.1:8885: a UDP socket at",
+            ),
+            ("[underlay]\nlisten = \"127.0.0.1:7001\"", "[underlay] listen 127.0.0.1:7001 (TCP): "),
+            (
+                "[underlay]\nlisten = \"[::]:7002\"",
+                "[underlay] listen [::]:7002: a UDP socket at 0.0.0.0:7002: ",
+            ),
+            ("[metrics]\nlisten = \"127.0.0.1:8885\"", "[metrics] listen 127.0.0.1:8885 (TCP): "),
+            (&long, "[gateway] state /"),
+            ("[gateway]\nuser = \"nosuch\"", "[gateway] user \"nosuch\": there is none"),
+            ("[gateway]\nuser = 0", "[gateway] user \"0\": it would be root's rights still"),
+            (&own, "peer b: its key is our own"),
+        ] {
+            let (errors, _, run) = files.tried(more).await;
+            let run = run.unwrap_or_else(|| panic!("it runs with {more}"));
+            assert!(run.starts_with(expected), "{expected:?} does not begin {run}");
+            assert!(errors.contains(&run), "{run:?} is not in {errors:?}");
+        }
+    });
+}
+
+#[test]
+fn check_warns_of_what_run_carries_badly() {
+    beside_interfaces(async || {
+        let files = Files::new("warns");
+        let wan = "[underlay]\ninterface = \"wan\"";
+        for (more, expected) in [
+            ("", None),
+            (
+                "[underlay]\nmtu = 1501\nlisten = \"10.77.0.1:8885\"",
+                Some("[underlay] mtu: 1501 is more"),
+            ),
+            ("[underlay]\nmtu = 1500\nlisten = \"10.77.0.1:8885\"", None),
+            (
+                "[underlay]\nmtu = 9000\ninterface = \"wan\"\nlisten = \"[::]:8885\"",
+                Some("[underlay] mtu: 9000 is more than the 1500 of wan: longer packets are lost"),
+            ),
+            (
+                &format!("{wan}\nio = \"xdp\""),
+                Some("[underlay] listen: 127.0.0.1 is lo's, not wan's"),
+            ),
+            (&format!("{wan}\nio = \"xdp\"\nlisten = \"10.77.0.1:8885\""), None),
+            ("[lan]\nio = \"xdp\"", Some("[lan] interface lan receives on 2 queues")),
+            ("[underlay]\ninterface = \"off\"", None),
+        ] {
+            let (errors, warnings, run) = files.tried(more).await;
+            assert_eq!((errors, run), (vec![], None), "{more}");
+            let said =
+                warnings.iter().any(|warning| expected.is_some_and(|e| warning.starts_with(e)));
+            assert_eq!(
+                (said, warnings.len()),
+                (expected.is_some(), expected.iter().count()),
+                "{more}: {warnings:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_state_directory_is_one_gateway_s() {
+    beside_interfaces(async || {
+        let files = Files::new("state");
+        let state = files.directory.join("state");
+        let run_by = |key| {
+            let standing =
+                Standing { gateway: "c".into(), public_key: Some(key), ..Standing::default() };
+            let standing = serde_json::to_value(standing).unwrap();
+            let answer = move |_| std::future::ready(Ok(standing.clone()));
+            tokio::spawn(status::serve(status::listen(&state).unwrap(), answer))
+        };
+        let other = run_by(identity(3).public_key());
+        let (errors, warnings, run) = files.tried("").await;
+        let run = run.unwrap();
+        assert!(run.ends_with(": another gateway runs there"), "{run}");
+        assert_eq!((errors, warnings), (vec![format!("{run} (c)")], vec![]));
+        other.abort();
+        let _ = other.await;
+        let _ourselves = run_by(files.identity.public_key());
+        let _tcp = std::net::TcpListener::bind("127.0.0.1:8885").unwrap();
+        let (errors, warnings, _) = files.tried("").await;
+        assert_eq!((errors.len(), warnings.len()), (0, 1), "{errors:?}, {warnings:?}");
+        assert!(warnings[0].starts_with("a gateway runs on "), "{warnings:?}");
+    });
+}
