@@ -1,5 +1,6 @@
 //! Privileges are dropped for good. It takes root, and a process with one thread: no harness.
 
+use gateway_host::config::{Config, check};
 use gateway_host::privileges::{Keep, User, drop_to};
 use std::process::Command;
 
@@ -15,6 +16,7 @@ fn main() {
             assert!(error.contains("before threads"), "{error}");
         }
         Ok("user") => become_nobody(),
+        Ok("check") => miss_rights(),
         Ok(_) => stay_who_we_are(),
         Err(_) if cfg!(target_os = "linux") => parent(),
         Err(_) => println!("privileges: not on Linux, not tested"),
@@ -24,7 +26,7 @@ fn main() {
 fn parent() {
     // CAP_SETGID (6), CAP_SETUID (7), CAP_SETPCAP (8).
     let is_root = u64::from_str_radix(&status("CapEff:"), 16).unwrap() >> 6 & 7 == 7;
-    let mut cases = vec!["threads", "same"];
+    let mut cases = vec!["threads", "same", "check"];
     if is_root {
         cases.push("user");
     } else {
@@ -44,6 +46,34 @@ fn status(field: &str) -> String {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.unwrap_or_default().trim().to_owned()
+}
+
+/// AF_XDP takes more rights than packet sockets, on either side.
+fn miss_rights() {
+    drop_to(None, Keep::Nothing).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let told = |lan: &str, underlay: &str| {
+        let text = format!(
+            "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n[lan]\ninterface = \"none0\"\n\
+             io = \"{lan}\"\n[underlay]\nlisten = \"127.0.0.1:8885\"\n\
+             interface = \"none1\"\nio = \"{underlay}\"\n"
+        );
+        let findings = runtime.block_on(check(&Config::parse("a.toml", &text).unwrap()));
+        let missing = findings.into_iter().find(|finding| finding.what.starts_with("no right to"));
+        missing.unwrap().what
+    };
+    for (lan, underlay, is_xdp) in [
+        ("packet", "udp", false),
+        ("auto", "auto", false),
+        ("xdp", "udp", true),
+        ("xdp-native", "auto", true),
+        ("packet", "xdp", true),
+    ] {
+        let told = told(lan, underlay);
+        assert!(told.contains("CAP_NET_RAW"), "{told}");
+        assert_eq!(told.contains("CAP_NET_ADMIN"), is_xdp, "{lan}, {underlay}: {told}");
+        assert_eq!(told.contains("CAP_BPF"), is_xdp, "{lan}, {underlay}: {told}");
+    }
 }
 
 fn become_nobody() {

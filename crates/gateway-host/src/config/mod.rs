@@ -207,7 +207,7 @@ pub struct Underlay {
     pub listen: SocketAddr,
     /// How datagrams are read and written.
     pub io: UnderlayIo,
-    /// The interface, with `xdp`.
+    /// The interface: `xdp` needs one, and one that is named must be there.
     #[serde(deserialize_with = "some_interface")]
     pub interface: Option<String>,
     /// The largest IP packet of the tunnel.
