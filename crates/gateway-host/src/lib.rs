@@ -27,6 +27,7 @@ mod sides;
 #[cfg(target_os = "linux")]
 mod spread;
 pub mod status;
+mod visitors;
 
 pub use one_line::OneLine;
 

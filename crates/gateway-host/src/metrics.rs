@@ -1,14 +1,15 @@
 //! Counters for Prometheus: its text format 0.0.4, over as much HTTP as it asks for.
 
 use crate::status::{Standing, Traffic};
+use crate::visitors;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 /// Before the name of every family.
 const PREFIX: &str = "lightseal_gateway_";
@@ -163,34 +164,20 @@ impl From<&Standing> for Snapshot {
 }
 
 /// Answers `GET /metrics` on `listener`, until it is dropped.
-///
-/// # Errors
-/// The socket cannot be used any more.
-pub async fn serve<S>(listener: TcpListener, snapshot: S) -> io::Result<()>
+pub async fn serve<S>(listener: TcpListener, snapshot: S) -> Infallible
 where
     S: Fn() -> Snapshot + Send + Sync + 'static,
 {
     let snapshot = Arc::new(snapshot);
-    let places = Arc::new(Semaphore::new(QUESTIONERS));
-    let mut questioners = JoinSet::new();
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!("metrics: {error}");
-                // Out of descriptors, or it went away while it waited: neither for long.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    let poll_accept =
+        |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(stream, _)| stream);
+    visitors::receive("metrics", QUESTIONERS, poll_accept, |stream| {
         let snapshot = Arc::clone(&snapshot);
-        questioners.spawn(async move {
-            let _place = place;
+        async move {
             let _ = tokio::time::timeout(PATIENCE, attend(stream, &*snapshot)).await;
-        });
-        while questioners.try_join_next().is_some() {}
-    }
+        }
+    })
+    .await
 }
 
 async fn attend(mut stream: TcpStream, snapshot: &impl Fn() -> Snapshot) -> io::Result<()> {

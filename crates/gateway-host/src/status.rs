@@ -5,9 +5,11 @@
 //! `{"refused": "why"}`.
 
 use crate::identity::PublicKey;
+use crate::visitors;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -15,11 +17,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 /// The socket, in the state directory.
 const SOCKET: &str = "gateway.sock";
@@ -134,11 +135,22 @@ pub enum Request {
     Rekey,
 }
 
+/// The socket, open; its file goes with it.
+#[derive(Debug)]
+pub struct Listener(UnixListener, PathBuf);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Without a right to it, it stays, and the next gateway finds nobody there.
+        let _ = std::fs::remove_file(&self.1);
+    }
+}
+
 /// Opens the socket, to this user alone; makes the directory if it is not there.
 ///
 /// # Errors
 /// Those of the operating system, or that another gateway has that directory.
-pub fn listen(directory: &Path) -> io::Result<UnixListener> {
+pub fn listen(directory: &Path) -> io::Result<Listener> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let path = socket(directory);
     match std::os::unix::net::UnixStream::connect(&path) {
@@ -152,8 +164,8 @@ pub fn listen(directory: &Path) -> io::Result<UnixListener> {
         }
         Err(_) => {}
     }
-    let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let listener = Listener(UnixListener::bind(&path)?, path);
+    std::fs::set_permissions(&listener.1, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
@@ -163,36 +175,22 @@ pub(crate) fn socket(directory: &Path) -> PathBuf {
 
 /// Answers whoever asks, until it is dropped. `answer` does what is asked and says what came of it,
 /// or in one line why not.
-///
-/// # Errors
-/// The socket cannot be used any more.
-pub async fn serve<A, F>(listener: UnixListener, answer: A) -> io::Result<()>
+pub async fn serve<A, F>(listener: Listener, answer: A) -> Infallible
 where
     A: Fn(Request) -> F + Send + Sync + 'static,
     F: Future<Output = Result<Value, String>> + Send,
 {
     let answer = Arc::new(answer);
-    let places = Arc::new(Semaphore::new(QUESTIONERS));
-    let mut questioners = JoinSet::new();
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!("status: {error}");
-                // Out of descriptors, or it went away while it waited: neither for long.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+    let poll_accept =
+        |context: &mut Context<'_>| listener.0.poll_accept(context).map_ok(|(stream, _)| stream);
+    visitors::receive("status", QUESTIONERS, poll_accept, |stream| {
         let answer = Arc::clone(&answer);
-        questioners.spawn(async move {
-            let _place = place;
+        async move {
             // Whoever hangs up has heard enough.
             let _ = attend(stream, &*answer).await;
-        });
-        while questioners.try_join_next().is_some() {}
-    }
+        }
+    })
+    .await
 }
 
 async fn attend<A, F>(stream: UnixStream, answer: &A) -> io::Result<()>
@@ -324,7 +322,7 @@ mod tests {
         }
     }
 
-    fn start(dir: &Dir) -> tokio::task::JoinHandle<io::Result<()>> {
+    fn start(dir: &Dir) -> tokio::task::JoinHandle<Infallible> {
         let listener = listen(&dir.0.join("a")).unwrap();
         tokio::spawn(serve(listener, |request| async move {
             match request {

@@ -3,16 +3,13 @@
 use super::greet::{self, Candidate};
 use super::transport::Transport;
 use super::{Cause, Shared};
+use crate::visitors::PAUSE;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
-
-/// After an error of the socket, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Greets who comes, and hands each peer its own.
 pub(super) async fn attend(

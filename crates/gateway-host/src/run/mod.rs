@@ -34,6 +34,7 @@ use net::Clock;
 use ports::Ports;
 use std::time::Instant;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// What a running gateway is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Host {
     config: Config,
     fixed: Fixed,
     ports: Vec<Ports>,
-    status: tokio::net::UnixListener,
+    status: status::Listener,
     metrics: Option<tokio::net::TcpListener>,
 }
 
@@ -104,57 +105,62 @@ impl Host {
     pub async fn serve(
         self,
         read: impl Fn() -> Result<Config, OneLine>,
-        mut orders: impl AsyncFnMut() -> Order,
+        orders: impl AsyncFnMut() -> Order,
     ) -> Result<(), OneLine> {
         let Self { config, fixed, ports, status, metrics } = self;
-        let socket = status::socket(&config.state());
-        let mut living = Life::new(&fixed, config)?.start(ports)?;
+        let living = Life::new(&fixed, config)?.start(ports)?;
         let shown = Shown::new(living.keeper.clone());
-        let (requests, mut wanted) = mpsc::channel(4);
-        let answering = tokio::spawn(status::serve(status, answerer(shown.clone(), requests)));
-        let counting = metrics.map(|listener| {
+        let (requests, wanted) = mpsc::channel(4);
+        let mut doors = JoinSet::new();
+        doors.spawn(status::serve(status, answerer(shown.clone(), requests)));
+        if let Some(listener) = metrics {
             let shown = shown.clone();
-            tokio::spawn(metrics::serve(listener, move || (&shown.get().standing()).into()))
-        });
-        let _not_under_systemd = service_manager::notify(&Notice::Ready);
-        let outcome = loop {
-            let order = tokio::select! {
-                stepped = living.step() => match stepped {
-                    Ok(()) => continue,
-                    Err(error) => break Err(error),
-                },
-                order = orders() => order,
-                Some(request) = wanted.recv() => match request {
-                    Wanted::Reload => Order::Reload,
-                    Wanted::Rekey => {
-                        living.rekey();
-                        continue;
-                    }
-                },
-            };
-            if order == Order::Stop {
-                break Ok(());
-            }
-            let _not_under_systemd = service_manager::notify(&Notice::Reloading);
-            living = match again(&fixed, living, &read).await {
-                Ok(living) => living,
-                Err(error) => {
-                    let _gone_already = std::fs::remove_file(socket);
-                    return Err(error);
-                }
-            };
-            shown.set(living.keeper.clone());
-            let _not_under_systemd = service_manager::notify(&Notice::Ready);
-        };
-        let _not_under_systemd = service_manager::notify(&Notice::Stopping);
-        let ended = living.end().await;
-        answering.abort();
-        if let Some(counting) = counting {
-            counting.abort();
+            doors.spawn(metrics::serve(listener, move || (&shown.get().standing()).into()));
         }
-        let _gone_already = std::fs::remove_file(socket);
-        outcome.and(ended.map(drop))
+        let outcome = carry(&fixed, living, &shown, wanted, read, orders).await;
+        doors.shutdown().await;
+        outcome
     }
+}
+
+/// Carries frames until it is told to stop.
+///
+/// # Errors
+/// A socket or an interface is lost.
+async fn carry(
+    fixed: &Fixed,
+    mut living: Living,
+    shown: &Shown,
+    mut wanted: mpsc::Receiver<Wanted>,
+    read: impl Fn() -> Result<Config, OneLine>,
+    mut orders: impl AsyncFnMut() -> Order,
+) -> Result<(), OneLine> {
+    let _not_under_systemd = service_manager::notify(&Notice::Ready);
+    let outcome = loop {
+        let order = tokio::select! {
+            stepped = living.step() => match stepped {
+                Ok(()) => continue,
+                Err(error) => break Err(error),
+            },
+            order = orders() => order,
+            Some(request) = wanted.recv() => match request {
+                Wanted::Reload => Order::Reload,
+                Wanted::Rekey => {
+                    living.rekey();
+                    continue;
+                }
+            },
+        };
+        if order == Order::Stop {
+            break Ok(());
+        }
+        let _not_under_systemd = service_manager::notify(&Notice::Reloading);
+        living = again(fixed, living, &read).await?;
+        shown.set(living.keeper.clone());
+        let _not_under_systemd = service_manager::notify(&Notice::Ready);
+    };
+    let _not_under_systemd = service_manager::notify(&Notice::Stopping);
+    outcome.and(living.end().await.map(drop))
 }
 
 /// Starts anew with what the configuration says now, or goes on as before.

@@ -20,6 +20,7 @@ use net::multicast::{self, Interface};
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -242,7 +243,7 @@ impl Service {
         tokio::select! {
             ended = self.driver.run() => ended,
             ended = self.keep_time() => ended,
-            ended = self.attend() => ended,
+            never = self.attend() => match never {},
         }
     }
 
@@ -276,9 +277,17 @@ impl Service {
         }
     }
 
-    async fn attend(&self) -> io::Result<()> {
+    async fn attend(&self) -> Infallible {
         loop {
-            let (stream, _) = self.admin.accept().await?;
+            let (stream, _) = match self.admin.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!("administrator: {error}");
+                    // Out of descriptors, or it went away while it waited: neither for long.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
             let answer = |request| {
                 let answer = self.driver.call(|_, desk, now| {
                     let answer = serve(&mut desk.registry, now, request);
