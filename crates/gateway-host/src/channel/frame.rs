@@ -10,6 +10,7 @@
 //! ```
 
 use super::{Cause, MAX_MESSAGE, tls};
+use std::fmt;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ use zeroize::Zeroizing;
 /// The longest frame behind its length.
 const MAX_FRAME: usize = 1 + MAX_MESSAGE;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Frame {
     /// Nothing but that somebody is there.
     Keepalive,
@@ -51,6 +52,22 @@ pub(super) struct Hello {
     pub(super) patience: Duration,
     /// The one who dialled has a connection already that this one shall replace.
     pub(super) renewal: bool,
+}
+
+impl fmt::Debug for Frame {
+    /// Without what is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keepalive => f.write_str("Keepalive"),
+            Self::Hello(hello) => f.debug_tuple("Hello").field(hello).finish(),
+            Self::Use { number, renewal } => {
+                f.debug_struct("Use").field("number", number).field("renewal", renewal).finish()
+            }
+            Self::Refuse => f.write_str("Refuse"),
+            Self::End { moved } => f.debug_struct("End").field("moved", moved).finish(),
+            Self::Message(bytes) => write!(f, "Message({} bytes)", bytes.len()),
+        }
+    }
 }
 
 impl Frame {

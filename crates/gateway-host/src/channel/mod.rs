@@ -157,7 +157,7 @@ pub enum Event {
         /// Why.
         why: Cause,
     },
-    /// An attempt to dial came to nothing. Other attempts follow.
+    /// There is no connection, and an attempt to dial came to nothing. Other attempts follow.
     NotReached {
         /// Whom.
         peer: PeerIndex,
@@ -313,7 +313,8 @@ impl Sender {
 
     /// Closes the connection with a peer, for what it says or because it does not read. What waits
     /// to be sent is gone; [`Event::Down`] follows, with [`Cause::Closed`], and then the peer is
-    /// dialled as after any other loss.
+    /// dialled as after any other loss. If a renewal was under way, its [`Event::Up`] follows
+    /// instead.
     pub fn close(&self, peer: PeerIndex, why: String) {
         let slot = self.slots.get(peer.0).map(Slot::lock);
         let close = slot.and_then(|mut slot| slot.as_mut()?.close.take());

@@ -154,9 +154,12 @@ impl Peer {
         // It has another connection with us, which is on its way here.
         if why != Cause::Refused {
             tracing::debug!("peer {}: {why}", self.index.0);
-            let event = Event::NotReached { peer: self.index, why };
-            // Where nobody takes events, this one is not worth waiting for.
-            let _ = self.shared.events.try_send(Told::Other(event));
+            // One that is to be renewed goes on.
+            if self.live.is_none() {
+                let event = Event::NotReached { peer: self.index, why };
+                // Where nobody takes events, this one is not worth waiting for.
+                let _ = self.shared.events.try_send(Told::Other(event));
+            }
         }
         self.dial_later();
     }
@@ -228,6 +231,8 @@ impl Peer {
             }
             Some(former) => {
                 former.task.abort().await;
+                // What earlier ones had still to tell is of the past too.
+                self.former.shutdown().await;
                 let down = Event::Down { peer: self.index, why: Cause::Replaced };
                 let _ = self.shared.events.send(Told::Other(down)).await;
                 None

@@ -317,6 +317,54 @@ async fn a_renewal_loses_nothing_and_changes_no_order() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_changes_nothing_until_one_succeeds() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let hourly = |settings: &mut Settings| settings.renew_every = Duration::from_secs(3600);
+        let mut one = Gateway::start(&wires, a, b, true, hourly);
+        let mut other = Gateway::start(&wires, b, a, false, hourly);
+        let _ = tokio::join!(one.up(), other.up());
+        let host = wires.hosts.lock().unwrap().remove(&b.to_string()).unwrap();
+        let dialled = wires.dialled.lock().unwrap().len();
+        sleep(Duration::from_secs(2 * 3600)).await;
+        assert!(wires.dialled.lock().unwrap().len() > dialled + 10);
+        assert!(one.events.try_recv().is_none() && other.events.try_recv().is_none());
+        talk(&mut one, &mut other).await;
+        wires.hosts.lock().unwrap().insert(b.to_string(), host);
+        assert_eq!(one.up().await.0, other.up().await.0);
+        talk(&mut one, &mut other).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_starts_anew_during_a_renewal_says_nothing_of_its_former_life() {
+    for (a, b) in [(1, 2), (2, 1)] {
+        let wires = Wires::new();
+        let slow = |settings: &mut Settings| settings.events = 1;
+        let often = |settings: &mut Settings| settings.renew_every = Duration::from_secs(1);
+        let mut one = Gateway::start(&wires, a, b, false, slow);
+        let mut other = Gateway::start(&wires, b, a, true, often);
+        let _ = tokio::join!(one.up(), other.up());
+        (0..9).for_each(|number| other.say(&[number]));
+        // The connection that follows is there, and the first not read yet.
+        sleep(Duration::from_millis(1500)).await;
+        other.kill().await;
+        let mut other = Gateway::start(&wires, b, a, true, as_is);
+        other.up().await;
+        sleep(Duration::from_millis(100)).await;
+        loop {
+            match one.next().await {
+                Event::Message { .. } => {}
+                Event::Down { why, .. } => break assert_eq!(why, Cause::Replaced),
+                event => panic!("{event:?}"),
+            }
+        }
+        one.up().await;
+        talk(&mut one, &mut other).await;
+    }
+}
+
 /// Which `Up` of its sender a message was said after, and as the how manieth.
 fn numbered(up: u32, count: u32) -> Vec<u8> {
     [up.to_be_bytes(), count.to_be_bytes()].concat()

@@ -3,11 +3,12 @@
 use super::past::Past;
 use super::standing::{About, standing};
 use super::tally::{Ports, Tally};
-use crate::config::Config;
+use crate::config::{Config, Peer};
 use crate::identity::PublicKey;
 use crate::status::Standing;
 use gateway::bridge::PeerIndex;
 use gateway::gateway::Gateway;
+use gateway::link::Link;
 use packet_io::xdp::{Attachment, Passed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -56,8 +57,18 @@ impl Keeper {
         Self { config, public_key, gateway, io, programs, started, tallies, channels, past }
     }
 
-    /// Goes on counting where `former`, whose threads have ended, has stopped.
+    /// Goes on counting where `former`, whose threads have ended, has stopped, and knows where it
+    /// has found the peers.
     pub(super) fn follow(&self, former: &Self) {
+        for (link, peer) in self.gateway.links.iter().zip(&self.config.peers) {
+            let is_same = |(_, was): &(&Link, &Peer)| {
+                was.public_key == peer.public_key && was.endpoint == peer.endpoint
+            };
+            let mut were = former.gateway.links.iter().zip(&former.config.peers);
+            if let Some((was, _)) = were.find(is_same) {
+                link.set_address(was.address());
+            }
+        }
         let mut past = Past::new(former.told(Passed::default(), Ports::default()));
         if let Some(earlier) = former.past.get() {
             past.add(earlier);
@@ -129,7 +140,7 @@ impl Keeper {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let remote = channels.0.get(peer).and_then(|state| state.remote);
         drop(channels);
-        let address = choose(found, remote, self.config.underlay.listen.is_ipv6());
+        let address = choose(found, remote, self.config.underlay.listen.ip());
         if let (Some(_), Some(link)) = (address, self.gateway.links.get(PeerIndex(peer as u8))) {
             link.set_address(address);
         }
@@ -145,9 +156,12 @@ impl Keeper {
 fn choose(
     found: impl IntoIterator<Item = SocketAddr>,
     remote: Option<IpAddr>,
-    v6: bool,
+    listen: IpAddr,
 ) -> Option<SocketAddr> {
-    let mut usable = found.into_iter().filter(|address| v6 || address.is_ipv4());
+    // `[::]` stands for IPv4 too.
+    let v4 = listen.is_ipv4() || listen.is_unspecified();
+    let is_usable = |address: &SocketAddr| if address.is_ipv4() { v4 } else { listen.is_ipv6() };
+    let mut usable = found.into_iter().filter(is_usable);
     let first = usable.next()?;
     let is_it = |address: &SocketAddr| Some(address.ip()) == remote;
     if is_it(&first) { Some(first) } else { usable.find(is_it).or(Some(first)) }
@@ -171,21 +185,65 @@ impl Shown {
     }
 }
 
+/// One with a peer and without threads; `gateway` and `sections` are lines of its configuration.
+#[cfg(test)]
+pub(super) fn at_rest(gateway: &str, sections: &str) -> Keeper {
+    use super::engine;
+    use crate::identity::Identity;
+    let identity = |seed| Identity::from_seed(zeroize::Zeroizing::new([seed; 32]));
+    let (own, other) = (identity(1), identity(2));
+    let text = format!(
+        "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n{gateway}[lan]\ninterface = \"eth1\"\n\
+         {sections}[[peer]]\nname = \"b\"\npublic_key = \"{}\"\n",
+        other.public_key(),
+    );
+    let config = Config::parse("a.toml", &text).unwrap();
+    let now = vocabulary::Instant::from_micros(1);
+    let mut random = vocabulary::Random::insecure(1);
+    let engine = Gateway::new(
+        engine::settings(&config, &own, [2, 0, 0, 0, 0, 1]),
+        engine::links(&config),
+        engine::scheme(&config, &mut random, now),
+        &mut random,
+        now,
+    );
+    let (io, programs, started) = (String::new(), [None, None], Instant::now());
+    Keeper::new(config, own.public_key(), Arc::new(engine), io, programs, started, Vec::new())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_are_where_they_were_when_the_configuration_is_read_again() {
+        let address = |keeper: &Keeper| keeper.gateway.links.get(PeerIndex(0)).unwrap().address();
+        let former = at_rest("", "");
+        let found = "192.0.2.1:8885".parse().unwrap();
+        former.note_resolved(0, [found]);
+        let again = at_rest("scheme = \"identifier\"\n", "");
+        assert_eq!(address(&again), None);
+        again.follow(&former);
+        assert_eq!(address(&again), Some(found));
+        let mut other = at_rest("", "");
+        other.config.peers[0].endpoint = Some("elsewhere.example:8885".to_owned());
+        other.follow(&former);
+        assert_eq!(address(&other), None, "it has moved");
+    }
 
     #[test]
     fn datagrams_go_where_the_channel_does() {
         let [six, four, other]: [SocketAddr; 3] =
             ["[2001:db8::1]:8885", "192.0.2.1:8885", "192.0.2.2:8885"]
                 .map(|address| address.parse().unwrap());
-        assert_eq!(choose([six, four], None, true), Some(six));
-        assert_eq!(choose([six, four], Some(four.ip()), true), Some(four));
-        assert_eq!(choose([six, four], Some(other.ip()), true), Some(six), "it has moved");
-        assert_eq!(choose([six, four, other], Some(other.ip()), false), Some(other));
-        assert_eq!(choose([six, four, other], Some(six.ip()), false), Some(four));
-        assert_eq!(choose([six], Some(six.ip()), false), None);
-        assert_eq!(choose([], Some(six.ip()), true), None);
+        let [any, any4, own] = ["::", "0.0.0.0", "2001:db8::9"].map(|ip| ip.parse().unwrap());
+        assert_eq!(choose([six, four], None, any), Some(six));
+        assert_eq!(choose([six, four], Some(four.ip()), any), Some(four));
+        assert_eq!(choose([six, four], Some(other.ip()), any), Some(six), "it has moved");
+        assert_eq!(choose([six, four, other], Some(other.ip()), any4), Some(other));
+        assert_eq!(choose([six, four, other], Some(six.ip()), any4), Some(four));
+        assert_eq!(choose([six], Some(six.ip()), any4), None);
+        assert_eq!(choose([], Some(six.ip()), any), None);
+        assert_eq!(choose([four, six], Some(four.ip()), own), Some(six), "a socket of IPv6 alone");
     }
 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task;
+use tokio::task::{self, JoinSet};
 
 /// Names are resolved again so often.
 const RESOLVE: Duration = Duration::from_secs(60);
@@ -228,13 +228,15 @@ impl Living {
     /// # Errors
     /// A thread has panicked, and its ports are lost.
     pub(super) async fn end(self) -> Result<Vec<Ports>, OneLine> {
+        self.resolving.abort();
+        // A peer that is far, or does not answer, is waited for while frames go on with their keys.
+        drop(self.events);
+        let _gone = self.end_channel.send(());
+        let _ended = self.channel.await;
         self.stop.store(true, Ordering::Relaxed);
         for mailbox in &self.mailboxes {
             mailbox.ring();
         }
-        let _gone = self.end_channel.send(());
-        self.resolving.abort();
-        let _ended = self.channel.await;
         let threads = self.threads;
         // They look at once whether they should stop, but one may be waiting for its core.
         let joined = task::spawn_blocking(|| {
@@ -305,16 +307,21 @@ impl Living {
                 }
             }
             Output::Datagram(peer, kind, content) => {
-                self.mailboxes[0].leave(Errand::Datagram(peer, kind, content));
+                self.leave(Errand::Datagram(peer, kind, content));
             }
-            Output::Frame(frame) => {
-                self.mailboxes[0].leave(Errand::Frame(frame));
-            }
+            Output::Frame(frame) => self.leave(Errand::Frame(frame)),
             Output::Close(peer, error) => {
                 tracing::error!(peer = self.keeper.name(peer), %error, "the peer makes no sense");
                 self.sender.close(channel::PeerIndex(peer.0.into()), error.to_string());
             }
             Output::Event(event) => self.tell(event),
+        }
+    }
+
+    /// Leaves the first thread an errand.
+    fn leave(&self, errand: Errand) {
+        if !self.mailboxes[0].leave(errand) {
+            self.keeper.gateway.drops.count(Reason::Full);
         }
     }
 
@@ -347,17 +354,23 @@ impl Living {
 
 /// Finds out where peers with a name are, at the start and again and again.
 async fn resolve(keeper: Arc<Keeper>) {
-    let mut every = tokio::time::interval(RESOLVE);
-    loop {
-        every.tick().await;
-        for (at, peer) in keeper.config.peers.iter().enumerate() {
-            let Some(endpoint) = &peer.endpoint else { continue };
-            match tokio::net::lookup_host(endpoint).await {
-                Ok(found) => keeper.note_resolved(at, found),
-                Err(error) => tracing::warn!(peer = peer.name, endpoint, %error, "no address"),
+    let mut tasks = JoinSet::new();
+    for (at, peer) in keeper.config.peers.iter().enumerate() {
+        let Some(endpoint) = peer.endpoint.clone() else { continue };
+        let (keeper, name) = (Arc::clone(&keeper), peer.name.clone());
+        // A name that nobody answers for takes its time, and none of the others'.
+        tasks.spawn(async move {
+            let mut every = tokio::time::interval(RESOLVE);
+            loop {
+                every.tick().await;
+                match tokio::net::lookup_host(&endpoint).await {
+                    Ok(found) => keeper.note_resolved(at, found),
+                    Err(error) => tracing::warn!(peer = name, endpoint, %error, "no address"),
+                }
             }
-        }
+        });
     }
+    while tasks.join_next().await.is_some() {}
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ impl Mailbox {
         Ok(Self { errands: Mutex::default(), bell, has_some: AtomicBool::new(false) })
     }
 
-    /// Leaves an errand, unless too many wait.
+    /// Leaves an errand, unless too many wait: whether it was taken.
+    #[must_use]
     pub(super) fn leave(&self, errand: Errand) -> bool {
         let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
         if errands.len() >= MOST {

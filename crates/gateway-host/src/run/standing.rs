@@ -121,34 +121,18 @@ fn seconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine;
     use super::*;
-    use crate::identity::Identity;
-    use crate::run::keeper::Keeper;
+    use crate::run::keeper;
     use gateway::bridge::PeerIndex;
     use gateway::gateway::Parcel;
     use gateway::set::PeerSet;
     use std::sync::Arc;
-    use vocabulary::Random;
 
     #[test]
     fn what_was_refused_or_waits_is_counted_wherever_it_is() {
-        let identity = Identity::generate().unwrap();
-        let text = format!(
-            "[gateway]\nname = \"a\"\nidentity = \"a.key\"\nscheme = \"identifier-paper\"\n\
-             [lan]\ninterface = \"eth1\"\n[limits]\nheld_frames = 3\n\
-             [[peer]]\nname = \"b\"\npublic_key = \"{}\"\n",
-            Identity::generate().unwrap().public_key(),
-        );
-        let config = Config::parse("a.toml", &text).unwrap();
-        let (mut random, now) = (Random::insecure(1), vocabulary::Instant::from_micros(1));
-        let gateway = Arc::new(Gateway::new(
-            engine::settings(&config, &identity, [2, 0, 0, 0, 0, 1]),
-            engine::links(&config),
-            engine::scheme(&config, &mut random, now),
-            &mut random,
-            now,
-        ));
+        let keeper =
+            keeper::at_rest("scheme = \"identifier-paper\"\n", "[limits]\nheld_frames = 3\n");
+        let (gateway, now) = (Arc::clone(&keeper.gateway), vocabulary::Instant::from_micros(1));
         let peer = PeerIndex(0);
         let parcel = Parcel { to: PeerSet::of(peer), len: 60, class: 0, header: None };
         for _ in 0..5 {
@@ -159,17 +143,6 @@ mod tests {
             drops.count(Reason::FlowLimit);
             drops.count(Reason::FloodLimit);
         }
-        let public_key = identity.public_key();
-        let started = Instant::now();
-        let keeper = Keeper::new(
-            config,
-            public_key,
-            gateway,
-            String::new(),
-            [None, None],
-            started,
-            Vec::new(),
-        );
         let standing = keeper.standing();
         assert_eq!((standing.flows.held_frames, standing.flows.refused), (3, 4));
         assert_eq!(standing.drops["hold_full"], 2);

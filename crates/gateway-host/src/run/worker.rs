@@ -264,9 +264,11 @@ impl Worker {
     fn attend(&mut self, errand: Errand) {
         match errand {
             Errand::Datagram(peer, kind, content) => {
-                let way = self.gateway.links.get(peer).and_then(Way::of);
-                let (Some(way), Some(mut frame)) = (way, self.pool.allocate_with(&content)) else {
-                    return;
+                let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
+                    return self.gateway.drops.count(Reason::NoPeer);
+                };
+                let Some(mut frame) = self.pool.allocate_with(&content) else {
+                    return self.gateway.drops.count(Reason::NoBuffer);
                 };
                 let (gateway, lane) = (&self.gateway, self.lane);
                 let sealed = self
@@ -297,5 +299,34 @@ impl Way {
     fn datagram(self, frame: Frame, class: u8) -> Datagram {
         let Self { remote, answers } = self;
         Datagram { frame, remote, class, answers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keeper;
+    use super::*;
+    use gateway::codepoints::Whole;
+    use packet_io::{PoolSettings, memory};
+
+    #[test]
+    fn an_errand_to_a_peer_without_an_address_costs_no_frame() {
+        let gateway = keeper::at_rest("", "").gateway;
+        let ports = Ports {
+            pool: Pool::new(PoolSettings { frames: 64, ..PoolSettings::default() }).unwrap(),
+            lan: Box::new(memory::lan(64).0),
+            underlay: Box::new(memory::Network::new(1472, 64).attach(([192, 0, 2, 1], 1).into())),
+            tally: Arc::default(),
+        };
+        let before = ports.pool.lent();
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let (own, clock) = (Arc::clone(&mailbox), Clock::start());
+        let mut worker = Worker::new(Arc::clone(&gateway), 0, ports, own, clock);
+        for _ in 0..100 {
+            assert!(mailbox.leave(Errand::Datagram(PeerIndex(0), Whole::Probe, vec![0; 8])));
+        }
+        assert_eq!(worker.round().unwrap(), 100);
+        assert_eq!(worker.pool.lent(), before);
+        assert_eq!(gateway.drops.of(Reason::NoPeer), 100);
     }
 }
