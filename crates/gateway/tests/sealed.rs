@@ -271,6 +271,48 @@ fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
 }
 
 #[test]
+fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
+    for site in [0, 1] {
+        let mut world = up(2);
+        for site in [0, 1] {
+            world.sites[site].control.handle_down(world.now, index(site, 1 - site));
+        }
+        // A lane that does not exist has sealed all it may.
+        let gateway = std::sync::Arc::clone(&world.sites[site].gateway);
+        let peer = index(site, 1 - site);
+        world::in_room(&[], |packet| {
+            gateway.seal_whole(16, peer, gateway::codepoints::Whole::Keepalive, packet).ok()
+        });
+        assert!(gateway.links.get(peer).unwrap().wants_epoch());
+        world.connect_two(0, 1, [0x77; 32]);
+        // Between the channel and the peer's Hello.
+        for site in &mut world.sites {
+            site.control.handle_timeout(world.now);
+        }
+        world.settle();
+        for (from, to) in [(0, 1), (1, 0)] {
+            let frame = Flow::between(from, to).frame(1, 100);
+            world.carry(from, &frame);
+            assert_eq!(world.sites[to].lan.pop(), Some(frame));
+        }
+        let ups = |event: &&Event| matches!(event, Event::Up(..));
+        for site in &world.sites {
+            assert_eq!(site.events.iter().filter(ups).count(), 2, "{:?}", site.events);
+        }
+    }
+}
+
+#[test]
+fn a_second_hello_closes_the_channel() {
+    let mut world = up(2);
+    let (version, scheme) = (messages::VERSION, gateway::schemes::SchemeName::Sealed);
+    let hello = messages::Message::Hello(messages::Hello { version, scheme }).to_vec();
+    world.sites[0].control.handle_message(world.now, index(0, 1), &hello);
+    let outputs: Vec<_> = core::iter::from_fn(|| world.sites[0].control.poll(world.now)).collect();
+    assert!(matches!(outputs[..], [Output::Close(..)]), "{outputs:?}");
+}
+
+#[test]
 fn a_new_channel_begins_with_hello_whatever_was_to_be_said_on_the_old_one() {
     let mut world = up(2);
     world.sites[0].control.rekey();

@@ -221,7 +221,8 @@ impl Control {
     ) -> Result<(), DecodeError> {
         let leads = self.leads(peer);
         let channel = self.channel(peer)?;
-        if !channel.greeted && !matches!(message, Message::Hello(_)) {
+        // A second one would have keys proposed while others are.
+        if channel.greeted == matches!(message, Message::Hello(_)) {
             return Err(DecodeError::Invalid("first message"));
         }
         match (message, leads) {
@@ -409,7 +410,7 @@ impl Control {
             let _no_peer = self.follow(now, peer);
             let Ok(channel) = self.channel(peer) else { continue };
             let due = channel.rekey_at.is_some_and(|at| now >= at) || link.wants_epoch();
-            if due && channel.exported.is_some() && matches!(channel.step, Step::Settled) {
+            if due && channel.greeted && matches!(channel.step, Step::Settled) {
                 if leads {
                     let _no_channel = self.propose(peer);
                 } else if !channel.asked {
