@@ -2,7 +2,7 @@
 
 use super::past::Past;
 use super::standing::{About, standing};
-use super::tally::{Ports, Tally};
+use super::tally::{Counted, Tally};
 use crate::config::{Config, Peer};
 use crate::identity::PublicKey;
 use crate::status::Standing;
@@ -69,7 +69,7 @@ impl Keeper {
                 link.set_address(was.address());
             }
         }
-        let mut past = Past::new(former.told(Passed::default(), Ports::default()));
+        let mut past = Past::new(former.told(Passed::default(), Counted::default()));
         if let Some(earlier) = former.past.get() {
             past.add(earlier);
         }
@@ -88,7 +88,7 @@ impl Keeper {
     }
 
     /// The same, with what is told of the ports, which outlive the engine.
-    fn told(&self, passed: Passed, ports: Ports) -> Standing {
+    fn told(&self, passed: Passed, ports: Counted) -> Standing {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         standing(&About {
             config: &self.config,

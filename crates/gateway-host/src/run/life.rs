@@ -200,7 +200,7 @@ impl Living {
     pub(super) async fn step(&mut self) -> Result<(), OneLine> {
         tokio::select! {
             event = self.events.recv() => match event {
-                Some(event) => self.channel(event),
+                Some(event) => self.heard(event),
                 None => return Err(OneLine::new("the management channel has ended")),
             },
             Some(failure) = self.failures.recv() => return Err(failure),
@@ -256,7 +256,7 @@ impl Living {
         }
     }
 
-    fn channel(&mut self, event: ChannelEvent) {
+    fn heard(&mut self, event: ChannelEvent) {
         let now = self.clock.now();
         let index = |peer: channel::PeerIndex| PeerIndex(peer.0 as u8);
         match event {

@@ -22,7 +22,7 @@ pub(super) struct About<'a> {
     /// What AF_XDP's program on the LAN left to the kernel.
     pub(super) passed: Passed,
     /// What has happened at its ports.
-    pub(super) ports: super::tally::Ports,
+    pub(super) ports: super::tally::Counted,
 }
 
 pub(super) fn standing(about: &About<'_>) -> Standing {

@@ -5,25 +5,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The counters of one thread's ports, as it told them last.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<Ports>);
+pub(super) struct Tally(Mutex<Counted>);
 
 /// Counters of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ports {
+pub(super) struct Counted {
     pub(super) lan: Statistics,
     pub(super) underlay: Statistics,
 }
 
 impl Tally {
     pub(super) fn tell(&self, lan: Statistics, underlay: Statistics) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Ports { lan, underlay };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Counted { lan, underlay };
     }
 
     /// Those of all threads together.
-    pub(super) fn total(tallies: &[Arc<Self>]) -> Ports {
-        tallies.iter().fold(Ports::default(), |sum, tally| {
+    pub(super) fn total(tallies: &[Arc<Self>]) -> Counted {
+        tallies.iter().fold(Counted::default(), |sum, tally| {
             let told = *tally.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Ports { lan: sum.lan + told.lan, underlay: sum.underlay + told.underlay }
+            Counted { lan: sum.lan + told.lan, underlay: sum.underlay + told.underlay }
         })
     }
 }
@@ -42,6 +42,6 @@ mod tests {
         let total = Tally::total(&tallies);
         assert_eq!((total.lan.received, total.underlay.received), (17, 28));
         assert_eq!((total.lan.overruns, total.underlay.overruns), (2, 2));
-        assert_eq!(Tally::total(&[]), Ports::default());
+        assert_eq!(Tally::total(&[]), Counted::default());
     }
 }
