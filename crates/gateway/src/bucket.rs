@@ -37,6 +37,12 @@ impl Bucket {
         self.tokens = left.unwrap_or(self.tokens);
         left.is_some()
     }
+
+    /// Puts so many tokens back, as far as there is room.
+    pub fn give(&mut self, many: u32) {
+        let more = self.tokens.saturating_add(u64::from(many) * ONE);
+        self.tokens = more.min(u64::from(self.burst) * ONE);
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +61,9 @@ mod tests {
         let full = later(20_000_000);
         assert!(!bucket.take_all(full, 4) && bucket.take_all(full, 3) && !bucket.take(full));
         assert!(!bucket.take(start), "a clock that runs backwards fills nothing");
+        bucket.give(2);
+        assert!(bucket.take_all(full, 2) && !bucket.take(full));
+        bucket.give(u32::MAX);
+        assert!(bucket.take_all(full, 3) && !bucket.take(full));
     }
 }

@@ -28,3 +28,19 @@ pub const FLOWS_A_GROUP: usize = 64;
 pub const SKIPPED: u32 = 1 << 18;
 /// The same at once: a whole window of 512 flows.
 pub const SKIPPED_AT_ONCE: u32 = 1 << 20;
+/// Identifiers that a receiver derives each second for numbers of which no frame of the peer came:
+/// what an honest sender's LAN may skip, and three times that for losses and for what goes to
+/// other sites.
+pub const DERIVED: u32 = 4 * SKIPPED;
+/// Identifiers that a receiver derives each second for flows that a peer registers: those of 128
+/// flows or more, of which at most 512 have identifiers, and honest ones live for 15 s or longer.
+pub const REGISTERED: u32 = SKIPPED;
+/// Either of the two at once: what was skipped may come late and in heaps, and after a reconnect
+/// all 512 flows are registered at once, perhaps twice.
+pub const DERIVED_AT_ONCE: u32 = 2 * SKIPPED_AT_ONCE;
+/// Old flows that a receiver forgets in one go, with the lock held that every frame needs: 2048
+/// identifiers each are some hundred microseconds.
+pub const DROPPED: usize = 4;
+/// How often in a tick it does so: all 512 flows are gone in some three seconds, and frames have
+/// nearly all of the time.
+pub const DROPS_A_TICK: usize = 4;

@@ -4,10 +4,12 @@ use super::messages::Register;
 use super::uplink::{forget_one, recover};
 use super::{BaseIdentifier, Limits, Needs, SaKey, Template};
 use crate::bridge::PeerIndex;
+use crate::bucket::Bucket;
 use crate::counters::Reason;
 use crate::hashing::{Keyed, Table};
-use crate::tuning::{FLOWS_A_GROUP, OLD_EPOCH};
+use crate::tuning::{DERIVED, DERIVED_AT_ONCE, DROPPED, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED};
 use macsec::Header;
+use std::collections::VecDeque;
 use vocabulary::{DecodeError, Instant, Random};
 
 /// How often a peer's channel was new: what is of an earlier one is apart.
@@ -30,6 +32,7 @@ struct Flow {
     top: u64,
     /// Which of them were seen.
     seen: Seen,
+    /// When it is forgotten, if its channel is no more or its group was refused.
     until: Option<Instant>,
 }
 
@@ -76,10 +79,28 @@ struct Place {
     pn: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Peer {
     generation: Generation,
     flows: usize,
+    /// Those that are forgotten soon, and when.
+    old: VecDeque<(Instant, Number)>,
+    /// Identifiers that it may have derived for new flows.
+    registered: Bucket,
+    /// The same for packet numbers of which no frame came.
+    derived: Bucket,
+}
+
+impl Peer {
+    fn new(now: Instant) -> Self {
+        Self {
+            generation: 0,
+            flows: 0,
+            old: VecDeque::new(),
+            registered: Bucket::new(REGISTERED, DERIVED_AT_ONCE, now),
+            derived: Bucket::new(DERIVED, DERIVED_AT_ONCE, now),
+        }
+    }
 }
 
 /// The tables of flows that are received.
@@ -92,6 +113,8 @@ pub struct Downlink {
     groups: Table<(PeerIndex, Generation, SaKey), Group>,
     identifiers: Table<u64, Place>,
     peers: Vec<Peer>,
+    /// Flows that were known and are no more, of which their senders are to be told.
+    refused: Vec<(PeerIndex, u32)>,
     /// How many flows go from one station to another, and to a station at all.
     pairs: Table<([u8; 6], [u8; 6]), usize>,
     stations: Table<[u8; 6], usize>,
@@ -119,6 +142,7 @@ impl Downlink {
             groups: Table::with_hasher(keyed),
             identifiers: Table::with_hasher(keyed),
             peers: Vec::new(),
+            refused: Vec::new(),
             pairs: Table::with_hasher(keyed),
             stations: Table::with_hasher(keyed),
         }
@@ -139,10 +163,10 @@ impl Downlink {
         self.identifiers.len()
     }
 
-    fn peer(&mut self, peer: PeerIndex) -> &mut Peer {
+    fn peer(&mut self, now: Instant, peer: PeerIndex) -> &mut Peer {
         let at = usize::from(peer.0);
         if self.peers.len() <= at {
-            self.peers.resize(at + 1, Peer::default());
+            self.peers.resize_with(at + 1, || Peer::new(now));
         }
         &mut self.peers[at]
     }
@@ -151,7 +175,7 @@ impl Downlink {
         self.peers.get(usize::from(peer.0)).map_or(0, |peer| peer.generation)
     }
 
-    /// Takes a flow; `false` if there is no room for it.
+    /// Takes a flow; `false` if there is no room for it, or the peer registers too many a second.
     ///
     /// # Errors
     /// If its number is taken.
@@ -162,24 +186,33 @@ impl Downlink {
         register: Register,
     ) -> Result<bool, DecodeError> {
         let Register { number, next, secret, template } = register;
-        let Peer { generation, .. } = *self.peer(peer);
+        let generation = self.peer(now, peer).generation;
         let number = (peer, generation, number);
         if self.numbers.contains_key(&number) {
             return Err(DecodeError::Invalid("number of a flow that there is"));
         }
         if self.is_full(peer) {
-            self.drop_old(now, Some(peer));
+            self.drop_old(usize::from(peer.0), DROPPED, |_| true);
         }
         if self.is_full(peer) {
             return Ok(false);
         }
         let header = *template.header();
         let group = (peer, generation, SaKey::of(&header));
-        let of_group = self.groups.get(&group).map_or(0, |group| group.flows.len());
+        let (of_group, target) = match self.groups.get(&group) {
+            Some(group) => (group.flows.len(), group.next.max(next)),
+            None => (0, next),
+        };
         if self.needs.beacons && of_group >= FLOWS_A_GROUP {
             return Ok(false);
         }
-        self.peer(peer).flows += 1;
+        let Needs { ahead, behind, derivation, .. } = self.needs;
+        let derived = if derivation.is_some() { ahead + behind.min(target - next) } else { 0 };
+        let state = self.peer(now, peer);
+        if !state.registered.take_all(now, tokens(derived, 1)) {
+            return Ok(false);
+        }
+        state.flows += 1;
         *self.pairs.entry((header.source, header.destination)).or_default() += 1;
         *self.stations.entry(header.destination).or_default() += 1;
         let flow = Flow {
@@ -209,8 +242,7 @@ impl Downlink {
         self.numbers.insert(number, slot);
         let entry = self.groups.entry(group).or_insert(Group { next, flows: Vec::new() });
         entry.flows.push(slot);
-        let target = entry.next.max(next);
-        self.slide_group(&group, target);
+        self.slide_group(now, &group, target, 0);
         Ok(true)
     }
 
@@ -265,28 +297,65 @@ impl Downlink {
 
     /// The channel to `peer` is new: its flows are known for a while, and new ones are apart.
     pub fn restart(&mut self, now: Instant, peer: PeerIndex) {
-        let state = self.peer(peer);
+        let state = self.peer(now, peer);
         state.generation = state.generation.wrapping_add(1);
-        for flow in self.flows.iter_mut().flatten().filter(|flow| flow.number.0 == peer) {
-            flow.until.get_or_insert(now + OLD_EPOCH);
-        }
-    }
-
-    /// Forgets flows of channels that are no more.
-    pub fn expire(&mut self, now: Instant) {
-        self.drop_old(now, None);
-    }
-
-    /// The same, and at once those of `early`, where room is needed.
-    fn drop_old(&mut self, now: Instant, early: Option<PeerIndex>) {
-        for slot in 0..self.flows.len() {
-            let old = self.flows[slot].as_ref().is_some_and(|flow| {
-                flow.until.is_some_and(|until| now >= until || early == Some(flow.number.0))
-            });
-            if old {
-                self.drop_flow(slot as u32);
+        self.refused.retain(|(to, _)| *to != peer);
+        for slot in 0..self.flows.len() as u32 {
+            let flow = self.flows.get(slot as usize).and_then(Option::as_ref);
+            if flow.is_some_and(|flow| flow.number.0 == peer) {
+                self.retire(now, slot);
             }
         }
+    }
+
+    /// Has a flow forgotten after a while, in which what is under way is known. Returns its number
+    /// if it was not old already.
+    fn retire(&mut self, now: Instant, slot: u32) -> Option<Number> {
+        let flow = self.flows.get_mut(slot as usize)?.as_mut()?;
+        let number = flow.number;
+        if flow.until.is_some() {
+            return None;
+        }
+        let until = now + OLD_EPOCH;
+        flow.until = Some(until);
+        self.peer(now, number.0).old.push_back((until, number));
+        Some(number)
+    }
+
+    /// Forgets some flows whose time is over, and says whether there may be more.
+    pub fn expire(&mut self, now: Instant) -> bool {
+        let mut most = DROPPED;
+        for peer in 0..self.peers.len() {
+            most -= self.drop_old(peer, most, |until| now >= until);
+        }
+        most == 0
+    }
+
+    /// Forgets as many as `most` of a peer's old flows, the oldest first, and says how many.
+    fn drop_old(&mut self, peer: usize, most: usize, due: impl Fn(Instant) -> bool) -> usize {
+        let mut dropped = 0;
+        while dropped < most
+            && let Some(state) = self.peers.get_mut(peer)
+            && let Some(&(until, number)) = state.old.front()
+            && due(until)
+        {
+            state.old.pop_front();
+            // It may have been removed meanwhile, and its number have another flow.
+            let slot = self.numbers.get(&number).copied();
+            let flow = slot.and_then(|slot| self.flows.get(slot as usize)?.as_ref());
+            if let Some(slot) = slot
+                && flow.is_some_and(|flow| flow.until == Some(until))
+            {
+                self.drop_flow(slot);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// The next flow that is known no more, and its sender.
+    pub fn poll_refused(&mut self) -> Option<(PeerIndex, u32)> {
+        self.refused.pop()
     }
 
     /// Whether the destination of frames with this header sends to their source; for groups,
@@ -332,7 +401,7 @@ impl Downlink {
         let group = flow.group;
         flow.seen.set(place.pn, true);
         self.identifiers.remove(&key);
-        self.slide_group(&group, place.pn.saturating_add(1));
+        self.slide_group(now, &group, place.pn.saturating_add(1), 1);
         Ok((peer, header))
     }
 
@@ -360,37 +429,70 @@ impl Downlink {
     }
 
     /// A frame of `peer` with this header came sealed: identifiers go on from there.
-    pub fn hear(&mut self, peer: PeerIndex, header: &Header) {
+    pub fn hear(&mut self, now: Instant, peer: PeerIndex, header: &Header) {
         let key = (peer, self.generation(peer), SaKey::of(header));
         let Some(group) = self.groups.get(&key) else { return };
         if let Some(pn) = recover(group.next, header.tag.pn) {
-            self.slide_group(&key, pn.saturating_add(1));
+            self.slide_group(now, &key, pn.saturating_add(1), 1);
         }
     }
 
     /// The peer says how far the association of its flow `number` is.
-    pub fn advance_to(&mut self, peer: PeerIndex, number: u32, pn: u64) {
+    pub fn advance_to(&mut self, now: Instant, peer: PeerIndex, number: u32, pn: u64) {
         let number = (peer, self.generation(peer), number);
         let flow = self.numbers.get(&number).and_then(|&slot| self.flows[slot as usize].as_ref());
         if let Some(group) = flow.map(|flow| flow.group) {
-            self.slide_group(&group, pn.saturating_add(1));
+            self.slide_group(now, &group, pn.saturating_add(1), 0);
         }
     }
 
-    /// Moves the windows of all flows of an association on, never back.
-    fn slide_group(&mut self, key: &(PeerIndex, Generation, SaKey), next: u64) {
+    /// Moves the windows of all flows of an association on, never back, on the word of so many
+    /// frames: each pays for one packet number, late ones afterwards. For others the peer's bucket
+    /// pays, and where that is empty the group is refused.
+    fn slide_group(
+        &mut self,
+        now: Instant,
+        key: &(PeerIndex, Generation, SaKey),
+        next: u64,
+        frames: u64,
+    ) {
+        let Needs { ahead, behind, derivation, .. } = self.needs;
         let Some(group) = self.groups.get_mut(key) else { return };
-        group.next = group.next.max(next);
-        if self.needs.derivation.is_none() {
+        let moved = next.saturating_sub(group.next).min(ahead + behind);
+        let next = group.next.max(next);
+        if derivation.is_none() {
+            group.next = next;
             return;
         }
-        let next = group.next;
+        let many = group.flows.len() as u64;
+        if let Some(peer) = self.peers.get_mut(usize::from(key.0.0)) {
+            if moved < frames {
+                peer.derived.give(tokens(frames - moved, many));
+            } else if moved > frames && !peer.derived.take_all(now, tokens(moved - frames, many)) {
+                self.refuse_group(now, key);
+                return;
+            }
+        }
+        group.next = next;
         let flows = core::mem::take(&mut group.flows);
         for &slot in &flows {
             self.slide(slot, next);
         }
         if let Some(group) = self.groups.get_mut(key) {
             group.flows = flows;
+        }
+    }
+
+    /// No identifiers are derived for these flows any more, and their sender is told. It may use
+    /// those that there are until it knows.
+    fn refuse_group(&mut self, now: Instant, key: &(PeerIndex, Generation, SaKey)) {
+        let Some(group) = self.groups.remove(key) else { return };
+        for slot in group.flows {
+            if let Some((peer, generation, number)) = self.retire(now, slot)
+                && generation == self.generation(peer)
+            {
+                self.refused.push((peer, number));
+            }
         }
     }
 
@@ -413,6 +515,11 @@ impl Downlink {
         (flow.low, flow.top) = (low, top);
         self.flows[slot as usize] = Some(flow);
     }
+}
+
+/// What so many identifiers for each of so many flows cost.
+fn tokens(numbers: u64, flows: u64) -> u32 {
+    u32::try_from(numbers.saturating_mul(flows)).unwrap_or(u32::MAX)
 }
 
 fn identifier(needs: &Needs, flow: &Flow, slot: u32, pn: u64) -> Option<(u64, Place)> {

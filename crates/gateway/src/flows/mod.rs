@@ -25,7 +25,7 @@ pub use template::{SaKey, Template};
 
 use crate::bridge::PeerIndex;
 use crate::lock;
-use crate::tuning::SWEEP;
+use crate::tuning::{DROPS_A_TICK, SWEEP};
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use downlink::Downlink;
@@ -144,8 +144,7 @@ impl Flows {
     pub fn is_known_now(&self, peer: PeerIndex, header: &Header) -> bool {
         let known = self.is_known(peer, header);
         if !known {
-            let now = Instant::from_micros(self.clock.load(Ordering::Relaxed));
-            self.way(now, peer, header);
+            self.way(self.last_told(), peer, header);
         }
         known
     }
@@ -201,7 +200,12 @@ impl Flows {
 
     /// The next message for a peer.
     pub fn poll_message(&self) -> Option<(PeerIndex, Vec<u8>)> {
-        lock(&self.outbox).pop_front().map(|(peer, message)| (peer, message.to_vec()))
+        let said = lock(&self.outbox).pop_front();
+        let (peer, message) = said.or_else(|| {
+            let (peer, number) = lock(&self.downlink).poll_refused()?;
+            Some((peer, Message::Refuse(number)))
+        })?;
+        Some((peer, message.to_vec()))
     }
 
     /// The next beacon for a peer.
@@ -210,12 +214,22 @@ impl Flows {
     }
 
     /// Takes a beacon of `peer`, which is authentic.
-    pub fn handle_beacon(&self, peer: PeerIndex, content: &[u8]) {
+    pub fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
         let Ok(Beacon(entries)) = Beacon::decode(content) else { return };
-        let mut downlink = lock(&self.downlink);
         for (number, pn) in entries {
-            downlink.advance_to(peer, number, pn);
+            // Each may cost a while, and frames wait for the same lock.
+            lock(&self.downlink).advance_to(now, peer, number, pn);
         }
+    }
+
+    /// A frame of `peer` with this header came sealed: identifiers go on from there.
+    pub fn hear(&self, peer: PeerIndex, header: &Header) {
+        let now = self.last_told();
+        lock(&self.downlink).hear(now, peer, header);
+    }
+
+    fn last_told(&self) -> Instant {
+        Instant::from_micros(self.clock.load(Ordering::Relaxed))
     }
 
     /// The management channel to `peer` is new: flows are registered anew as their frames come,
@@ -226,18 +240,23 @@ impl Flows {
         lock(&self.downlink).restart(now, peer);
     }
 
-    /// Makes beacons due, and once a second lets flows go that were silent for too long.
+    /// Makes beacons due, lets some flows go that are of channels that are no more, and once a
+    /// second those that were silent for too long.
     pub fn handle_timeout(&self, now: Instant) {
         self.clock.store(now.as_micros(), Ordering::Relaxed);
         self.uplink.make_due();
+        // A few at a time: frames wait for the same lock.
+        for _ in 0..DROPS_A_TICK {
+            if !lock(&self.downlink).expire(now) {
+                break;
+            }
+        }
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
         if now - swept_at < SWEEP {
             return;
         }
         self.swept_at.store(now.as_micros(), Ordering::Relaxed);
-        let mut downlink = lock(&self.downlink);
-        downlink.expire(now);
-        let answered = |header: &Header| downlink.answers(header);
+        let answered = |header: &Header| lock(&self.downlink).answers(header);
         self.uplink
             .expire(now, &answered, &mut |peer, number| self.say(peer, Message::Remove(number)));
     }

@@ -353,12 +353,14 @@ impl Uplink {
         let flows = shard.get_mut(&key).map(|association| association.flows.iter_mut());
         let found = flows
             .and_then(|mut flows| flows.find(|flow| flow.peer == peer && flow.number == number));
-        if let Some(flow) = found
-            && flow.standing == Standing::Registered
-        {
-            flow.standing = if took { Standing::Known } else { Standing::Refused };
-            flow.used = now;
-        }
+        let Some(flow) = found else { return };
+        flow.standing = match (flow.standing, took) {
+            (Standing::Registered, true) => Standing::Known,
+            // It may know a flow for a while and then no more.
+            (Standing::Registered | Standing::Known, false) => Standing::Refused,
+            _ => return,
+        };
+        flow.used = now;
     }
 
     /// Takes note that an association skipped packet numbers, for which peers derive identifiers

@@ -187,7 +187,7 @@ impl Scheme for Identifier {
 
     fn hear(&self, peer: PeerIndex, header: &Header) {
         if self.flows.needs().beacons {
-            self.flows.downlink().hear(peer, header);
+            self.flows.hear(peer, header);
         }
     }
 
@@ -195,9 +195,9 @@ impl Scheme for Identifier {
         self.flows.poll_beacon()
     }
 
-    fn handle_beacon(&self, _now: Instant, peer: PeerIndex, content: &[u8]) {
+    fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
         if self.flows.needs().beacons {
-            self.flows.handle_beacon(peer, content);
+            self.flows.handle_beacon(now, peer, content);
         }
     }
 

@@ -1,0 +1,324 @@
+//! What a receiver derives for a peer is bounded, and an honest one never meets that bound.
+
+mod world;
+
+use core::time::Duration;
+use gateway::bridge::PeerIndex;
+use gateway::codepoints::Type;
+use gateway::counters::Reason;
+use gateway::flows::messages::{Beacon, Message, Register};
+use gateway::flows::{BaseIdentifier, Template};
+use gateway::schemes::Scheme;
+use gateway::schemes::identifier::{Identifier, Settings};
+use gateway::tuning::{
+    DERIVED, DERIVED_AT_ONCE, DROPPED, DROPS_A_TICK, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, SKIPPED,
+    SKIPPED_AT_ONCE,
+};
+use macsec::Header;
+use vocabulary::{Decode, Instant, Random};
+use world::{Flow, World, drops, station};
+
+const START: Instant = Instant::from_micros(1_000_000);
+const TICK: Duration = Duration::from_millis(100);
+const GROUP: u32 = FLOWS_A_GROUP as u32;
+
+fn identifier(random: &mut Random) -> Box<dyn Scheme> {
+    Box::new(Identifier::new(Settings::default(), random, START))
+}
+
+fn window() -> u32 {
+    (Settings::default().ahead + Settings::default().behind) as u32
+}
+
+/// A gateway's scheme, and what an enrolled peer of any mind says to it.
+struct Receiver {
+    scheme: Box<dyn Scheme>,
+    now: Instant,
+}
+
+const PEER: PeerIndex = PeerIndex(0);
+
+fn header(flow: Flow, pn: u32) -> Header {
+    Header::of(&flow.frame(pn, 100)).unwrap()
+}
+
+fn to(number: u32) -> Flow {
+    let [_, a, b, c] = number.to_be_bytes();
+    Flow { destination: [2, 7, 7, a, b, c], ..Flow::between(0, 1) }
+}
+
+impl Receiver {
+    fn new() -> Self {
+        Self { scheme: identifier(&mut Random::insecure(3)), now: START }
+    }
+
+    fn tell(&self, peer: PeerIndex, message: &Message) {
+        self.scheme.handle_message(self.now, peer, &message.to_vec()).unwrap();
+    }
+
+    /// Whether the flow was taken.
+    fn register(&self, peer: PeerIndex, number: u32, next: u64) -> bool {
+        let secret = BaseIdentifier::new([number as u8; 16]);
+        let template = Template::of(&header(to(number), 0), true);
+        let register = Register { number, next, secret: Some(secret), template };
+        self.tell(peer, &Message::Register(register));
+        match self.said()[..] {
+            [Message::Acknowledge(of)] if of == number => true,
+            [Message::Refuse(of)] if of == number => false,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    fn said(&self) -> Vec<Message> {
+        core::iter::from_fn(|| self.scheme.poll_message(self.now))
+            .map(|(_, bytes)| Message::decode(&bytes).unwrap())
+            .collect()
+    }
+
+    fn beacon(&self, peer: PeerIndex, entries: Vec<(u32, u64)>) {
+        self.scheme.handle_beacon(self.now, peer, &Beacon(entries).to_vec());
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.scheme.handle_timeout(self.now);
+    }
+}
+
+fn refused(said: &[Message]) -> usize {
+    said.iter().filter(|message| matches!(message, Message::Refuse(_))).count()
+}
+
+#[test]
+fn a_beacon_that_jumps_again_and_again_has_its_group_refused_and_no_other() {
+    let receiver = Receiver::new();
+    let others = PeerIndex(1);
+    assert!(receiver.register(others, 5, 1));
+    for number in 0..GROUP {
+        assert!(receiver.register(PEER, number, 1));
+    }
+    // Inside of what there is at once.
+    let jump = u64::from(window());
+    let jumps = u64::from(DERIVED_AT_ONCE / (GROUP * window()));
+    receiver.beacon(PEER, (1..=jumps).map(|at| (7, at * jump)).collect());
+    assert_eq!(receiver.said(), []);
+    receiver.beacon(PEER, vec![(7, (jumps + 1) * jump); Beacon::MOST]);
+    assert_eq!(refused(&receiver.said()), FLOWS_A_GROUP, "told once");
+    receiver.beacon(PEER, (0..64).map(|at| (7, (jumps + 2 + at) * jump)).collect());
+    receiver.beacon(others, (1..=jumps).map(|at| (5, at * jump)).collect());
+    assert_eq!(receiver.said(), []);
+}
+
+#[test]
+fn sealed_frames_that_jump_have_their_group_refused_until_it_is_registered_again() {
+    let mut receiver = Receiver::new();
+    for number in 0..GROUP {
+        assert!(receiver.register(PEER, number, 1));
+    }
+    let mut pn = 1;
+    let mut jump = |receiver: &Receiver, most: u32| {
+        for jumps in 0..most {
+            pn += window() + 1;
+            receiver.scheme.hear(PEER, &header(to(1), pn));
+            if refused(&receiver.said()) == FLOWS_A_GROUP {
+                return jumps;
+            }
+        }
+        most
+    };
+    assert_eq!(jump(&receiver, 100), DERIVED_AT_ONCE / (GROUP * window()));
+    receiver.pass(OLD_EPOCH);
+    for _ in 0..10 {
+        receiver.pass(TICK);
+    }
+    assert_eq!(receiver.scheme.flows(), (0, 0), "forgotten");
+    assert!(receiver.register(PEER, 100, 1));
+    assert_eq!(jump(&receiver, 100), 100, "one flow costs little");
+}
+
+#[test]
+fn flows_that_come_and_go_are_bounded_by_a_rate() {
+    let mut receiver = Receiver::new();
+    let each = Settings::default().ahead as u32;
+    let mut number = 0;
+    let mut taken = |receiver: &Receiver| {
+        (0..3000)
+            .filter(|_| {
+                number += 1;
+                let took = receiver.register(PEER, number, 1);
+                receiver.tell(PEER, &Message::Remove(number));
+                took
+            })
+            .count() as u32
+    };
+    assert_eq!(taken(&receiver), DERIVED_AT_ONCE / each);
+    receiver.pass(Duration::from_secs(2));
+    let left = DERIVED_AT_ONCE % each;
+    assert_eq!(taken(&receiver), (2 * REGISTERED + left) / each);
+    assert!(receiver.register(PeerIndex(1), 1, 1), "another peer");
+}
+
+/// As many flows as there may be, of eight associations.
+fn crowd() -> Vec<Flow> {
+    let of = |device: u8| {
+        (0..GROUP).map(move |number| {
+            let source = station(0, 100 + device);
+            Flow { source, destination: [3, 0, 0, 0, 0, number as u8], port: 1, an: 0 }
+        })
+    };
+    (0..8).flat_map(of).collect()
+}
+
+/// A frame of each flow, the next of its association; how many went in short.
+fn round(world: &mut World, crowd: &[Flow], pns: &mut [u32]) -> usize {
+    let mut short = 0;
+    for (at, flow) in crowd.iter().enumerate() {
+        let pn = &mut pns[at / FLOWS_A_GROUP];
+        *pn += 1;
+        let frame = flow.frame(*pn, 60);
+        world.sites[1].lan.clear();
+        world.wire.clear();
+        world.frame(0, &frame);
+        let is_short = world.wire[0].bytes[0] == Type::Identifier as u8;
+        short += usize::from(is_short);
+        world.deliver();
+        assert_eq!(world.sites[1].lan, [frame]);
+    }
+    short
+}
+
+#[test]
+fn whatever_an_honest_sender_lets_its_lan_skip_and_two_reconnects_at_once_is_not_refused() {
+    let mut world = World::up(2, identifier);
+    let (crowd, mut pns) = (crowd(), [0; 8]);
+    assert_eq!(round(&mut world, &crowd, &mut pns), 0);
+    assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
+    world.advance(Duration::from_secs(5));
+    world.deliver();
+    // All that may be skipped at once.
+    pns.iter_mut().for_each(|pn| *pn += window() - 1);
+    assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len() - pns.len());
+    for secret in [0x66, 0x67] {
+        world.connect_two(0, 1, [secret; 32]);
+        world.settle();
+        assert_eq!(round(&mut world, &crowd, &mut pns), 0);
+        assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
+    }
+    // And then all that may be skipped in three seconds, of which an outage keeps the beacons.
+    let tenth = SKIPPED / 10 / crowd.len() as u32;
+    for _ in 0..30 {
+        world.advance(TICK);
+        world.wire.clear();
+        for (pn, flow) in pns.iter_mut().zip(crowd.chunks(FLOWS_A_GROUP)) {
+            *pn += tenth;
+            world.frame(0, &flow[0].frame(*pn, 60));
+        }
+        world.wire.clear();
+    }
+    world.advance(TICK);
+    world.deliver();
+    assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
+    assert_eq!(world.sites[1].gateway.drops.of(Reason::UnknownIdentifier), 0);
+}
+
+#[test]
+fn the_receivers_bounds_leave_room_for_the_senders() {
+    const { assert!(DERIVED >= 2 * SKIPPED && DERIVED_AT_ONCE >= 2 * SKIPPED_AT_ONCE) };
+    // Twice all flows that there may be.
+    let all = Settings::default().limits.identifiers as u32 / window();
+    assert!(2 * all * Settings::default().ahead as u32 <= DERIVED_AT_ONCE);
+    // Honest ones live for a while.
+    let lives = Settings::default().limits.probation.as_secs() as u32;
+    assert!(2 * all / lives * window() <= REGISTERED);
+}
+
+#[test]
+fn frames_that_overtake_each_other_cost_nothing() {
+    let mut world = World::up(2, identifier);
+    let flows: Vec<Flow> = crowd().into_iter().take(32).collect();
+    let mut pn = 0;
+    for flow in flows.iter().chain(&flows) {
+        pn += 1;
+        world.carry(0, &flow.frame(pn, 60));
+    }
+    world.sites[1].lan.clear();
+    let (batch, batches) = (500, 160);
+    assert!((batch - 1) * batches * flows.len() > DERIVED_AT_ONCE as usize);
+    for _ in 0..batches {
+        for _ in 0..batch {
+            pn += 1;
+            world.frame(0, &flows[0].frame(pn, 20));
+        }
+        assert_eq!(world.wire[0].bytes[0], Type::Identifier as u8);
+        world.wire.make_contiguous().reverse();
+        world.deliver();
+        assert_eq!(world.sites[1].lan.drain(..).count(), batch);
+    }
+    assert_eq!(drops(&world, 1, 0, Reason::UnknownIdentifier), 0);
+    assert_eq!(world.sites[1].gateway.scheme.flows().1, flows.len());
+}
+
+/// Numbers that go to another site are none that the sender's LAN skips.
+#[test]
+fn where_frames_to_another_site_cost_too_much_they_go_sealed_and_none_is_lost() {
+    let mut world = World::up(3, identifier);
+    let groups: Vec<Flow> = crowd().into_iter().take(FLOWS_A_GROUP - 1).collect();
+    let to = |site| Flow { destination: station(site, 1), ..groups[0] };
+    for site in 1..3 {
+        world.carry(site, &Flow { source: station(site, 1), ..groups[0] }.frame(1, 60));
+    }
+    let mut pn = 0;
+    for flow in groups.iter().chain([&to(1), &to(2)]).cycle().take(130) {
+        pn += 1;
+        world.carry(0, &flow.frame(pn, 60));
+    }
+    let mut kinds = Vec::new();
+    for _ in 0..100 {
+        for _ in 0..800 {
+            pn += 1;
+            world.frame(0, &to(1).frame(pn, 20));
+        }
+        world.wire.clear();
+        pn += 1;
+        let frame = to(2).frame(pn, 60);
+        world.frame(0, &frame);
+        kinds.push(Type::of(world.wire[0].bytes[0]).unwrap());
+        // Beacons overtake it.
+        world.settle();
+        world.wire.make_contiguous().reverse();
+        world.sites[2].lan.clear();
+        world.deliver();
+        assert_eq!(world.sites[2].lan, [frame], "{kinds:?}");
+    }
+    let short = kinds.iter().take_while(|&&kind| kind == Type::Identifier).count();
+    assert!((30..60).contains(&short), "{short}");
+    assert!(kinds[short..].iter().all(|&kind| kind == Type::Sealed));
+    for _ in 0..160 {
+        world.advance(TICK);
+    }
+    world.wire.clear();
+    for kind in [Type::Sealed, Type::Identifier] {
+        pn += 1;
+        world.frame(0, &to(2).frame(pn, 60));
+        assert_eq!(Type::of(world.wire[0].bytes[0]), Some(kind), "calm again");
+        world.deliver();
+    }
+}
+
+#[test]
+fn flows_of_an_old_channel_are_forgotten_a_few_at_a_time() {
+    let mut receiver = Receiver::new();
+    for number in 0..FLOWS_A_GROUP as u32 {
+        assert!(receiver.register(PEER, number, 1));
+    }
+    receiver.scheme.restart(receiver.now, PEER);
+    receiver.pass(OLD_EPOCH - Duration::from_micros(1));
+    assert_eq!(receiver.scheme.flows().1, FLOWS_A_GROUP);
+    receiver.pass(Duration::from_micros(1));
+    let mut left = FLOWS_A_GROUP;
+    while left > 0 {
+        left -= DROPPED * DROPS_A_TICK;
+        assert_eq!(receiver.scheme.flows().1, left);
+        receiver.pass(TICK);
+    }
+}
