@@ -90,7 +90,7 @@ struct Partial {
 const PIECES: usize = 64;
 
 impl Reassembly {
-    /// Nothing yet, and never more than `bound` bytes of frames.
+    /// Nothing yet, and never more than `bound` bytes of frames: longer ones are refused.
     pub const fn new(bound: usize) -> Self {
         Self { frames: VecDeque::new(), bytes: 0, bound }
     }
@@ -104,8 +104,8 @@ impl Reassembly {
     /// frames were given up to make room.
     ///
     /// # Errors
-    /// [`Reason::BadPiece`] if it does not fit the others of its number; these are given up
-    /// too.
+    /// [`Reason::BadPiece`] if its frame is longer than may be, or if it does not fit the others
+    /// of its number; these are given up too.
     pub fn take(
         &mut self,
         now: Instant,
@@ -115,7 +115,7 @@ impl Reassembly {
         let total = usize::from(piece.total);
         let start = usize::from(piece.offset);
         let end = start + content.len();
-        if content.is_empty() || end > total || total > MAX_FRAME {
+        if content.is_empty() || end > total || total > MAX_FRAME.min(self.bound) {
             return Err(Reason::BadPiece);
         }
         let found = self.frames.iter().position(|partial| partial.number == piece.number);
@@ -239,6 +239,10 @@ mod tests {
         assert_eq!(whole.expire(now() + PATIENCE), 0);
         assert_eq!(whole.expire(now() + PATIENCE + Duration::from_micros(1)), 3);
         assert_eq!(whole.bytes(), 0);
+        let piece = |total| Piece { number: 1, offset: 0, total };
+        assert_eq!(whole.take(now(), &piece(1001), &[0; 5]), Err(Reason::BadPiece));
+        assert_eq!(whole.take(now(), &piece(1000), &[0; 5]), Ok((None, 0)));
+        assert_eq!(whole.bytes(), 1000);
     }
 
     proptest! {
