@@ -214,6 +214,27 @@ fn new_keys_of_an_association_cost_nothing() {
 }
 
 #[test]
+fn a_frame_that_is_far_behind_counts_once_however_many_peers_and_copies_there_are() {
+    let mut world = acquainted(4, identifier);
+    let unicast = Flow::between(0, 1);
+    let broadcast = Flow { destination: [0xff; 6], ..unicast };
+    for pn in [1000, 1001] {
+        world.carry(0, &broadcast.frame(pn, 60));
+    }
+    for _ in 0..5 {
+        world.carry(0, &broadcast.frame(300, 60));
+    }
+    world.carry(0, &broadcast.frame(301, 60));
+    let next = carried(&mut world, 0, 1, &unicast.frame(1002, 60));
+    assert_eq!(next, (true, Some(Type::Identifier)), "it went on");
+    for pn in [1, 2, 3, 4] {
+        world.carry(0, &broadcast.frame(pn, 60));
+    }
+    let next = carried(&mut world, 0, 1, &broadcast.frame(5, 60));
+    assert_eq!(next, (true, Some(Type::Identifier)), "it began anew");
+}
+
+#[test]
 fn extended_packet_numbers_go_on_where_the_lower_half_ends() {
     let mut world = World::up(2, identifier);
     let flow = Flow::between(0, 1);

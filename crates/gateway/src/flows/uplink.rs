@@ -39,7 +39,7 @@ pub struct Known {
     pub should_tell: bool,
 }
 
-/// Frames in a row that are far behind before their association counts as begun anew: it has
+/// Packet numbers in a row that are far behind before their association counts as begun anew: it has
 /// other keys under the same AN.
 const ANEW: u8 = 3;
 const SHARDS: usize = 16;
@@ -48,7 +48,10 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 struct Association {
     highest: u64,
+    /// Packet numbers in a row that were far behind, and the last of them: a frame comes here once
+    /// for each peer it goes to.
     late: u8,
+    last_late: u32,
     told: Vec<Told>,
     flows: Vec<Flow>,
 }
@@ -222,6 +225,7 @@ impl Uplink {
         let association = shard.entry(key).or_insert_with(|| Association {
             highest: pn,
             late: 0,
+            last_late: 0,
             told: Vec::new(),
             flows: Vec::new(),
         });
@@ -558,8 +562,9 @@ impl Association {
                 self.highest = self.highest.max(pn);
                 Follow::In(pn)
             }
+            _ if self.late > 0 && self.last_late == low => Follow::Late,
             _ if self.late + 1 < ANEW => {
-                self.late += 1;
+                (self.late, self.last_late) = (self.late + 1, low);
                 Follow::Late
             }
             _ => {
