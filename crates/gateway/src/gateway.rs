@@ -15,12 +15,12 @@ pub use crate::holding::Released;
 use crate::keys::GatewayId;
 use crate::link::{Link, Links, SEALING};
 use crate::lock;
+use crate::neighbour::{self, Neighbour};
 use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
 use crate::set::PeerSet;
 use crate::tuning::SWEEP;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
 use macsec::{Frame, Header, Kind, classify};
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -139,10 +139,7 @@ pub struct Gateway {
     pub datagrams_in: Traffic,
     /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
     pub drops: Drops,
-    /// Until when another gateway has this LAN, in microseconds.
-    yields_until: AtomicU64,
-    /// Until when it is not told of another gateway again, in microseconds.
-    quiet_until: AtomicU64,
+    neighbour: Neighbour,
     /// When silent stations were last looked for, in microseconds.
     swept_at: AtomicU64,
     floods: Mutex<Bucket>,
@@ -172,8 +169,7 @@ impl Gateway {
             copies: Counter::default(),
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
-            yields_until: AtomicU64::new(0),
-            quiet_until: AtomicU64::new(0),
+            neighbour: Neighbour::default(),
             swept_at: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
                 settings.floods_a_second,
@@ -234,7 +230,9 @@ impl Gateway {
             }
             Kind::Mka => self.route_mka(frame),
             Kind::Other(ANNOUNCEMENT) => {
-                self.hear_announcement(now, frame);
+                if let Some(id) = self.neighbour.hear(now, frame, &self.settings) {
+                    self.notify(Notice::SecondGateway(id));
+                }
                 Err(Reason::NotAllowed)
             }
             Kind::Eapol => Err(Reason::NotAllowed),
@@ -577,41 +575,12 @@ impl Gateway {
 
     /// Makes the frame by which another gateway on this LAN would notice this one.
     pub fn announcement(&self) -> [u8; 60] {
-        let mut frame = [0; 60];
-        frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
-        frame[6..12].copy_from_slice(&self.settings.lan_address);
-        frame[12..14].copy_from_slice(&ANNOUNCEMENT.to_be_bytes());
-        frame[14..22].copy_from_slice(ANNOUNCEMENT_MAGIC);
-        frame[22..54].copy_from_slice(&self.settings.id.0);
-        frame
-    }
-
-    fn hear_announcement(&self, now: Instant, frame: &[u8]) {
-        let magic = frame.get(14..22) == Some(&ANNOUNCEMENT_MAGIC[..]);
-        if let (true, Some(Ok(id))) = (magic, frame.get(22..54).map(TryInto::try_into)) {
-            let id = GatewayId(id);
-            if self.settings.yields && id < self.settings.id {
-                let until = (now + YIELD).as_micros();
-                self.yields_until.store(until, Ordering::Relaxed);
-            }
-            if id != self.settings.id && self.may_tell(now) {
-                self.notify(Notice::SecondGateway(id));
-            }
-        }
-    }
-
-    /// Whether of another gateway is to be told again: any device can announce one.
-    fn may_tell(&self, now: Instant) -> bool {
-        let quiet_until = self.quiet_until.load(Ordering::Relaxed);
-        let next = (now + QUIET).as_micros();
-        let order = Ordering::Relaxed;
-        now.as_micros() >= quiet_until
-            && self.quiet_until.compare_exchange(quiet_until, next, order, order).is_ok()
+        neighbour::announcement(&self.settings)
     }
 
     /// Whether nothing is carried since another gateway has this LAN.
     pub fn is_yielding(&self, now: Instant) -> bool {
-        now.as_micros() < self.yields_until.load(Ordering::Relaxed)
+        self.neighbour.is_yielded_to(now)
     }
 
     /// Makes a datagram of one of the kinds that are encrypted whole, in place.
@@ -665,13 +634,6 @@ impl Gateway {
     }
 }
 
-/// How long an announcement counts: four may be lost.
-const YIELD: Duration = Duration::from_secs(5);
-/// Between two notices of another gateway.
-const QUIET: Duration = Duration::from_secs(10);
-/// Locally administered, a group, and no address that bridges keep to themselves.
-const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
-const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
 /// Class selector 6 (RFC 4594, section 3.2): without MKA nothing else goes.
 const NETWORK_CONTROL: u8 = 48 << 2;
 

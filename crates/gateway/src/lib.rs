@@ -53,6 +53,7 @@ mod hashing;
 mod holding;
 pub mod keys;
 pub mod link;
+mod neighbour;
 pub mod pcbc;
 pub mod schemes;
 pub mod set;

@@ -1,0 +1,71 @@
+//! Another gateway on the same LAN: each says that it is there, and one of two may yield.
+
+use crate::codepoints::ANNOUNCEMENT;
+use crate::gateway::Settings;
+use crate::keys::GatewayId;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use vocabulary::Instant;
+
+/// How long an announcement counts: four may be lost.
+const YIELD: Duration = Duration::from_secs(5);
+/// Between two notices of another gateway.
+const QUIET: Duration = Duration::from_secs(10);
+/// Locally administered, a group, and no address that bridges keep to themselves.
+const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
+const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
+
+/// Makes the frame by which another gateway on the LAN would notice this one.
+pub(crate) fn announcement(settings: &Settings) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
+    frame[6..12].copy_from_slice(&settings.lan_address);
+    frame[12..14].copy_from_slice(&ANNOUNCEMENT.to_be_bytes());
+    frame[14..22].copy_from_slice(ANNOUNCEMENT_MAGIC);
+    frame[22..54].copy_from_slice(&settings.id.0);
+    frame
+}
+
+/// What was heard of other gateways on the LAN.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbour {
+    /// Until when another gateway has this LAN, in microseconds.
+    yields_until: AtomicU64,
+    /// Until when it is not told of another gateway again, in microseconds.
+    quiet_until: AtomicU64,
+}
+
+impl Neighbour {
+    /// Takes an announcement. Says whose it is if that is to be told.
+    pub(crate) fn hear(
+        &self,
+        now: Instant,
+        frame: &[u8],
+        settings: &Settings,
+    ) -> Option<GatewayId> {
+        let magic = frame.get(14..22) == Some(&ANNOUNCEMENT_MAGIC[..]);
+        let (true, Some(Ok(id))) = (magic, frame.get(22..54).map(TryInto::try_into)) else {
+            return None;
+        };
+        let id = GatewayId(id);
+        if settings.yields && id < settings.id {
+            let until = (now + YIELD).as_micros();
+            self.yields_until.store(until, Ordering::Relaxed);
+        }
+        (id != settings.id && self.may_tell(now)).then_some(id)
+    }
+
+    /// Whether of another gateway is to be told again: any device can announce one.
+    fn may_tell(&self, now: Instant) -> bool {
+        let quiet_until = self.quiet_until.load(Ordering::Relaxed);
+        let next = (now + QUIET).as_micros();
+        let order = Ordering::Relaxed;
+        now.as_micros() >= quiet_until
+            && self.quiet_until.compare_exchange(quiet_until, next, order, order).is_ok()
+    }
+
+    /// Whether another gateway has this LAN.
+    pub(crate) fn is_yielded_to(&self, now: Instant) -> bool {
+        now.as_micros() < self.yields_until.load(Ordering::Relaxed)
+    }
+}
