@@ -1,11 +1,14 @@
 //! Frames that came from peers a moment ago, so that they are known again where a loop brings
 //! them back: another gateway on the same LAN, a cable between two LANs.
 //!
-//! A MACsec frame is told by its addresses and its ICV, which nobody foresees: a device elsewhere
-//! cannot have a station's next frame taken for an echo.
+//! A MACsec frame is told by its addresses and its ICV, an MKA frame by all of it, which ends in an
+//! ICV too. Nobody foresees these: a device elsewhere cannot have a station's next frame taken for
+//! an echo.
 
+use core::hash::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use macsec::Frame;
+use siphasher::sip::SipHasher13;
 
 /// A frame is remembered until another one falls into its place: at a million a second some
 /// sixteen milliseconds, where an echo takes less than one. 128 KiB.
@@ -31,6 +34,25 @@ impl Echoes {
     pub(crate) fn has(&self, frame: &Frame<'_>) -> bool {
         let (place, mark) = self.place(frame);
         place.load(Ordering::Relaxed) == mark
+    }
+
+    /// Notes an MKA frame, and says whether it was noted before.
+    ///
+    /// A station numbers its own (IEEE 802.1X-2020, clause 9.4.2) and sends none twice. So those of
+    /// the LAN are noted too: whichever way round a loop they go, and whatever is lost there, they
+    /// are carried once.
+    pub(crate) fn note_mka(&self, frame: &[u8]) -> bool {
+        let (addresses, mut rest) = frame.split_at(frame.len().min(12));
+        // A tag that a bridge added or took off makes no other frame.
+        while let [0x81, 0x00, _, _, behind @ ..] | [0x88, 0xa8, _, _, behind @ ..] = rest {
+            rest = behind;
+        }
+        // Without a secret: whoever makes two frames that are marked alike loses one of them.
+        let mut hasher = SipHasher13::new();
+        hasher.write(addresses);
+        hasher.write(rest);
+        let mark = hasher.finish();
+        self.0[mark as usize % PLACES].swap(mark, Ordering::Relaxed) == mark
     }
 
     fn place(&self, frame: &Frame<'_>) -> (&AtomicU64, u64) {
@@ -68,5 +90,28 @@ mod tests {
         {
             assert_eq!(echoes.has(&Frame::parse(again).unwrap()), known);
         }
+    }
+
+    #[test]
+    fn an_mka_frame_is_known_again_whatever_its_tags_and_no_other_is() {
+        let frame = |source: u8, tags: &[u8], number: u8| {
+            let addresses = [1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, source];
+            [&addresses[..], tags, &[0x88, 0x8e, 3, 5, 0, 60], &[7; 43], &[number], &[9; 16]]
+                .concat()
+        };
+        let echoes = Echoes::default();
+        let (vlan, service) = (&[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 7]);
+        for (frame, known) in [
+            (frame(1, &[], 1), false),
+            (frame(1, &[], 1), true),
+            (frame(1, vlan, 1), true),
+            (frame(1, &[&service[..], vlan].concat(), 1), true),
+            (frame(2, &[], 1), false),
+            (frame(1, &[], 2), false),
+        ] {
+            assert_eq!(echoes.note_mka(&frame), known);
+        }
+        let [_short, again] = [(); 2].map(|()| echoes.note_mka(&[0x81]));
+        assert!(again);
     }
 }

@@ -245,6 +245,7 @@ impl Gateway {
     fn route_mka(&self, frame: &[u8]) -> Result<Parcel, Reason> {
         match self.settings.mka {
             Mka::Drop => Err(Reason::Mka),
+            _ if self.echoes.note_mka(frame) => Err(Reason::Loop),
             Mka::Tunnel => {
                 let to = self.everyone()?;
                 Ok(Parcel { to, len: frame.len(), class: NETWORK_CONTROL, header: None })
@@ -257,6 +258,19 @@ impl Gateway {
                 Err(Reason::Mka)
             }
         }
+    }
+
+    /// Whether what came over a management channel may appear on the LAN.
+    pub(crate) fn takes_mka(&self, now: Instant, frame: &[u8]) -> bool {
+        let is_mka = self.settings.mka == Mka::Management && classify(frame) == Kind::Mka;
+        if is_mka && self.is_yielding(now) {
+            self.drops.count(Reason::Yielding);
+            return false;
+        }
+        if is_mka {
+            self.echoes.note_mka(frame);
+        }
+        is_mka
     }
 
     fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
@@ -550,8 +564,11 @@ impl Gateway {
                 self.scheme.hear(peer, &frame.header);
                 Ok(())
             }
-            Kind::Mka if self.settings.mka != Mka::Drop => Ok(()),
-            Kind::Mka => Err(Reason::Mka),
+            Kind::Mka if self.settings.mka == Mka::Drop => Err(Reason::Mka),
+            Kind::Mka => {
+                self.echoes.note_mka(frame);
+                Ok(())
+            }
             Kind::Other(other) if self.allows(other, frame) => {
                 if let Some((_, source)) = stations(frame) {
                     self.bridge.learn(now, source, Port::Peer(peer));

@@ -351,9 +351,15 @@ fn what_is_to_be_said_is_not_shown() {
     assert_eq!(format!("{output:?}"), "Message(PeerIndex(0), 3)");
 }
 
+/// An MKA frame with a number of its own.
+fn mka(number: u32) -> Vec<u8> {
+    let header = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5, 0, 60]].concat();
+    [&header[..], &number.to_be_bytes(), &[7; 56]].concat()
+}
+
 #[test]
 fn mka_goes_where_it_is_set_to_go() {
-    let mka = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 60]].concat();
+    let mka = mka(1);
     for (mode, datagrams, frames) in
         [(Mka::Tunnel, 1, 1), (Mka::Management, 0, 1), (Mka::Drop, 0, 0)]
     {
@@ -370,14 +376,13 @@ fn mka_goes_where_it_is_set_to_go() {
 
 #[test]
 fn a_flood_of_mka_keeps_no_probe_waiting() {
-    let mka = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5], &[7; 60]].concat();
     let timing = Timing { probe: true, ..quiet() };
     let mode = |settings: &mut gateway::gateway::Settings| settings.mka = Mka::Management;
     let mut world = World::with(2, sealed, mode, timing);
     world.connect();
-    for _ in 0..50 {
-        for site in [0, 1] {
-            (0..300).for_each(|_| world.frame(site, &mka));
+    for round in 0..50 {
+        for (site, number) in [0, 1].into_iter().flat_map(|site| (0..300).map(move |n| (site, n))) {
+            world.frame(site, &mka(round * 300 + number));
         }
         // Probes and their answers arrive before anything of the flood is taken.
         for datagram in core::mem::take(&mut world.wire) {
@@ -514,6 +519,85 @@ fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
         for site in [0, 1] {
             assert_eq!(world.sites[site].gateway.drops.of(Reason::Loop), 18);
         }
+    }
+}
+
+/// Has the gateways of a LAN hear what others put there, until nothing is said any more.
+fn echo(world: &mut World, lan_of: [usize; 4], at_once: bool) {
+    for _ in 0..8 {
+        let said = [0, 1, 2, 3].map(|site| core::mem::take(&mut world.sites[site].lan));
+        if said.iter().all(Vec::is_empty) {
+            return;
+        }
+        for (by, frame) in
+            said.iter().enumerate().flat_map(|(by, said)| said.iter().map(move |frame| (by, frame)))
+        {
+            for site in (0..4).filter(|&site| site != by && lan_of[site] == lan_of[by]) {
+                world.frame(site, frame);
+                if at_once {
+                    world.settle();
+                    world.deliver();
+                }
+            }
+        }
+        world.settle();
+        world.deliver();
+    }
+    panic!(
+        "it runs in circles: {} frames",
+        world.sites.iter().map(|site| site.lan.len()).sum::<usize>()
+    );
+}
+
+#[test]
+fn mka_runs_in_no_circles_between_two_lans_with_two_gateways_each_or_a_cable() {
+    for mode in [Mka::Tunnel, Mka::Management] {
+        for (lan_of, at_once, lost) in [
+            ([0, 0, 1, 1], false, None),
+            ([0, 0, 1, 1], true, None),
+            ([0, 0, 1, 1], false, Some(1)),
+            ([0, 0, 1, 1], true, Some(1)),
+            ([0; 4], false, None),
+            ([0; 4], true, None),
+            ([0; 4], false, Some(1)),
+        ] {
+            let mut world = World::with(4, sealed, |settings| settings.mka = mode, quiet());
+            world.connect();
+            world.deliver();
+            for number in 0..4 {
+                for site in (0..4).filter(|&site| lan_of[site] == 0) {
+                    world.frame(site, &mka(number));
+                }
+                world.wire.retain(|datagram| Some(datagram.from) != lost);
+                world.settle();
+                world.deliver();
+                assert!(world.sites[3].lan.contains(&mka(number)));
+                echo(&mut world, lan_of, at_once);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gateway_that_yields_puts_no_mka_on_its_lan() {
+    for mode in [Mka::Tunnel, Mka::Management] {
+        let change = |settings: &mut gateway::gateway::Settings| {
+            settings.mka = mode;
+            settings.yields = true;
+        };
+        let mut world = World::with(2, sealed, change, quiet());
+        world.connect();
+        let announcement = world.sites[0].gateway.announcement();
+        for (number, yields) in [(0, false), (1, true)] {
+            if yields {
+                world.frame(1, &announcement);
+            }
+            world.frame(0, &mka(number));
+            world.settle();
+            world.deliver();
+            assert_eq!(world.sites[1].lan.pop().is_none(), yields, "{mode:?}");
+        }
+        assert_eq!(drops(&world, 1, 0, Reason::Yielding), 1);
     }
 }
 

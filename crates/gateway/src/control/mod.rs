@@ -24,7 +24,7 @@ mod probing;
 
 use crate::bridge::PeerIndex;
 use crate::codepoints::Whole;
-use crate::gateway::{Gateway, Mka, Notice};
+use crate::gateway::{Gateway, Notice};
 use crate::keys::{EpochSecret, GatewayId};
 use crate::link::{Inbound, Outbound};
 use crate::schemes::SchemeName;
@@ -250,8 +250,7 @@ impl Control {
             },
             (Message::Scheme(content), _) => self.gateway.scheme.handle_message(now, peer, content),
             (Message::Mka(frame), _) => {
-                let is_mka = macsec::classify(frame) == macsec::Kind::Mka;
-                if self.gateway.settings().mka == Mka::Management && is_mka {
+                if self.gateway.takes_mka(now, frame) {
                     self.outputs.push_back(Output::Frame(frame.to_vec()));
                 }
                 Ok(())
