@@ -1,6 +1,7 @@
 //! Where a peer is whose address is that of what it sends.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use gateway::bridge::PeerIndex;
 use gateway::codepoints::Type;
 use gateway::keys::{EpochSecret, GatewayId};
@@ -41,25 +42,40 @@ impl Pair {
         packet.bytes().to_vec()
     }
 
+    fn rekey(&mut self) {
+        let secret = || EpochSecret::new(&[1; 32], &[4; 32], &[5; 32]);
+        let ends = (GatewayId([1; 32]), GatewayId([2; 32]));
+        self.links.install(INDEX + 1, PEER, Inbound::new(secret(), ends, 2, &PROVIDER));
+        self.outbound = Outbound::new(secret(), ends, 2, INDEX + 1, &PROVIDER);
+    }
+
     /// Where the peer is after `datagram` came from there.
-    fn after(&self, mut datagram: Vec<u8>, from: SocketAddr) -> Option<SocketAddr> {
+    fn after(&self, datagram: Vec<u8>, from: SocketAddr) -> Option<SocketAddr> {
+        self.at(NOW, datagram, from)
+    }
+
+    fn at(&self, now: Instant, mut datagram: Vec<u8>, from: SocketAddr) -> Option<SocketAddr> {
         let len = datagram.len();
         let mut packet = PacketBuf::new(&mut datagram, 0..len).unwrap();
         // What is refused moves nobody.
-        let _ = self.links.open(NOW, from, &mut packet);
+        let _ = self.links.open(now, from, &mut packet);
         self.links.get(PEER).unwrap().address()
     }
 }
 
 #[test]
 fn lanes_with_ports_of_their_own_do_not_move_a_peer_to_and_fro() {
-    let pair = Pair::new(true);
-    for lane in [2, 1, 2] {
-        let from = HOME[usize::from(lane)];
-        assert_eq!(pair.after(pair.sealed(lane), from), Some(from), "lane 0 was not heard yet");
-    }
-    for lane in [0, 1, 2, 1, 0] {
-        assert_eq!(pair.after(pair.sealed(lane), HOME[usize::from(lane)]), Some(HOME[0]));
+    for first in [0, 2] {
+        let pair = Pair::new(true);
+        let known = HOME[usize::from(first)];
+        assert_eq!(pair.after(pair.sealed(first), known), Some(known), "the first under the keys");
+        for round in 0..100 {
+            for lane in [0, 1, 2, 1, 0] {
+                let at = NOW + Duration::from_millis(round * 100);
+                let from = HOME[usize::from(lane)];
+                assert_eq!(pair.at(at, pair.sealed(lane), from), Some(known), "{first} {lane}");
+            }
+        }
     }
 }
 
@@ -69,15 +85,42 @@ fn a_peer_has_moved_when_any_lane_comes_from_elsewhere() {
     pair.after(pair.sealed(0), HOME[0]);
     let (old, late) = (pair.sealed(0), pair.sealed(1));
     assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[1]));
-    assert_eq!(pair.after(pair.sealed(0), AWAY[0]), Some(AWAY[0]));
-    assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[0]));
-    assert_eq!(pair.after(pair.sealed(0), at(2, 9)), Some(at(2, 9)), "as when a NAT forgets");
+    assert_eq!(pair.after(pair.sealed(0), AWAY[0]), Some(AWAY[1]), "a port of another lane");
+    assert_eq!(pair.after(pair.sealed(1), at(2, 9)), Some(at(2, 9)), "as when a NAT forgets");
     for behind in [old, late] {
         assert_eq!(pair.after(behind, HOME[0]), Some(at(2, 9)), "older than what came");
     }
     let mut forged = pair.sealed(0);
     *forged.last_mut().unwrap() ^= 1;
     assert_eq!(pair.after(forged, HOME[0]), Some(at(2, 9)));
+}
+
+#[test]
+fn a_lane_from_whose_port_nothing_comes_any_more_gives_way_to_another() {
+    let pair = Pair::new(true);
+    pair.after(pair.sealed(0), HOME[0]);
+    pair.after(pair.sealed(1), HOME[1]);
+    // The NAT starts again: only lane 1 has a station, and comes from elsewhere.
+    let fresh = at(1, 2001);
+    for (millis, expected) in [(0, HOME[0]), (1999, HOME[0]), (2000, fresh), (2001, fresh)] {
+        let time = NOW + Duration::from_millis(millis);
+        assert_eq!(pair.at(time, pair.sealed(1), fresh), Some(expected), "{millis}");
+    }
+    // A keepalive now and then moves nobody while the other lane is heard.
+    let keepalive = at(1, 2000);
+    let time = NOW + Duration::from_millis(4000);
+    assert_eq!(pair.at(time, pair.sealed(0), keepalive), Some(fresh));
+    let time = NOW + Duration::from_millis(4001);
+    assert_eq!(pair.at(time, pair.sealed(0), keepalive), Some(keepalive));
+}
+
+#[test]
+fn new_keys_show_at_once_where_the_peer_is() {
+    let mut pair = Pair::new(true);
+    pair.after(pair.sealed(1), HOME[1]);
+    pair.rekey();
+    assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(HOME[0]));
+    assert_eq!(pair.after(pair.sealed(1), HOME[1]), Some(HOME[0]));
 }
 
 #[test]

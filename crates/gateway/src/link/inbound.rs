@@ -37,8 +37,8 @@ pub struct Inbound {
     epoch: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
-    /// Whether lane 0 was heard: keepalives and probes come on it.
-    first_heard: AtomicBool,
+    /// Whether anything was opened.
+    used: AtomicBool,
     pcbc: OnceLock<Pcbc>,
 }
 
@@ -58,8 +58,8 @@ impl Inbound {
         provider: &'static GcmProvider,
     ) -> Self {
         let lanes = [const { OnceLock::new() }; LANES];
-        let (first_heard, pcbc) = (AtomicBool::new(false), OnceLock::new());
-        Self { secret, sender, receiver, epoch, provider, lanes, first_heard, pcbc }
+        let (used, pcbc) = (AtomicBool::new(false), OnceLock::new());
+        Self { secret, sender, receiver, epoch, provider, lanes, used, pcbc }
     }
 
     /// The epoch.
@@ -98,24 +98,17 @@ impl Inbound {
         let newest = prefix.counter >= lane.window.next();
         lane.window.commit(prefix.counter);
         drop(lane);
-        if prefix.lane == 0 && !self.first_heard.load(Ordering::Relaxed) {
-            self.first_heard.store(true, Ordering::Relaxed);
+        if !self.is_used() {
+            self.used.store(true, Ordering::Relaxed);
         }
         packet.take_front(PREFIX_LEN).ok_or(OpenError::Malformed)?;
         packet.take_back(TAG_LEN).ok_or(OpenError::Malformed)?;
         Ok(newest)
     }
 
-    /// Whether the peer's address is that of what comes on `lane`: on the first, or for as long
-    /// as nothing was opened on that, on any.
-    pub fn leads(&self, lane: u8) -> bool {
-        lane == 0 || !self.first_heard.load(Ordering::Relaxed)
-    }
-
     /// Whether anything was opened.
     pub fn is_used(&self) -> bool {
-        let opened = |lane: &Mutex<Lane>| lock(lane).window.next() > 0;
-        self.lanes.iter().filter_map(OnceLock::get).any(opened)
+        self.used.load(Ordering::Relaxed)
     }
 
     /// The cipher of the scheme `encryption-paper`.

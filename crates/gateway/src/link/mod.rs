@@ -19,7 +19,8 @@ use crate::keys::GatewayId;
 use crate::pcbc::Pcbc;
 use crate::{read, write};
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
 use std::sync::{Arc, RwLock};
 use vocabulary::{Instant, PacketBuf, Random};
 
@@ -35,11 +36,31 @@ pub struct Link {
     /// Whether the peer's address is taken from what it sends.
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
-    address: RwLock<Option<SocketAddr>>,
+    place: RwLock<Option<Place>>,
+    /// When the peer was heard from there last, in microseconds.
+    heard_at: AtomicU64,
     /// Bytes of an IP packet that arrive in one piece.
     mtu: AtomicUsize,
     wants_epoch: AtomicBool,
     next_piece: AtomicU32,
+}
+
+/// Where a peer is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    address: SocketAddr,
+    /// The lane on which it was heard there first, unless we were told.
+    lane: Option<u8>,
+}
+
+/// Of a place from which nothing came for so long, a NAT may have forgotten the port: it counts
+/// where another lane comes from. Lanes that take turns more quickly move nobody.
+const SILENCE: Duration = Duration::from_secs(2);
+
+impl Place {
+    fn told(address: SocketAddr) -> Self {
+        Self { address, lane: None }
+    }
 }
 
 impl Link {
@@ -58,7 +79,8 @@ impl Link {
             counters: PeerCounters::default(),
             roams,
             outbound: RwLock::new(None),
-            address: RwLock::new(address),
+            place: RwLock::new(address.map(Place::told)),
+            heard_at: AtomicU64::new(0),
             mtu: AtomicUsize::new(mtu),
             wants_epoch: AtomicBool::new(false),
             next_piece: AtomicU32::new(0),
@@ -72,7 +94,7 @@ impl Link {
 
     /// Where datagrams for the peer go.
     pub fn address(&self) -> Option<SocketAddr> {
-        *read(&self.address)
+        read(&self.place).map(|place| place.address)
     }
 
     /// Whether the peer is where what it sends comes from. A NAT on its way lets in what comes from
@@ -83,7 +105,7 @@ impl Link {
 
     /// Datagrams go to `address` from now on.
     pub fn set_address(&self, address: Option<SocketAddr>) {
-        *write(&self.address) = address;
+        *write(&self.place) = address.map(Place::told);
     }
 
     /// Bytes of UDP payload that arrive in one piece.
@@ -185,13 +207,26 @@ impl Link {
         self.seal(lane, Type::Whole, 0, packet)
     }
 
-    /// Takes note of where an authentic datagram came from, the newest of its lane. A lane that
-    /// does not lead tells of another host, and not of another port: each has its own.
-    fn heard_from(&self, from: SocketAddr, leads: bool) {
-        let is_news = |known: SocketAddr| known != from && (leads || known.ip() != from.ip());
-        if self.roams && self.address().is_none_or(is_news) {
-            self.set_address(Some(from));
+    /// Takes note of where an authentic datagram came from, the newest of its lane. Each lane may
+    /// have a port of its own, so that of another one is news only where the peer may have lost the
+    /// one that it had: it is the `first` under new keys, or nothing comes from the old one.
+    fn heard_from(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
+        if !self.roams {
+            return;
         }
+        let place = *read(&self.place);
+        if place.is_none_or(|place| place.address != from) {
+            let heard_at = Instant::from_micros(self.heard_at.load(Ordering::Relaxed));
+            let may_be_lost = first || now - heard_at >= SILENCE;
+            let is_news = |place: Place| {
+                may_be_lost || place.lane == Some(lane) || place.address.ip() != from.ip()
+            };
+            if !place.is_none_or(is_news) {
+                return;
+            }
+            *write(&self.place) = Some(Place { address: from, lane: Some(lane) });
+        }
+        self.heard_at.store(now.as_micros(), Ordering::Relaxed);
     }
 }
 
@@ -313,6 +348,7 @@ impl Links {
             .filter(|receiver| receiver.until.is_none_or(|until| now < until))
             .ok_or((None, Reason::UnknownReceiver))?;
         let peer = receiver.peer;
+        let first = !receiver.inbound.is_used();
         let newest = receiver.inbound.open(&prefix, packet).map_err(|error| {
             let reason = match error {
                 OpenError::Malformed => Reason::Malformed,
@@ -325,7 +361,7 @@ impl Links {
         })?;
         let link = self.get(peer).ok_or((None, Reason::UnknownPeer))?;
         if newest {
-            link.heard_from(from, receiver.inbound.leads(prefix.lane));
+            link.heard_from(now, from, prefix.lane, first);
         }
         Ok((peer, prefix))
     }
