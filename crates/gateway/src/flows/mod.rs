@@ -17,6 +17,7 @@ pub mod derivation;
 pub mod downlink;
 pub mod messages;
 mod template;
+mod turns;
 pub mod uplink;
 
 pub use derivation::{Derivation, Rotating};
@@ -33,6 +34,7 @@ use macsec::Header;
 use messages::{Beacon, Message};
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use turns::Turns;
 use uplink::{Uplink, Way};
 use vocabulary::{Decode, DecodeError, Instant, Random};
 
@@ -107,7 +109,7 @@ pub struct Needs {
 pub struct Flows {
     needs: Needs,
     uplink: Uplink,
-    downlink: Mutex<Downlink>,
+    downlink: Turns<Downlink>,
     outbox: Mutex<VecDeque<(PeerIndex, Message)>>,
     acknowledged: AtomicU64,
     /// The time when it was last told, in microseconds.
@@ -122,7 +124,7 @@ impl Flows {
         Self {
             needs,
             uplink: Uplink::new(needs, limits, random, now),
-            downlink: Mutex::new(Downlink::new(needs, limits, random)),
+            downlink: Turns::new(Downlink::new(needs, limits, random)),
             outbox: Mutex::new(VecDeque::new()),
             acknowledged: AtomicU64::new(0),
             clock: AtomicU64::new(now.as_micros()),
@@ -161,7 +163,7 @@ impl Flows {
 
     /// What is received: to look up, and to note.
     pub fn downlink(&self) -> impl core::ops::DerefMut<Target = Downlink> {
-        lock(&self.downlink)
+        self.downlink.lock()
     }
 
     fn say(&self, peer: PeerIndex, message: Message) {
@@ -184,7 +186,7 @@ impl Flows {
                     return Err(DecodeError::Invalid("flow with the secret of another scheme"));
                 }
                 let number = register.number;
-                let took = lock(&self.downlink).register(now, peer, register)?;
+                let took = self.downlink.lock().register(now, peer, register)?;
                 let answer = if took { Message::Acknowledge } else { Message::Refuse };
                 self.say(peer, answer(number));
             }
@@ -193,7 +195,7 @@ impl Flows {
                 self.acknowledged.fetch_add(1, Ordering::Release);
             }
             Message::Refuse(number) => self.uplink.handle_answer(now, peer, number, false),
-            Message::Remove(number) => lock(&self.downlink).remove(peer, number),
+            Message::Remove(number) => self.downlink.lock().remove(peer, number),
         }
         Ok(())
     }
@@ -202,7 +204,7 @@ impl Flows {
     pub fn poll_message(&self) -> Option<(PeerIndex, Vec<u8>)> {
         let said = lock(&self.outbox).pop_front();
         let (peer, message) = said.or_else(|| {
-            let (peer, number) = lock(&self.downlink).poll_refused()?;
+            let (peer, number) = self.downlink.lock().poll_refused()?;
             Some((peer, Message::Refuse(number)))
         })?;
         Some((peer, message.to_vec()))
@@ -218,14 +220,14 @@ impl Flows {
         let Ok(Beacon(entries)) = Beacon::decode(content) else { return };
         for (number, pn) in entries {
             // Each may cost a while, and frames wait for the same lock.
-            lock(&self.downlink).advance_to(now, peer, number, pn);
+            self.downlink.lock_after_others().advance_to(now, peer, number, pn);
         }
     }
 
     /// A frame of `peer` with this header came sealed: identifiers go on from there.
     pub fn hear(&self, peer: PeerIndex, header: &Header) {
         let now = self.last_told();
-        lock(&self.downlink).hear(now, peer, header);
+        self.downlink.lock().hear(now, peer, header);
     }
 
     fn last_told(&self) -> Instant {
@@ -237,7 +239,7 @@ impl Flows {
     pub fn restart(&self, now: Instant, peer: PeerIndex) {
         lock(&self.outbox).retain(|(to, _)| *to != peer);
         self.uplink.restart(peer);
-        lock(&self.downlink).restart(now, peer);
+        self.downlink.lock().restart(now, peer);
     }
 
     /// Makes beacons due, lets some flows go that are of channels that are no more, and once a
@@ -247,7 +249,7 @@ impl Flows {
         self.uplink.make_due();
         // A few at a time: frames wait for the same lock.
         for _ in 0..DROPS_A_TICK {
-            if !lock(&self.downlink).expire(now) {
+            if !self.downlink.lock_after_others().expire(now) {
                 break;
             }
         }
@@ -256,13 +258,13 @@ impl Flows {
             return;
         }
         self.swept_at.store(now.as_micros(), Ordering::Relaxed);
-        let answered = |header: &Header| lock(&self.downlink).answers(header);
+        let answered = |header: &Header| self.downlink.lock().answers(header);
         self.uplink
             .expire(now, &answered, &mut |peer, number| self.say(peer, Message::Remove(number)));
     }
 
     /// Flows that are sent, and that are received.
     pub fn count(&self) -> (usize, usize) {
-        (self.uplink.len(), lock(&self.downlink).len())
+        (self.uplink.len(), self.downlink.lock().len())
     }
 }
