@@ -18,11 +18,14 @@ use crate::hashing::{Keyed, Table};
 use crate::keys::GatewayId;
 use crate::pcbc::Pcbc;
 use crate::{read, write};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, RwLock};
 use vocabulary::{Instant, PacketBuf, Random};
+
+const IPV4_HEADERS: usize = 20 + 8;
+const IPV6_HEADERS: usize = 40 + 8;
 
 /// What a gateway knows of one peer.
 #[derive(Debug)]
@@ -37,6 +40,9 @@ pub struct Link {
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
     place: RwLock<Option<Place>>,
+    /// Bytes of the IP and UDP headers on the way there; 0 where there is no address. Every frame
+    /// asks.
+    headers: AtomicUsize,
     /// When the peer was heard from there last, in microseconds.
     heard_at: AtomicU64,
     /// Bytes of an IP packet that arrive in one piece.
@@ -73,23 +79,26 @@ impl Link {
         roams: bool,
         mtu: usize,
     ) -> Self {
-        Self {
+        let link = Self {
             peer,
             id,
             counters: PeerCounters::default(),
             roams,
             outbound: RwLock::new(None),
-            place: RwLock::new(address.map(Place::told)),
+            place: RwLock::new(None),
+            headers: AtomicUsize::new(0),
             heard_at: AtomicU64::new(0),
             mtu: AtomicUsize::new(mtu),
             wants_epoch: AtomicBool::new(false),
             next_piece: AtomicU32::new(0),
-        }
+        };
+        link.set_address(address);
+        link
     }
 
     /// Whether there are keys for the peer, and an address.
     pub fn is_up(&self) -> bool {
-        read(&self.outbound).is_some() && self.address().is_some()
+        self.headers.load(Ordering::Relaxed) > 0 && read(&self.outbound).is_some()
     }
 
     /// Where datagrams for the peer go.
@@ -105,7 +114,17 @@ impl Link {
 
     /// Datagrams go to `address` from now on.
     pub fn set_address(&self, address: Option<SocketAddr>) {
-        *write(&self.place) = address.map(Place::told);
+        self.set_place(address.map(Place::told));
+    }
+
+    fn set_place(&self, place: Option<Place>) {
+        let headers = place.map_or(0, |place| match place.address.ip().to_canonical() {
+            IpAddr::V4(_) => IPV4_HEADERS,
+            IpAddr::V6(_) => IPV6_HEADERS,
+        });
+        let mut held = write(&self.place);
+        self.headers.store(headers, Ordering::Relaxed);
+        *held = place;
     }
 
     /// Bytes of UDP payload that arrive in one piece.
@@ -125,9 +144,9 @@ impl Link {
 
     /// Bytes of the IP and UDP headers on the way to the peer.
     pub fn headers(&self) -> usize {
-        match self.address() {
-            Some(address) if address.ip().to_canonical().is_ipv4() => 20 + 8,
-            _ => 40 + 8,
+        match self.headers.load(Ordering::Relaxed) {
+            0 => IPV6_HEADERS,
+            headers => headers,
         }
     }
 
@@ -224,7 +243,7 @@ impl Link {
             if !place.is_none_or(is_news) {
                 return;
             }
-            *write(&self.place) = Some(Place { address: from, lane: Some(lane) });
+            self.set_place(Some(Place { address: from, lane: Some(lane) }));
         }
         self.heard_at.store(now.as_micros(), Ordering::Relaxed);
     }
