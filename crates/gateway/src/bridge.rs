@@ -103,6 +103,11 @@ impl Default for Limits {
 /// at once to where it was before: else whoever claims it once a second kept it.
 const SETTLED: Duration = Duration::from_secs(1);
 
+/// A station that was heard elsewhere for so long may be at either place: it has moved for good and
+/// somebody pretends where it was, or it was silent while somebody pretended. No frame tells which,
+/// so it is taken to both at once, as by any bridge: nobody can keep it from where it is.
+const AT_HOME: Duration = Duration::from_secs(10);
+
 /// What came of a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
@@ -121,6 +126,7 @@ pub enum Learned {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     port: Port,
+    since: Instant,
     heard: Instant,
     /// Somebody wrote to it.
     answered: bool,
@@ -128,10 +134,29 @@ struct Entry {
     home: Option<Home>,
 }
 
+impl Entry {
+    /// Where the station is at home once it has left, to `return` there or on another's word.
+    fn home_after(&self, home: Option<Home>, returns: bool, timeout: Duration) -> Option<Home> {
+        let until = self.heard + timeout;
+        let Some(home) = home else {
+            return Some(Home { port: self.port, second: None, until });
+        };
+        let was_at_home = self.port != home.port && self.heard - self.since >= AT_HOME;
+        match home.second.or(was_at_home.then_some(self.port)) {
+            Some(second) => Some(Home { second: Some(second), until, ..home }),
+            None if returns => None,
+            // Whoever moved it on from elsewhere, it stays at home where it was at first.
+            None => Some(home),
+        }
+    }
+}
+
 /// Where a station is taken back to at once.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     port: Port,
+    /// Where it may be at home as well.
+    second: Option<Port>,
     /// For as long as it would be known there, had it not moved.
     until: Instant,
 }
@@ -178,24 +203,26 @@ impl Bridge {
                 return Learned::Known;
             }
             let home = entry.home.filter(|home| now < home.until);
-            let returns = home.is_some_and(|home| home.port == port);
+            let returns = home.is_some_and(|home| home.port == port || home.second == Some(port));
             if !returns && now - entry.heard < SETTLED {
                 return Learned::Elsewhere;
             }
-            if !self.admit(now, port) {
+            // A return is paid for: the claim before it was charged.
+            if returns {
+                self.enter(port);
+            } else if !self.admit(now, port) {
                 return Learned::Refused;
             }
             self.leave(entry.port);
-            let left = Home { port: entry.port, until: entry.heard + self.limits.timeout };
-            // Whoever moved it on from elsewhere, it stays at home where it was at first.
-            let home = if returns { None } else { home.or(Some(left)) };
-            *entry = Entry { port, heard: now, answered: false, home };
+            let home = entry.home_after(home, returns, self.limits.timeout);
+            *entry = Entry { port, since: now, heard: now, answered: false, home };
             return Learned::Moved;
         }
         if !self.admit(now, port) {
             return Learned::Refused;
         }
-        shard.insert(station, Entry { port, heard: now, answered: false, home: None });
+        let entry = Entry { port, since: now, heard: now, answered: false, home: None };
+        shard.insert(station, entry);
         Learned::New
     }
 
@@ -259,9 +286,16 @@ impl Bridge {
         if full || !lock(&state.fresh).take(now) {
             return false;
         }
-        state.stations.fetch_add(1, Ordering::Relaxed);
-        self.stations.fetch_add(1, Ordering::Relaxed);
+        self.enter(port);
         true
+    }
+
+    /// Counts one more station of `port`, whether it may have one or not.
+    fn enter(&self, port: Port) {
+        if let Some(state) = self.ports.get(port.index()) {
+            state.stations.fetch_add(1, Ordering::Relaxed);
+        }
+        self.stations.fetch_add(1, Ordering::Relaxed);
     }
 
     fn leave(&self, port: Port) {
@@ -382,6 +416,57 @@ mod tests {
             bridge.learn(at(second * 1000), station(1), FAR);
         }
         assert_eq!(bridge.learn(at(601_001), station(1), Port::Lan), Learned::Elsewhere);
+    }
+
+    #[test]
+    fn a_station_that_has_moved_is_kept_from_nowhere_by_who_claims_it_where_it_was() {
+        let third = Port::Peer(PeerIndex(1));
+        for (last, both) in [(10_999, false), (11_000, true)] {
+            let bridge = bridge(Limits::default());
+            let learn = |millis, port| bridge.learn(at(millis), station(1), port);
+            learn(0, Port::Lan);
+            learn(1000, FAR);
+            learn(last, FAR);
+            assert_eq!(learn(11_001, Port::Lan), Learned::Moved);
+            assert_eq!(learn(11_002, FAR) == Learned::Moved, both);
+            if both {
+                for second in 12..600 {
+                    for port in [Port::Lan, FAR] {
+                        assert_eq!(learn(second * 1000, port), Learned::Moved);
+                        assert_eq!(learn(second * 1000, third), Learned::Elsewhere);
+                    }
+                }
+                assert_eq!(learn(600_000, third), Learned::Moved, "after silence");
+                assert_eq!(learn(600_001, FAR), Learned::Moved);
+                assert_eq!(learn(600_002, third), Learned::Elsewhere, "a claim is no home");
+                assert_eq!(learn(600_003, Port::Lan), Learned::Moved);
+            }
+        }
+        let bridge = bridge(Limits::default());
+        let learn = |millis, port| bridge.learn(at(millis), station(1), port);
+        learn(0, Port::Lan);
+        learn(1000, FAR);
+        learn(11_000, FAR);
+        assert_eq!(learn(12_000, third), Learned::Moved, "after silence");
+        assert_eq!(learn(12_001, FAR), Learned::Moved, "where it has moved to");
+        let sum = [Port::Lan, FAR, third].map(|port| bridge.len_at(port));
+        assert_eq!((sum, bridge.len()), ([0, 1, 0], 1));
+    }
+
+    #[test]
+    fn a_station_is_back_though_its_lan_is_flooded() {
+        let limits = Limits { stations: 100, stations_a_port: 60, burst: 70, ..Limits::default() };
+        for stations in [60, 100] {
+            let bridge = bridge(Limits { stations, ..limits });
+            bridge.learn(at(0), station(1), Port::Lan);
+            assert_eq!(bridge.learn(at(1000), station(1), FAR), Learned::Moved);
+            for number in 1000..2000 {
+                bridge.learn(at(1000), station(number), Port::Lan);
+            }
+            assert_eq!(bridge.learn(at(1000), station(2), Port::Lan), Learned::Refused);
+            assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
+            assert_eq!((bridge.len_at(FAR), bridge.len() - bridge.len_at(Port::Lan)), (0, 0));
+        }
     }
 
     #[test]
