@@ -121,8 +121,8 @@ struct Channel {
     greeted: bool,
     epoch: u32,
     step: Step,
-    /// Answered on a channel that is no more. The proposer may seal with them.
-    late: Option<Answered>,
+    /// Answered on channels that are no more, the newest last. The proposer may seal with any.
+    late: VecDeque<Answered>,
     rekey_at: Option<Instant>,
     asked: bool,
     keepalive_at: Option<Instant>,
@@ -161,6 +161,8 @@ pub struct Control {
     outputs: VecDeque<Output>,
 }
 
+/// Keys of lost channels that are kept until some are agreed on: channels are lost in a row.
+const LATE: usize = 4;
 /// How often timers are looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -265,8 +267,12 @@ impl Control {
         let of_it = |output: &Output| matches!(output, Output::Message(to, _) | Output::Mka(to, _) if *to == peer);
         self.outputs.retain(|output| !of_it(output));
         let Ok(channel) = self.channel(peer) else { return };
-        if let Step::Answered(answered) = core::mem::take(&mut channel.step) {
-            channel.late = Some(answered);
+        let Step::Answered(answered) = core::mem::take(&mut channel.step) else { return };
+        channel.late.push_back(answered);
+        if channel.late.len() > LATE
+            && let Some(oldest) = channel.late.pop_front()
+        {
+            self.gateway.links.remove(oldest.index);
         }
     }
 
@@ -274,11 +280,11 @@ impl Control {
     fn follow(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
         let gateway = Arc::clone(&self.gateway);
         let channel = self.channel(peer)?;
-        let is_used = |late: &mut Answered| gateway.links.is_used(late.index);
-        match channel.late.take_if(is_used) {
-            Some(late) => self.change(now, peer, late),
-            None => Ok(()),
-        }
+        let is_used = |late: &Answered| gateway.links.is_used(late.index);
+        let Some(newest) = channel.late.iter().rposition(is_used) else { return Ok(()) };
+        // What was answered after these may have been agreed on as well.
+        let late = channel.late.drain(..=newest).next_back();
+        late.map_or(Ok(()), |late| self.change(now, peer, late))
     }
 
     /// Whether we are who proposes keys.
@@ -300,12 +306,8 @@ impl Control {
     fn answer(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
         self.follow(now, peer)?;
         let channel = self.channel(peer)?;
-        // Who proposes anew does not seal with what was answered before, or is about to stop.
-        let step = match core::mem::take(&mut channel.step) {
-            Step::Answered(answered) => Some(answered),
-            _ => None,
-        };
-        for Answered { index, .. } in step.into_iter().chain(channel.late.take()) {
+        // Who proposes anew, and was not ready in between, has not had the answer.
+        if let Step::Answered(Answered { index, .. }) = core::mem::take(&mut channel.step) {
             self.gateway.links.remove(index);
         }
         let index = self.gateway.links.free_index(&mut self.random);
@@ -346,7 +348,9 @@ impl Control {
     fn ready(&mut self, now: Instant, peer: PeerIndex, epoch: u32) -> Result<(), DecodeError> {
         match core::mem::take(&mut self.channel(peer)?.step) {
             Step::Answered(answered) if answered.epoch == epoch => {
-                self.channel(peer)?.epoch = epoch;
+                let channel = self.channel(peer)?;
+                channel.epoch = epoch;
+                channel.late.clear();
                 self.change(now, peer, answered)
             }
             _ => Err(DecodeError::Invalid("epoch")),
@@ -366,7 +370,13 @@ impl Control {
         channel.asked = false;
         // A sign of life at once: the peer learns where we are.
         channel.keepalive_at = Some(now);
-        self.gateway.links.retire(peer, Some(index), now + OLD_EPOCH);
+        let step = match &channel.step {
+            Step::Answered(answered) => Some(answered),
+            _ => None,
+        };
+        let newer = channel.late.iter().chain(step).map(|answered| answered.index);
+        let keep: Vec<_> = newer.chain([index]).collect();
+        self.gateway.links.retire(peer, &keep, now + OLD_EPOCH);
         if let Some(link) = self.gateway.links.get(peer) {
             link.set_outbound(Some(outbound));
         }

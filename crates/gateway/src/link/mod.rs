@@ -317,9 +317,9 @@ impl Links {
     }
 
     /// All keys of `peer` but those at `keep` open nothing any more after `until`.
-    pub fn retire(&self, peer: PeerIndex, keep: Option<u32>, until: Instant) {
+    pub fn retire(&self, peer: PeerIndex, keep: &[u32], until: Instant) {
         for (&index, receiver) in write(&self.receivers).iter_mut() {
-            if receiver.peer == peer && Some(index) != keep {
+            if receiver.peer == peer && !keep.contains(&index) {
                 receiver.until = Some(receiver.until.map_or(until, |earlier| earlier.min(until)));
             }
         }
