@@ -38,6 +38,9 @@ pub const REGISTERED: u32 = SKIPPED;
 /// Either of the two at once: what was skipped may come late and in heaps, and after a reconnect
 /// all 512 flows are registered at once, perhaps twice.
 pub const DERIVED_AT_ONCE: u32 = 2 * SKIPPED_AT_ONCE;
+/// Identifiers that come and go in one go, before frames have a turn that wait for the same lock:
+/// a whole window of one flow, some hundred microseconds.
+pub const STEP: u64 = 4096;
 /// Old flows that a receiver forgets in one go, with the lock held that every frame needs: 2048
 /// identifiers each are some hundred microseconds.
 pub const DROPPED: usize = 4;

@@ -7,12 +7,12 @@ use gateway::bridge::PeerIndex;
 use gateway::codepoints::Type;
 use gateway::counters::Reason;
 use gateway::flows::messages::{Beacon, Message, Register};
-use gateway::flows::{BaseIdentifier, Template};
+use gateway::flows::{BaseIdentifier, Derivation, Flows, Needs, Template};
 use gateway::schemes::Scheme;
 use gateway::schemes::identifier::{Identifier, Settings};
 use gateway::tuning::{
     DERIVED, DERIVED_AT_ONCE, DROPPED, DROPS_A_TICK, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, SKIPPED,
-    SKIPPED_AT_ONCE,
+    SKIPPED_AT_ONCE, STEP,
 };
 use macsec::Header;
 use vocabulary::{Decode, Instant, Random};
@@ -47,6 +47,15 @@ fn to(number: u32) -> Flow {
     Flow { destination: [2, 7, 7, a, b, c], ..Flow::between(0, 1) }
 }
 
+fn secret(number: u32) -> BaseIdentifier {
+    BaseIdentifier::new([number as u8; 16])
+}
+
+fn registration(number: u32, next: u64) -> Register {
+    let template = Template::of(&header(to(number), 0), true);
+    Register { number, next, secret: Some(secret(number)), template }
+}
+
 impl Receiver {
     fn new() -> Self {
         Self { scheme: identifier(&mut Random::insecure(3)), now: START }
@@ -58,10 +67,7 @@ impl Receiver {
 
     /// Whether the flow was taken.
     fn register(&self, peer: PeerIndex, number: u32, next: u64) -> bool {
-        let secret = BaseIdentifier::new([number as u8; 16]);
-        let template = Template::of(&header(to(number), 0), true);
-        let register = Register { number, next, secret: Some(secret), template };
-        self.tell(peer, &Message::Register(register));
+        self.tell(peer, &Message::Register(registration(number, next)));
         match self.said()[..] {
             [Message::Acknowledge(of)] if of == number => true,
             [Message::Refuse(of)] if of == number => false,
@@ -134,6 +140,60 @@ fn sealed_frames_that_jump_have_their_group_refused_until_it_is_registered_again
     assert_eq!(receiver.scheme.flows(), (0, 0), "forgotten");
     assert!(receiver.register(PEER, 100, 1));
     assert_eq!(jump(&receiver, 100), 100, "one flow costs little");
+}
+
+#[test]
+fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
+    let settings = Settings::default();
+    let derivation = Derivation::Keyed;
+    let needs = Needs {
+        an: true,
+        follows: true,
+        derivation: Some(derivation),
+        ahead: settings.ahead,
+        behind: settings.behind,
+        beacons: true,
+    };
+    let flows = Flows::new(needs, settings.limits, &mut Random::insecure(3), START);
+    for number in 0..GROUP {
+        let message = Message::Register(registration(number, 1));
+        flows.handle_message(START, PEER, &message.to_vec()).unwrap();
+        assert!(!flows.downlink().lags());
+    }
+    let take = |number: u32, pn: u64| {
+        let rotating = derivation.derive(&secret(number), pn, 0);
+        let tag = header(to(number), pn as u32).tag;
+        let octets = [tag.tci_an(), tag.short_length.get()];
+        let clear = core::array::from_fn(|at| octets[at] ^ rotating.mask[at]);
+        (rotating.identifier, clear, 100 + 16)
+    };
+    let mut next = u64::from(window());
+    let jump = |next| flows.downlink().advance_to(START, PEER, 1, next);
+    jump(next);
+    let mut steps = 0;
+    while flows.downlink().lags() {
+        let before = flows.downlink().identifiers();
+        flows.downlink().catch_up();
+        assert!(flows.downlink().identifiers().abs_diff(before) <= STEP as usize);
+        steps += 1;
+    }
+    assert!(steps > GROUP / 4, "{steps}");
+    for number in [0, GROUP - 1] {
+        next += u64::from(window());
+        jump(next);
+        let (ridf, clear, rest) = take(number, next + 1);
+        let (peer, header) = flows.take(START, ridf, clear, rest).unwrap();
+        assert_eq!((peer, header.tag.pn), (PEER, next as u32 + 1));
+    }
+    // What has them lag, and says so itself, leaves nothing to do.
+    next += u64::from(window());
+    flows.handle_beacon(START, PEER, &Beacon(vec![(1, next)]).to_vec());
+    assert!(!flows.downlink().lags());
+    flows.hear(PEER, &header(to(1), next as u32 + window()));
+    assert!(!flows.downlink().lags());
+    let (ridf, clear, rest) = take(9, next + u64::from(window()) + settings.ahead);
+    flows.take(START, ridf, clear, rest).unwrap();
+    assert!(!flows.downlink().lags());
 }
 
 #[test]

@@ -7,7 +7,9 @@ use crate::bridge::PeerIndex;
 use crate::bucket::Bucket;
 use crate::counters::Reason;
 use crate::hashing::{Keyed, Table};
-use crate::tuning::{DERIVED, DERIVED_AT_ONCE, DROPPED, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED};
+use crate::tuning::{
+    DERIVED, DERIVED_AT_ONCE, DROPPED, FLOWS_A_GROUP, OLD_EPOCH, REGISTERED, STEP,
+};
 use macsec::Header;
 use std::collections::VecDeque;
 use vocabulary::{DecodeError, Instant, Random};
@@ -65,7 +67,7 @@ impl Seen {
 /// Flows of one association: they are bound, since they share packet numbers.
 #[derive(Debug)]
 struct Group {
-    /// One more than the highest packet number known of.
+    /// One more than the highest packet number known of; windows of flows may lag behind it.
     next: u64,
     flows: Vec<u32>,
 }
@@ -112,6 +114,8 @@ pub struct Downlink {
     numbers: Table<Number, u32>,
     groups: Table<(PeerIndex, Generation, SaKey), Group>,
     identifiers: Table<u64, Place>,
+    /// Groups with windows that lag.
+    lagging: VecDeque<(PeerIndex, Generation, SaKey)>,
     peers: Vec<Peer>,
     /// Flows that were known and are no more, of which their senders are to be told.
     refused: Vec<(PeerIndex, u32)>,
@@ -141,6 +145,7 @@ impl Downlink {
             numbers: Table::with_hasher(keyed),
             groups: Table::with_hasher(keyed),
             identifiers: Table::with_hasher(keyed),
+            lagging: VecDeque::new(),
             peers: Vec::new(),
             refused: Vec::new(),
             pairs: Table::with_hasher(keyed),
@@ -474,13 +479,44 @@ impl Downlink {
             }
         }
         group.next = next;
-        let flows = core::mem::take(&mut group.flows);
-        for &slot in &flows {
-            self.slide(slot, next);
+        if !self.slide_some(key) && !self.lagging.contains(key) {
+            self.lagging.push_back(*key);
         }
+    }
+
+    /// Whether windows lag, since all at once would have kept frames waiting.
+    pub fn lags(&self) -> bool {
+        !self.lagging.is_empty()
+    }
+
+    /// Moves some windows on that lag.
+    pub fn catch_up(&mut self) {
+        if let Some(key) = self.lagging.pop_front()
+            && !self.slide_some(&key)
+        {
+            self.lagging.push_back(key);
+        }
+    }
+
+    /// Moves some windows of a group on, and says whether all are where they should be.
+    fn slide_some(&mut self, key: &(PeerIndex, Generation, SaKey)) -> bool {
+        let Some(group) = self.groups.get_mut(key) else { return true };
+        let next = group.next;
+        let flows = core::mem::take(&mut group.flows);
+        // One that is where the frame before left it never lags.
+        let most = STEP.max(2 * flows.len() as u64);
+        let mut work = 0;
+        let mut left = flows.iter();
+        while work < most
+            && let Some(&slot) = left.next()
+        {
+            work += self.slide(slot, next);
+        }
+        let done = left.as_slice().is_empty();
         if let Some(group) = self.groups.get_mut(key) {
             group.flows = flows;
         }
+        done
     }
 
     /// No identifiers are derived for these flows any more, and their sender is told. It may use
@@ -496,17 +532,20 @@ impl Downlink {
         }
     }
 
-    fn slide(&mut self, slot: u32, next: u64) {
+    /// Returns how many identifiers came or went.
+    fn slide(&mut self, slot: u32, next: u64) -> u64 {
         let Needs { ahead, behind, .. } = self.needs;
         let Some(mut flow) = self.flows.get_mut(slot as usize).and_then(Option::take) else {
-            return;
+            return 0;
         };
         let low = flow.start.max(next.saturating_sub(behind)).max(flow.low);
         let top = next.saturating_add(ahead).max(flow.top);
-        for pn in flow.low..flow.top.min(low) {
+        let (gone, fresh) = (flow.low..flow.top.min(low), flow.top.max(low)..top);
+        let work = gone.end.saturating_sub(gone.start) + fresh.end.saturating_sub(fresh.start);
+        for pn in gone {
             self.forget_identifier(&mut flow, slot, pn);
         }
-        for pn in flow.top.max(low)..top {
+        for pn in fresh {
             if let Some((key, place)) = identifier(&self.needs, &flow, slot, pn) {
                 flow.seen.set(pn, false);
                 self.identifiers.entry(key).or_insert(place);
@@ -514,6 +553,7 @@ impl Downlink {
         }
         (flow.low, flow.top) = (low, top);
         self.flows[slot as usize] = Some(flow);
+        work
     }
 }
 

@@ -25,6 +25,7 @@ pub use messages::BaseIdentifier;
 pub use template::{SaKey, Template};
 
 use crate::bridge::PeerIndex;
+use crate::counters::Reason;
 use crate::lock;
 use crate::tuning::{DROPS_A_TICK, SWEEP};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -187,6 +188,7 @@ impl Flows {
                 }
                 let number = register.number;
                 let took = self.downlink.lock().register(now, peer, register)?;
+                self.catch_up();
                 let answer = if took { Message::Acknowledge } else { Message::Refuse };
                 self.say(peer, answer(number));
             }
@@ -219,15 +221,65 @@ impl Flows {
     pub fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
         let Ok(Beacon(entries)) = Beacon::decode(content) else { return };
         for (number, pn) in entries {
-            // Each may cost a while, and frames wait for the same lock.
             self.downlink.lock_after_others().advance_to(now, peer, number, pn);
+            self.catch_up();
         }
     }
 
     /// A frame of `peer` with this header came sealed: identifiers go on from there.
     pub fn hear(&self, peer: PeerIndex, header: &Header) {
         let now = self.last_told();
-        self.downlink.lock().hear(now, peer, header);
+        let lags = {
+            let mut downlink = self.downlink.lock();
+            downlink.hear(now, peer, header);
+            downlink.lags()
+        };
+        if lags {
+            self.catch_up();
+        }
+    }
+
+    /// As [`Downlink::take`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn take(
+        &self,
+        now: Instant,
+        ridf: [u8; 8],
+        clear: [u8; 2],
+        rest: usize,
+    ) -> Result<(PeerIndex, Header), (Option<PeerIndex>, Reason)> {
+        let (taken, lagged, lags) = {
+            let mut downlink = self.downlink.lock();
+            let lagged = downlink.lags();
+            (downlink.take(now, ridf, clear, rest), lagged, downlink.lags())
+        };
+        match taken {
+            Err((_, Reason::UnknownIdentifier)) if lagged => {
+                // Its window may be among those that lag.
+                self.catch_up();
+                self.downlink.lock().take(now, ridf, clear, rest)
+            }
+            _ => {
+                if lags && !lagged {
+                    self.catch_up();
+                }
+                taken
+            }
+        }
+    }
+
+    /// Moves all windows to where they should be, step by step: frames have their turn between
+    /// two.
+    fn catch_up(&self) {
+        loop {
+            let mut downlink = self.downlink.lock_after_others();
+            if !downlink.lags() {
+                return;
+            }
+            downlink.catch_up();
+        }
     }
 
     fn last_told(&self) -> Instant {

@@ -179,7 +179,7 @@ impl Scheme for Identifier {
         let [_, i0, i1, i2, i3, i4, i5, i6, i7, tci, sl] = short;
         let ridf = [i0, i1, i2, i3, i4, i5, i6, i7];
         let rest = packet.len() - SHORT_LEN;
-        let (peer, header) = self.flows.downlink().take(from.now, ridf, [tci, sl], rest)?;
+        let (peer, header) = self.flows.take(from.now, ridf, [tci, sl], rest)?;
         packet.take_front(SHORT_LEN).ok_or(malformed)?;
         put_header(&header, packet).map_err(|reason| (Some(peer), reason))?;
         Ok(peer)
