@@ -30,7 +30,7 @@ pub const SKIPPED: u32 = 1 << 18;
 pub const SKIPPED_AT_ONCE: u32 = 1 << 20;
 /// Identifiers that a receiver derives each second for numbers of which no frame of the peer came:
 /// what an honest sender's LAN may skip, and as many for losses and for what goes to other sites.
-/// With those that they push out they take about a tenth of a core.
+/// With those that they push out, that is 2^20 changes of a large table: a tenth of a core or two.
 pub const DERIVED: u32 = 2 * SKIPPED;
 /// Identifiers that a receiver derives each second for flows that a peer registers: those of 128
 /// flows or more, of which at most 512 have identifiers, and honest ones live for 15 s or longer.
@@ -39,7 +39,7 @@ pub const REGISTERED: u32 = SKIPPED;
 /// all 512 flows are registered at once, perhaps twice.
 pub const DERIVED_AT_ONCE: u32 = 2 * SKIPPED_AT_ONCE;
 /// Identifiers that come and go in one go, before frames have a turn that wait for the same lock:
-/// a whole window of one flow, some hundred microseconds.
+/// a whole window of one flow and the one before it, a millisecond at most.
 pub const STEP: u64 = 4096;
 /// Old flows that a receiver forgets in one go, with the lock held that every frame needs: 2048
 /// identifiers each are some hundred microseconds.

@@ -62,7 +62,7 @@ pub enum Message {
     Register(Register),
     /// The peer knows the flow of this number.
     Acknowledge(u32),
-    /// The peer has no room for it.
+    /// The peer does not take it, or knows it no more.
     Refuse(u32),
     /// The sender is done with it.
     Remove(u32),
