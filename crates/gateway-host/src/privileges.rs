@@ -48,10 +48,27 @@ impl User {
             Some(user) => Ok(user),
         }
     }
+
+    /// Whether this process is nobody else: a program that another user has started may be it, or
+    /// become it again, by its effective or saved ids.
+    #[cfg(target_os = "linux")]
+    fn is_this_process(self) -> bool {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        self.has_all_ids(&status)
+    }
+
+    /// proc_pid_status(5): real, effective, saved and file system's id.
+    #[cfg(target_os = "linux")]
+    fn has_all_ids(self, status: &str) -> bool {
+        [("Uid:", self.uid), ("Gid:", self.gid)].into_iter().all(|(field, own)| {
+            let ids = status.lines().find_map(|line| line.strip_prefix(field));
+            ids.is_some_and(|ids| ids.split_whitespace().all(|id| id.parse() == Ok(own)))
+        })
+    }
 }
 
 /// Gives up everything that open sockets do not need: other users' identities and groups, all
-/// capabilities but `keep`, and the way to get any of them back (`no_new_privs`, bounding set).
+/// capabilities, and the way to get any of them back (`no_new_privs`, bounding set).
 /// With `user` the process becomes that user first. Without it, whoever it is, it stays.
 ///
 /// To be called while the process has one thread.
@@ -59,55 +76,36 @@ impl User {
 /// # Errors
 /// There are threads already, or the operating system refuses.
 #[cfg(target_os = "linux")]
-pub fn drop_to(user: Option<User>, keep: Keep) -> Result<(), OneLine> {
+pub fn drop_to(user: Option<User>) -> Result<(), OneLine> {
     use rustix::thread::{self, CapabilitySet, CapabilitySets};
     let failed = |what: &'static str| move |error| OneLine::of(what, error);
     if threads().is_none_or(|threads| threads > 1) {
         return Err(OneLine::new("privileges are dropped before threads are started"));
     }
-    let keep = match keep {
-        Keep::Nothing => CapabilitySet::empty(),
-        Keep::Sockets => CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN | CapabilitySet::BPF,
-    };
     let before = thread::capabilities(None).map_err(failed("capabilities"))?;
     if before.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..64 {
             let capability = CapabilitySet::from_bits_retain(1 << number);
             let bounded = thread::capability_is_in_bounding_set(capability);
             // Numbers that this kernel does not know are an error.
-            if !keep.contains(capability) && bounded.unwrap_or(false) {
+            if bounded.unwrap_or(false) {
                 thread::remove_capability_from_bounding_set(capability)
                     .map_err(failed("bounding set"))?;
             }
         }
     }
-    if let Some(User { uid, gid }) = user {
-        let (uid, gid) = (thread::Uid::from_raw(uid), thread::Gid::from_raw(gid));
-        let already = rustix::process::getuid() == uid && rustix::process::getgid() == gid;
-        if !already {
-            thread::set_keep_capabilities(true).map_err(failed("keep capabilities"))?;
-            thread::set_thread_groups(&[]).map_err(failed("groups of other users"))?;
-            thread::set_thread_res_gid(gid, gid, gid).map_err(failed("change of group"))?;
-            thread::set_thread_res_uid(uid, uid, uid).map_err(failed("change of user"))?;
-            thread::set_keep_capabilities(false).map_err(failed("keep capabilities"))?;
-        }
+    if let Some(user) = user.filter(|user| !user.is_this_process()) {
+        let (uid, gid) = (thread::Uid::from_raw(user.uid), thread::Gid::from_raw(user.gid));
+        thread::set_thread_groups(&[]).map_err(failed("groups of other users"))?;
+        thread::set_thread_res_gid(gid, gid, gid).map_err(failed("change of group"))?;
+        thread::set_thread_res_uid(uid, uid, uid).map_err(failed("change of user"))?;
     }
-    let left = before.permitted & keep;
     let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: left, permitted: left, inheritable: none };
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     thread::set_capabilities(None, sets).map_err(failed("capabilities"))?;
     // A kernel that knows no ambient set has none to clear.
     let _ = thread::clear_ambient_capability_set();
     thread::set_no_new_privs(true).map_err(failed("no_new_privs"))
-}
-
-/// What a reload needs again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing: a reload keeps the sockets as they are.
-    Nothing,
-    /// `CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`: a reload may open others.
-    Sockets,
 }
 
 /// Threads of this process.
@@ -116,9 +114,10 @@ fn threads() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
 }
 
-/// What this process may not do and a gateway must: raw sockets, and for AF_XDP programs and maps.
+/// What this process may not do and a gateway must: raw sockets, for AF_XDP programs and maps, and
+/// become `user` if it is another.
 #[cfg(target_os = "linux")]
-pub fn missing(xdp: bool) -> Vec<&'static str> {
+pub fn missing(xdp: bool, user: Option<User>) -> Vec<&'static str> {
     use rustix::thread::CapabilitySet;
     let may = rustix::thread::capabilities(None).map(|sets| sets.effective);
     let may = may.unwrap_or(CapabilitySet::empty());
@@ -132,12 +131,16 @@ pub fn missing(xdp: bool) -> Vec<&'static str> {
     if xdp && !may.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
         missing.push("load programs (CAP_BPF)");
     }
+    let becoming = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    if user.is_some_and(|user| !user.is_this_process()) && !may.contains(becoming) {
+        missing.push("become another user (CAP_SETUID, CAP_SETGID)");
+    }
     missing
 }
 
 /// What this process may not do and a gateway must.
 #[cfg(not(target_os = "linux"))]
-pub fn missing(_: bool) -> Vec<&'static str> {
+pub fn missing(_: bool, _: Option<User>) -> Vec<&'static str> {
     vec!["open AF_PACKET sockets (Linux alone has them)"]
 }
 
@@ -146,7 +149,7 @@ pub fn missing(_: bool) -> Vec<&'static str> {
 /// # Errors
 /// Always: this is known for Linux alone.
 #[cfg(not(target_os = "linux"))]
-pub fn drop_to(_: Option<User>, _: Keep) -> Result<(), OneLine> {
+pub fn drop_to(_: Option<User>) -> Result<(), OneLine> {
     Err(OneLine::new("a gateway needs Linux"))
 }
 
@@ -165,5 +168,19 @@ mod tests {
         for wrong in ["root", "0", "broken", "nobody", "", "-1", "4294967295", "4294967296"] {
             assert_eq!(user(wrong), None, "{wrong}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_a_user_by_all_of_its_ids() {
+        let light = User { uid: 990, gid: 980 };
+        let is = |uid, gid| light.has_all_ids(&format!("Name:\tx\nUid:\t{uid}\nGid:\t{gid}\n"));
+        let (uid, gid) = ("990\t990\t990\t990", "980\t980\t980\t980");
+        assert!(is(uid, gid));
+        for other in ["990\t0\t0\t0", "990\t990\t0\t990", "0\t990\t990\t990"] {
+            assert!(!is(other, gid), "{other}");
+        }
+        assert!(!is(uid, "980\t0\t0\t0") && !is(uid, "0\t0\t0\t0"));
+        assert!(!light.has_all_ids(""));
     }
 }

@@ -32,6 +32,8 @@ const MAX_ANSWER: u64 = 4 << 20;
 const QUESTIONERS: usize = 16;
 /// A questioner that says nothing for so long is sent away.
 const SILENCE: Duration = Duration::from_secs(60);
+/// A gateway that answers nothing for so long is stopped, or has too many questioners.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a gateway stands at one moment. Counters begin at zero when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +111,7 @@ pub struct PeerStanding {
     pub since_seconds: u64,
     /// Where its packets go.
     pub remote: Option<SocketAddr>,
-    /// Why the channel is down, or was last.
+    /// Why the channel is down.
     pub why_down: Option<String>,
     /// The epoch of the keys we send with.
     pub epoch: Option<u32>,
@@ -228,6 +230,8 @@ where
 pub enum AskError {
     /// No gateway runs on that directory.
     NotRunning,
+    /// It does not answer within five seconds.
+    Silent,
     /// The socket cannot be used.
     Socket(io::Error),
     /// It says no.
@@ -238,6 +242,7 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRunning => f.write_str("no gateway runs there"),
+            Self::Silent => f.write_str("it does not answer"),
             Self::Socket(error) => error.fmt(f),
             Self::Refused(reason) => f.write_str(reason),
         }
@@ -264,11 +269,16 @@ impl Door {
         }
     }
 
-    /// Asks.
+    /// Asks. After an error the door is of no use any more.
     ///
     /// # Errors
     /// See [`AskError`].
     pub async fn ask(&mut self, request: &Request) -> Result<Value, AskError> {
+        let answer = tokio::time::timeout(PATIENCE, self.answer(request)).await;
+        answer.unwrap_or(Err(AskError::Silent))
+    }
+
+    async fn answer(&mut self, request: &Request) -> Result<Value, AskError> {
         let mut line = json!(request).to_string();
         line.push('\n');
         self.0.write_all(line.as_bytes()).await.map_err(AskError::Socket)?;
@@ -362,6 +372,14 @@ mod tests {
         answer.clear();
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.contains("not understood"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_is_stopped_is_not_waited_for() {
+        let dir = Dir::new("stopped");
+        let _nobody_accepts = listen(&dir.0).unwrap();
+        let error = ask(&dir.0, &Request::Status).await.unwrap_err();
+        assert_eq!(error.to_string(), "it does not answer");
     }
 
     #[tokio::test]

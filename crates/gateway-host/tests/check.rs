@@ -215,6 +215,19 @@ fn a_state_directory_is_one_gateway_s() {
         assert_eq!((errors, warnings), (vec![format!("{run} (c)")], vec![]));
         other.abort();
         let _ = other.await;
+        let silent = status::listen(&state).unwrap();
+        let (errors, _, run) = files.tried("").await;
+        assert_eq!(errors, [format!("{} (it does not answer)", run.unwrap())]);
+        drop(silent);
+        let junk = {
+            let answer = |_| std::future::ready(Ok("gone fishing".into()));
+            tokio::spawn(status::serve(status::listen(&state).unwrap(), answer))
+        };
+        let (errors, _, run) = files.tried("").await;
+        let run = run.unwrap();
+        assert!(errors.len() == 1 && errors[0].starts_with(&format!("{run} (")), "{errors:?}");
+        junk.abort();
+        let _ = junk.await;
         let _ourselves = run_by(files.identity.public_key());
         let _tcp = std::net::TcpListener::bind("127.0.0.1:8885").unwrap();
         let (errors, warnings, _) = files.tried("").await;

@@ -1,7 +1,7 @@
 //! Privileges are dropped for good. It takes root, and a process with one thread: no harness.
 
 use gateway_host::config::{Config, check};
-use gateway_host::privileges::{Keep, User, drop_to};
+use gateway_host::privileges::{User, drop_to};
 use std::process::Command;
 
 /// How this program calls itself again.
@@ -12,11 +12,21 @@ fn main() {
         Ok("threads") => {
             let (_keep, wait) = std::sync::mpsc::channel::<()>();
             std::thread::spawn(move || wait.recv());
-            let error = drop_to(None, Keep::Nothing).unwrap_err().to_string();
+            let error = drop_to(None).unwrap_err().to_string();
             assert!(error.contains("before threads"), "{error}");
         }
         Ok("user") => become_nobody(),
         Ok("check") => miss_rights(),
+        Ok("setuid") => {
+            // As a program that is root's, started by the user to become.
+            have_ids([65534, 0, 0]);
+            become_nobody();
+        }
+        Ok("stepped back") => {
+            // The same without its rights: it cannot give up what it could have again.
+            have_ids([65534, 65534, 0]);
+            drop_to(Some(User::named("65534").unwrap())).unwrap_err();
+        }
         Ok(_) => stay_who_we_are(),
         Err(_) if cfg!(target_os = "linux") => parent(),
         Err(_) => println!("privileges: not on Linux, not tested"),
@@ -28,7 +38,7 @@ fn parent() {
     let is_root = u64::from_str_radix(&status("CapEff:"), 16).unwrap() >> 6 & 7 == 7;
     let mut cases = vec!["threads", "same", "check"];
     if is_root {
-        cases.push("user");
+        cases.extend(["user", "setuid", "stepped back"]);
     } else {
         println!("privileges: not root, becoming another user is not tested");
     }
@@ -50,12 +60,12 @@ fn status(field: &str) -> String {
 
 /// AF_XDP takes more rights than packet sockets, on either side.
 fn miss_rights() {
-    drop_to(None, Keep::Nothing).unwrap();
+    drop_to(None).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let told = |lan: &str, underlay: &str| {
+    let told = |lan: &str, underlay: &str, gateway: &str| {
         let text = format!(
-            "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n[lan]\ninterface = \"none0\"\n\
-             io = \"{lan}\"\n[underlay]\nlisten = \"127.0.0.1:8885\"\n\
+            "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n{gateway}[lan]\n\
+             interface = \"none0\"\nio = \"{lan}\"\n[underlay]\nlisten = \"127.0.0.1:8885\"\n\
              interface = \"none1\"\nio = \"{underlay}\"\n"
         );
         let findings = runtime.block_on(check(&Config::parse("a.toml", &text).unwrap()));
@@ -69,16 +79,32 @@ fn miss_rights() {
         ("xdp-native", "auto", true),
         ("packet", "xdp", true),
     ] {
-        let told = told(lan, underlay);
+        let told = told(lan, underlay, "");
         assert!(told.contains("CAP_NET_RAW"), "{told}");
         assert_eq!(told.contains("CAP_NET_ADMIN"), is_xdp, "{lan}, {underlay}: {told}");
         assert_eq!(told.contains("CAP_BPF"), is_xdp, "{lan}, {underlay}: {told}");
+        assert!(!told.contains("CAP_SETUID"), "{told}");
     }
+    let told = told("packet", "udp", "user = 12345\n");
+    assert!(told.contains("CAP_SETUID"), "{told}");
 }
+
+/// Has these ids, real, effective and saved, of user and group.
+#[cfg(target_os = "linux")]
+fn have_ids(ids: [u32; 3]) {
+    use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
+    let [real, effective, saved] = ids.map(Gid::from_raw);
+    set_thread_res_gid(real, effective, saved).unwrap();
+    let [real, effective, saved] = ids.map(Uid::from_raw);
+    set_thread_res_uid(real, effective, saved).unwrap();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn have_ids(_: [u32; 3]) {}
 
 fn become_nobody() {
     let user = User::named("65534").unwrap();
-    drop_to(Some(user), Keep::Nothing).unwrap();
+    drop_to(Some(user)).unwrap();
     let is_nobody = |ids: String| ids.split_whitespace().all(|id| id == "65534");
     assert!(is_nobody(status("Uid:")) && is_nobody(status("Gid:")));
     assert_eq!(status("Groups:"), "");
@@ -94,7 +120,7 @@ fn become_nobody() {
     .join()
     .unwrap();
     // A second time is no mistake.
-    drop_to(Some(user), Keep::Nothing).unwrap();
+    drop_to(Some(user)).unwrap();
 }
 
 fn is_nobody_now() -> bool {
@@ -102,15 +128,9 @@ fn is_nobody_now() -> bool {
 }
 
 fn stay_who_we_are() {
-    let (uid, before) = (status("Uid:"), capabilities());
-    drop_to(None, Keep::Sockets).unwrap();
+    let uid = status("Uid:");
+    drop_to(None).unwrap();
     assert_eq!(status("Uid:"), uid);
-    // CAP_NET_ADMIN (12), CAP_NET_RAW (13), CAP_BPF (39), as far as they were there.
-    let kept = 1 << 12 | 1 << 13 | 1 << 39;
-    assert_eq!(capabilities(), before & kept);
+    assert_eq!(status("CapPrm:").trim_start_matches('0'), "");
     assert_eq!(status("NoNewPrivs:"), "1");
-}
-
-fn capabilities() -> u64 {
-    u64::from_str_radix(&status("CapPrm:"), 16).unwrap()
 }

@@ -4,7 +4,8 @@ use super::Config;
 #[cfg(target_os = "linux")]
 use super::machine;
 use crate::identity::{Identity, PublicKey};
-use crate::{OneLine, privileges, status};
+use crate::status::{self, AskError, Door, Standing};
+use crate::{OneLine, privileges};
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -56,9 +57,12 @@ pub async fn check(config: &Config) -> Vec<Finding> {
         machine::ports(config, &mut findings).await;
         state(&config.state(), &mut findings);
     }
-    findings.extend(config.user().err().map(Finding::error));
+    let user = config.user().unwrap_or_else(|error| {
+        findings.push(Finding::error(error));
+        None
+    });
     let is_xdp = config.lan.io.wants_xdp() || config.underlay.io.wants_xdp();
-    let missing = privileges::missing(is_xdp);
+    let missing = privileges::missing(is_xdp, user);
     if !missing.is_empty() {
         findings.push(Finding::warning(format_args!("no right to {} here", missing.join(", "))));
     }
@@ -85,18 +89,22 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
 
 /// Whether this gateway runs already; another one has no business there.
 async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>) -> bool {
-    let standing = match status::Door::open(state).await {
-        Ok(mut door) => door.standing().await,
-        Err(error) => Err(error),
+    let Ok(mut door) = Door::open(state).await else { return false };
+    let who = match door.standing().await {
+        Ok(Standing { public_key: Some(key), gateway, .. })
+            if own.is_some_and(|own| own != key) =>
+        {
+            gateway
+        }
+        Ok(_) => return true,
+        Err(AskError::NotRunning) => return false,
+        // Whoever it is, `run` leaves the directory to it.
+        Err(error) => error.to_string(),
     };
-    let Ok(standing) = standing else { return false };
-    let is_other = own.is_some() && standing.public_key.is_some() && own != standing.public_key;
-    if is_other {
-        let (state, name) = (state.display(), standing.gateway);
-        let what = format_args!("[gateway] state {state}: another gateway runs there ({name})");
-        findings.push(Finding::error(what));
-    }
-    !is_other
+    let state = state.display();
+    let what = format_args!("[gateway] state {state}: another gateway runs there ({who})");
+    findings.push(Finding::error(what));
+    false
 }
 
 /// The directory may be there already, or be made by the gateway.

@@ -24,7 +24,7 @@ mod worker;
 
 use crate::config::Config;
 use crate::identity::Identity;
-use crate::privileges::{self, Keep};
+use crate::privileges;
 use crate::service_manager::{self, Notice};
 use crate::status::{self, Request};
 use crate::{OneLine, metrics, sides};
@@ -92,7 +92,7 @@ impl Host {
     /// # Errors
     /// The operating system refuses, or there is no such user.
     pub fn drop_privileges(&self) -> Result<(), OneLine> {
-        privileges::drop_to(self.config.user()?, Keep::Nothing)
+        privileges::drop_to(self.config.user()?)
     }
 
     /// Carries frames until `orders` says [`Order::Stop`]; it must be cancel safe. At
