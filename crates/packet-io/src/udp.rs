@@ -213,15 +213,14 @@ impl Underlay for UdpUnderlay {
         let mut runs = self.runs;
         while done < datagrams.len() {
             let rest = &datagrams[done..];
-            let (family, answers) = (rest[0].remote.is_ipv4(), rest[0].answers);
-            // The first one of a family receives what comes to everybody.
-            let fits = |of: &&Socket| (answers || of.sends) && of.local.is_ipv4() == family;
-            let Some(socket) = self.sockets.iter().find(fits) else {
+            let from = |datagram: &Datagram| way(&self.sockets, datagram);
+            let Some(socket) = from(&rest[0]) else {
                 self.refuse(done, None, datagrams);
                 done += 1;
                 continue;
             };
-            plan(rest, runs, &mut self.planned);
+            plan(rest, runs, from, &mut self.planned);
+            let socket = &self.sockets[socket];
             let mut first = 0;
             let messages = self.planned.iter().map(|&count| {
                 let run = &rest[first..first + count];
@@ -271,25 +270,35 @@ impl Underlay for UdpUnderlay {
     }
 }
 
-/// How many of the first datagrams, all of one socket, go into each of the next messages.
-fn plan(datagrams: &[Datagram], runs: bool, planned: &mut Vec<usize>) {
+/// Which of the sockets a datagram goes from.
+fn way(sockets: &[Socket], datagram: &Datagram) -> Option<usize> {
+    let family = datagram.remote.is_ipv4();
+    // The first one of a family receives what comes to everybody.
+    let fits = |of: &Socket| (datagram.answers || of.sends) && of.local.is_ipv4() == family;
+    sockets.iter().position(fits)
+}
+
+/// How many of the first datagrams, all `from` one socket, go into each of the next messages.
+fn plan(
+    datagrams: &[Datagram],
+    runs: bool,
+    from: impl Fn(&Datagram) -> Option<usize>,
+    planned: &mut Vec<usize>,
+) {
     planned.clear();
-    let socket = |of: &Datagram| (of.remote.is_ipv4(), of.answers);
-    let first = socket(&datagrams[0]);
+    let datagrams = &datagrams[..datagrams.len().min(SENT_AT_ONCE)];
+    let first = from(&datagrams[0]);
+    let of_one = datagrams.iter().take_while(|datagram| from(datagram) == first).count();
     let mut at = 0;
-    while at < datagrams.len().min(SENT_AT_ONCE)
-        && planned.len() < BATCH
-        && socket(&datagrams[at]) == first
-    {
-        let rest = &datagrams[at..datagrams.len().min(SENT_AT_ONCE)];
-        let count = if runs { run_length(rest) } else { 1 };
+    while at < of_one && planned.len() < BATCH {
+        let count = if runs { run_length(&datagrams[at..of_one]) } else { 1 };
         planned.push(count);
         at += count;
     }
 }
 
-/// How many of the first datagrams can go as one: to one peer, of one class and one length, but
-/// the last may be shorter.
+/// How many of the first datagrams, of one socket, can go as one: to one peer, of one class and one
+/// length, but the last may be shorter.
 fn run_length(datagrams: &[Datagram]) -> usize {
     let first = &datagrams[0];
     let len = first.frame.len();
@@ -300,7 +309,7 @@ fn run_length(datagrams: &[Datagram]) -> usize {
     let mut count = 1;
     for next in datagrams.iter().take(most).skip(1) {
         let fits = next.remote == first.remote
-            && (next.class, next.answers) == (first.class, first.answers)
+            && next.class == first.class
             && (1..=len).contains(&next.frame.len());
         if !fits {
             break;
@@ -377,7 +386,8 @@ mod tests {
     use super::*;
     use crate::pool::PoolSettings;
 
-    fn planned(pool: &mut Pool, of: &[(usize, u8, &str)], runs: bool) -> Vec<usize> {
+    /// With a socket for each family, and `own` ones to send from.
+    fn planned(pool: &mut Pool, of: &[(usize, u8, &str)], runs: bool, own: bool) -> Vec<usize> {
         let datagrams: Vec<_> = of
             .iter()
             .map(|&(len, class, remote)| Datagram {
@@ -388,7 +398,10 @@ mod tests {
             })
             .collect();
         let mut planned = Vec::new();
-        plan(&datagrams, runs, &mut planned);
+        let from = |of: &Datagram| {
+            Some(usize::from(of.remote.is_ipv4()) + if own && !of.answers { 2 } else { 0 })
+        };
+        plan(&datagrams, runs, from, &mut planned);
         pool.release_all(datagrams.into_iter().map(|datagram| datagram.frame));
         planned
     }
@@ -397,7 +410,8 @@ mod tests {
     fn a_run_has_one_peer_class_and_length() {
         let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap();
         let (a, b, six) = ("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1");
-        let mut plan = |of: &[_]| planned(&mut pool, of, true);
+        assert_eq!(planned(&mut pool, &[(9, 0, a), (9, 0x80, a)], true, false), [2], "one socket");
+        let mut plan = |of: &[_]| planned(&mut pool, of, true, true);
         assert_eq!(plan(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
         assert_eq!(plan(&[(9, 0, a), (9, 1, a)]), [1, 1]);
         assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket a call");
@@ -408,6 +422,6 @@ mod tests {
         assert_eq!(plan(&[(1400, 0, a); 100]), [46, 46, 8]);
         assert_eq!(plan(&[(9, 0, a); 130]), [64, 64, 2]);
         assert_eq!(plan(&[(9, 0, a); 300]), [64; 4]);
-        assert_eq!(planned(&mut pool, &[(9, 0, a); 100], false), [1; BATCH]);
+        assert_eq!(planned(&mut pool, &[(9, 0, a); 100], false, true), [1; BATCH]);
     }
 }
