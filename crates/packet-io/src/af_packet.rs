@@ -131,7 +131,8 @@ impl PacketPort {
 /// Makes a socket a member of the group that `first` founded, or the founder of one.
 fn join(socket: BorrowedFd<'_>, first: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let (level, name) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
-    // What a socket ignores its group hears all the same, unless that is told too.
+    // What a socket ignores its group hears all the same, unless that is told too; before Linux 6.2
+    // nobody listens to that, and the sockets' filters are left.
     let kind = (libc::PACKET_FANOUT_CBPF | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING) << 16;
     let group = match first {
         // The kernel's choice, so that no other process has it.

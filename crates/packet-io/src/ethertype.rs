@@ -14,16 +14,17 @@ pub(crate) const TAG_BYTES: u32 = 4;
 /// As many EtherTypes as one filter takes.
 pub(crate) const MAX: usize = 64;
 
+/// Where a filter finds whom a frame is for (`PACKET_HOST` and so on).
+const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+
 /// Classic BPF that keeps no frame at all.
 pub(crate) const NOTHING: libc::sock_filter =
     libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
 
-/// Classic BPF that keeps frames of these EtherTypes, or all if none is listed. The kernel has taken
-/// the outer tag off when the filter sees a frame; it looks behind up to two more.
+/// Classic BPF that keeps frames of these EtherTypes, or all if none is listed, but nothing that the
+/// host itself sends. The kernel has taken the outer tag off when the filter sees a frame; it looks
+/// behind up to two more.
 pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
-    if ethertypes.is_empty() {
-        return Ok(vec![libc::sock_filter { k: u32::MAX, ..NOTHING }]);
-    }
     if ethertypes.len() > MAX {
         let message = "more than 64 EtherTypes";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -32,7 +33,17 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
     let equals = |value: u16, yes, no| {
         instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, u32::from(value))
     };
-    let mut program = vec![load(AT)];
+    let answer = |bytes| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
+    let mut program = vec![
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, PACKET_TYPE),
+        equals(libc::PACKET_OUTGOING.into(), 0, 1),
+        answer(0),
+    ];
+    if ethertypes.is_empty() {
+        program.push(answer(u32::MAX));
+        return Ok(program);
+    }
+    program.push(load(AT));
     // Each load is the tag's type, until it is none: then the list begins.
     for deeper in 1..=2_u8 {
         let to_list = (2 - deeper) * 3 + 1;
@@ -45,7 +56,6 @@ pub(crate) fn filter(ethertypes: &[u16]) -> io::Result<Vec<libc::sock_filter>> {
         let to_keep = (ethertypes.len() - i) as u8;
         program.push(equals(ethertype, to_keep, 0));
     }
-    let answer = |bytes| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, bytes);
     program.extend([answer(0), answer(u32::MAX)]);
     Ok(program)
 }
@@ -73,13 +83,18 @@ fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// What the kernel does with the few instructions used here.
     fn keeps(program: &[libc::sock_filter], frame: &[u8]) -> bool {
+        keeps_of(libc::PACKET_OTHERHOST, program, frame)
+    }
+
+    /// What the kernel does with the few instructions used here.
+    fn keeps_of(packet_type: u8, program: &[libc::sock_filter], frame: &[u8]) -> bool {
         let (mut at, mut accumulator) = (0, 0);
         loop {
             let step = program[at];
             at += 1;
             match u32::from(step.code) & 7 {
+                libc::BPF_LD if step.k == PACKET_TYPE => accumulator = packet_type.into(),
                 libc::BPF_LD => {
                     let from = step.k as usize;
                     let Some(bytes) = frame.get(from..from + 2) else { return false };
@@ -116,6 +131,21 @@ mod tests {
             }
             assert!(!keeps(&program, &frame(&[VLAN, VLAN, VLAN, 0x88E5])));
             assert!(!keeps(&program, &frame(&[])), "too short");
+        }
+    }
+
+    #[test]
+    fn what_the_host_sends_never_passes() {
+        for list in [&[][..], &[0x88E5], &[0x88E5; MAX]] {
+            let program = filter(list).unwrap();
+            for (packet_type, kept) in [
+                (libc::PACKET_HOST, true),
+                (libc::PACKET_MULTICAST, true),
+                (libc::PACKET_OTHERHOST, true),
+                (libc::PACKET_OUTGOING, false),
+            ] {
+                assert_eq!(keeps_of(packet_type, &program, &frame(&[0x88E5])), kept);
+            }
         }
     }
 
