@@ -42,8 +42,8 @@ struct Site {
 
 struct Running {
     orders: mpsc::UnboundedSender<Order>,
-    /// What the configuration says when it is read again.
-    again: Arc<Mutex<String>>,
+    /// What the configuration says when it is read again, until it is.
+    again: Arc<Mutex<Option<String>>>,
     thread: JoinHandle<Result<(), String>>,
 }
 
@@ -52,7 +52,7 @@ impl Site {
         let config = Config::parse("test", &self.config).unwrap();
         let identity = identity(self.seed);
         let (orders, mut ordered) = mpsc::unbounded_channel();
-        let again = Arc::new(Mutex::new(String::new()));
+        let again = Arc::new(Mutex::new(None::<String>));
         let text = Arc::clone(&again);
         let thread = self.space.call(move || {
             spawn(move || {
@@ -60,7 +60,10 @@ impl Site {
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let host = Host::open(config, identity).await.map_err(|e| e.to_string())?;
-                    let read = || Config::parse("again", &text.lock().unwrap());
+                    let read = || {
+                        let text = text.lock().unwrap().take().unwrap();
+                        Config::parse("again", &text)
+                    };
                     let orders = async || ordered.recv().await.unwrap_or(Order::Stop);
                     host.serve(read, orders).await.map_err(|error| error.to_string())
                 })
@@ -69,11 +72,17 @@ impl Site {
         self.running = Some(Running { orders, again, thread });
     }
 
-    /// Has the configuration read again, which now is `config`.
+    /// Has the configuration read again, which now is `config`. When this returns it has been, and
+    /// soon counts.
     fn reload(&self, config: &str) {
         let Some(Running { orders, again, .. }) = &self.running else { panic!("it runs not") };
-        config.clone_into(&mut again.lock().unwrap());
+        *again.lock().unwrap() = Some(config.to_owned());
         orders.send(Order::Reload).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while again.lock().unwrap().is_some() {
+            assert!(Instant::now() < until, "it is not read again");
+            sleep(Duration::from_millis(1));
+        }
     }
 
     /// How it says that it stands.
@@ -422,9 +431,13 @@ fn a_configuration_is_read_again_and_sockets_stay() {
             }
             let before = sites[1].standing();
             sites[1].reload(&format!("{whole}[limits]\nflows = 64\n"));
+            let until = Instant::now() + PATIENCE;
+            while sites[1].standing().flows.most != 64 {
+                assert!(Instant::now() < until, "the new configuration does not count");
+                sleep(Duration::from_millis(1));
+            }
             until_it_crosses(&mut sites, 0, &mut pn, 100);
             let after = sites[1].standing();
-            assert_eq!(after.flows.most, 64);
             // Whatever counts goes on; one frame at least was carried since.
             assert!(after.lan.sent.frames > before.lan.sent.frames, "{before:?} {after:?}");
             assert!(after.peers[0].received.frames > before.peers[0].received.frames);
