@@ -20,7 +20,7 @@ impl Guest {
     /// attempts it took.
     ///
     /// # Errors
-    /// When they do not agree in four attempts.
+    /// When they do not agree in four attempts, or something else fails.
     pub fn start_mka(&mut self) -> Result<u32, Failure> {
         self.must(&format!(
             "cat > /tmp/mka.conf <<END\neapol_version=3\nap_scan=0\nnetwork={{\nkey_mgmt=NONE\n\
@@ -51,7 +51,7 @@ impl Guest {
     /// key server hand out a new key, under another association number. How many attempts it took.
     ///
     /// # Errors
-    /// When the ends do not agree again in four attempts.
+    /// When the ends do not agree again in four attempts, or something else fails.
     pub fn rejoin_mka(&mut self, end: End) -> Result<u32, Failure> {
         let ends: Vec<_> = self.ends().collect();
         let others: Vec<_> = ends.iter().copied().filter(|other| *other != end).collect();
@@ -78,7 +78,7 @@ impl Guest {
         &mut self,
         members: &[End],
         is_so: impl Fn(&[MacsecCounters]) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         let started = Instant::now();
         loop {
             // Before an end has heard of the others it has no MACsec.
@@ -90,10 +90,25 @@ impl Guest {
             if started.elapsed() > PATIENCE {
                 let said = self.run("tail -n 3 /tmp/mka-*.log")?.text;
                 let said = said.replace('\n', "; ");
-                return Err(Failure::Broken(format!("MKA does not agree: {said}")));
+                return Err(Trouble::Disagreement(format!("MKA does not agree: {said}")));
             }
             thread::sleep(Duration::from_millis(500));
         }
+    }
+}
+
+/// Why an attempt did not go well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// The members do not agree, as wpa_supplicant's at times do not.
+    Disagreement(String),
+    /// Anything else: no other attempt would be better.
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
     }
 }
 
@@ -113,14 +128,17 @@ fn agreed(all: &[MacsecCounters]) -> bool {
     })
 }
 
-/// Which attempt went well.
-fn attempts(mut attempt: impl FnMut(u32) -> Result<(), Failure>) -> Result<u32, Failure> {
-    (1..)
-        .find_map(|number| match attempt(number) {
-            Ok(()) => Some(Ok(number)),
-            Err(why) => (number == ATTEMPTS).then_some(Err(why)),
-        })
-        .expect("it ends with the last one")
+/// Which attempt went well, of those that end in disagreement.
+fn attempts(mut attempt: impl FnMut(u32) -> Result<(), Trouble>) -> Result<u32, Failure> {
+    let mut number = 1;
+    loop {
+        match attempt(number) {
+            Ok(()) => return Ok(number),
+            Err(Trouble::Disagreement(_)) if number < ATTEMPTS => number += 1,
+            Err(Trouble::Disagreement(why)) => return Err(Failure::Broken(why)),
+            Err(Trouble::Failed(failure)) => return Err(failure),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -128,20 +146,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fails_is_tried_again_so_often() {
+    fn what_disagrees_is_tried_again_so_often() {
+        let no = || Err(Trouble::Disagreement("no".into()));
         let mut left = ATTEMPTS;
         let mut all_but_the_last = |_| {
             left -= 1;
-            if left == 0 { Ok(()) } else { Err(Failure::Broken("no".into())) }
+            if left == 0 { Ok(()) } else { no() }
         };
         assert_eq!(attempts(&mut all_but_the_last), Ok(ATTEMPTS));
         let mut times = 0;
         let always = |_| {
             times += 1;
-            Err(Failure::Broken("no".into()))
+            no()
         };
         assert_eq!(attempts(always), Err(Failure::Broken("no".into())));
         assert_eq!(times, ATTEMPTS);
+    }
+
+    #[test]
+    fn what_is_broken_is_not_tried_again() {
+        let mut times = 0;
+        let broken = |_| {
+            times += 1;
+            Err(Failure::Broken("the guest is gone".into()).into())
+        };
+        assert_eq!(attempts(broken), Err(Failure::Broken("the guest is gone".into())));
+        assert_eq!(times, 1);
     }
 
     #[test]
