@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 
 /// Something to tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// It does its work now.
     Ready,
@@ -13,8 +13,6 @@ pub enum Notice {
     Reloading,
     /// It ends.
     Stopping,
-    /// How things stand, in one line.
-    Status(String),
 }
 
 /// Tells the service manager that started this process, if there is one.
@@ -33,7 +31,6 @@ fn text(notice: &Notice) -> String {
         Notice::Ready => "READY=1".into(),
         Notice::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
         Notice::Stopping => "STOPPING=1".into(),
-        Notice::Status(text) => format!("STATUS={}", text.replace('\n', " ")),
     }
 }
 
@@ -69,13 +66,13 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let manager = UnixDatagram::bind(&path).unwrap();
         send(path.as_os_str(), text(&Notice::Ready).as_bytes()).unwrap();
-        send(path.as_os_str(), text(&Notice::Status("2\n3".into())).as_bytes()).unwrap();
+        send(path.as_os_str(), text(&Notice::Stopping).as_bytes()).unwrap();
         let mut buf = [0; 100];
         let mut read = || {
             let len = manager.recv(&mut buf).unwrap();
             String::from_utf8(buf[..len].to_vec()).unwrap()
         };
-        assert_eq!((read(), read()), ("READY=1".into(), "STATUS=2 3".into()));
+        assert_eq!((read(), read()), ("READY=1".into(), "STOPPING=1".into()));
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -25,11 +25,18 @@ pub(crate) struct Side {
     pub(crate) only: bool,
     /// Queues and threads are not as many: why there is no AF_XDP, or what it will not hear.
     pub(crate) spread: Option<Spread>,
+    /// Why it is not even tried, where it would be taken.
+    pub(crate) refused: Option<String>,
 }
 
 impl Side {
     /// By sockets that any interface has.
-    const KERNEL: Self = Self { xdp: None, only: false, spread: None };
+    const KERNEL: Self = Self { xdp: None, only: false, spread: None, refused: None };
+
+    /// The same, for this reason.
+    fn refused(why: String) -> Self {
+        Self { refused: Some(why), ..Self::KERNEL }
+    }
 }
 
 /// The LAN, which must be an Ethernet that is up.
@@ -56,7 +63,7 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
         return if only {
             Err(OneLine::of("[lan] io", why))
         } else {
-            Ok((interface, Side::KERNEL))
+            Ok((interface, Side::refused(why)))
         };
     }
     let spread = Spread::of(&interface, config.lan.queues);
@@ -68,7 +75,8 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
         // The driver may have been told to leave those others alone.
         _ => Some((interface.clone(), mode)),
     };
-    Ok((interface, Side { xdp, only, spread }))
+    let refused = spread.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
+    Ok((interface, Side { xdp, only, spread, refused }))
 }
 
 /// The underlay, beside this LAN. An interface that is named must be there.
@@ -99,7 +107,7 @@ pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side,
         lan.and_then(too_long)
     };
     if let Some(why) = refused {
-        return if only { Err(OneLine::of("[underlay] io", why)) } else { Ok(Side::KERNEL) };
+        return if only { Err(OneLine::of("[underlay] io", why)) } else { Ok(Side::refused(why)) };
     }
     let spread = Spread::of(&interface, config.lan.queues);
     let xdp = match &spread {
@@ -111,7 +119,8 @@ pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side,
         }
         _ => Some((interface, mode)),
     };
-    Ok(Side { xdp, only, spread })
+    let refused = spread.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
+    Ok(Side { xdp, only, spread, refused })
 }
 
 /// Why AF_XDP does not carry all frames of this LAN.

@@ -1,8 +1,8 @@
 //! How a gateway stands, and the Unix socket where it says so.
 //!
-//! The socket is `gateway.sock` in the state directory, open to its user alone. Whoever asks sends
-//! lines of JSON, each a [`Request`], and gets a line for each: `{"done": ...}` or
-//! `{"refused": "why"}`.
+//! The socket is `gateway.sock` in the state directory, open alone to the user that has opened it,
+//! which is not the one that the gateway becomes then. Whoever asks sends lines of JSON, each a
+//! [`Request`], and gets a line for each: `{"done": ...}` or `{"refused": "why"}`.
 
 use crate::identity::PublicKey;
 use crate::visitors;

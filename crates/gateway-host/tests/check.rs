@@ -10,7 +10,9 @@ use gateway_host::run::Host;
 use gateway_host::status::{self, Standing};
 use namespace::{alone, ip};
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use zeroize::Zeroizing;
 
 /// A gateway's files, in a directory that goes with it.
@@ -82,7 +84,8 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(Zeroizing::new([seed; 32]))
 }
 
-/// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, and an underlay.
+/// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, one whose other
+/// end is, and an underlay.
 fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
     alone(|| {
         for (name, more) in
@@ -94,6 +97,8 @@ fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
             ip(&format!("link set {name}-far up"));
         }
         ip("link add off type veth peer name off-far");
+        ip("link add cut type veth peer name cut-far");
+        ip("link set cut up");
         ip("address add 10.77.0.1/24 dev wan");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(test());
@@ -181,7 +186,27 @@ fn check_warns_of_what_run_carries_badly() {
             ),
             (&format!("{wan}\nio = \"xdp\"\nlisten = \"10.77.0.1:8885\""), None),
             ("[lan]\nio = \"xdp\"", Some("[lan] interface lan receives on 2 queues")),
-            ("[underlay]\ninterface = \"off\"", None),
+            ("[underlay]\ninterface = \"off\"", Some("[underlay] interface: off has no link")),
+            ("[lan]\ninterface = \"cut\"", Some("[lan] interface: cut has no link")),
+            ("[[peer]]\nendpoint = \"192.0.2.1:8885\"", None),
+            ("[[peer]]\nendpoint = \"localhost:8885\"", None),
+            (
+                "[[peer]]\nendpoint = \"[2001:db8::1]:8885\"",
+                Some(
+                    "peer b: [2001:db8::1]:8885: nothing can be sent to IPv6 from [underlay] listen",
+                ),
+            ),
+            (
+                "[[peer]]\nendpoint = \"192.0.2.1:8885\"\n[underlay]\nlisten = \"[::1]:8885\"",
+                Some(
+                    "peer b: 192.0.2.1:8885: nothing can be sent to IPv4 from [underlay] listen [::1]",
+                ),
+            ),
+            (
+                "[[peer]]\nendpoint = \"[2001:db8::1]:8885\"\n[underlay]\nlisten = \"[::]:8885\"",
+                None,
+            ),
+            ("[[peer]]\nendpoint = \"192.0.2.1:8885\"\n[underlay]\nlisten = \"[::]:8885\"", None),
         ] {
             let (errors, warnings, run) = files.tried(more).await;
             assert_eq!((errors, run), (vec![], None), "{more}");
@@ -192,6 +217,46 @@ fn check_warns_of_what_run_carries_badly() {
                 (expected.is_some(), expected.iter().count()),
                 "{more}: {warnings:?}"
             );
+        }
+    });
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn run_says_why_auto_is_not_af_xdp() {
+    beside_interfaces(async || {
+        let files = Files::new("auto");
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+        let _until_the_end = tracing::subscriber::set_default(subscriber.finish());
+        for (more, why) in [
+            ("[lan]\nio = \"auto\"", "interface lan receives on 2 queues"),
+            ("[lan]\nio = \"auto\"\ninterface = \"big\"", "AF_XDP needs an MTU of"),
+            ("[lan]\nio = \"auto\"\n[gateway]\nallow = [\"bpdu\"]", "AF_XDP does not hear"),
+            (
+                "[underlay]\ninterface = \"wan\"\nlisten = \"[::]:8885\"",
+                "AF_XDP needs an address of wan",
+            ),
+        ] {
+            let (errors, _, run) = files.tried(more).await;
+            assert_eq!((errors, run), (vec![], None), "{more}");
+            let said = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
+            let one = said.lines().filter(|line| line.contains("no AF_XDP") && line.contains(why));
+            assert_eq!((one.count(), said.lines().count()), (1, 1), "{more}: {said}");
         }
     });
 }

@@ -131,6 +131,15 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index, mac, mtu_bytes: device.mtu().map_err(failed)? })
     }
 
+    /// Whether frames come and go at the interface of that name: it is up, and so is its link, if it
+    /// has one.
+    ///
+    /// # Errors
+    /// No interface has that name.
+    pub fn is_running(name: &str) -> io::Result<bool> {
+        Ok(Device::new(name)?.flags()? & libc::IFF_RUNNING != 0)
+    }
+
     /// How many queues the driver spreads received frames over now.
     ///
     /// # Errors
@@ -224,6 +233,12 @@ mod tests {
     fn loopback_is_no_ethernet_here() {
         let error = Interface::find("lo").unwrap_err();
         assert_eq!(error.to_string(), "interface lo does not carry Ethernet");
+    }
+
+    #[test]
+    fn loopback_runs_and_nobody_does_not() {
+        assert!(Interface::is_running("lo").unwrap());
+        assert!(Interface::is_running("none0").is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a configuration speaks of, looked at before a gateway runs.
 
-use super::Config;
 #[cfg(target_os = "linux")]
 use super::machine;
+use super::{Config, sends_to};
 use crate::identity::{Identity, PublicKey};
 use crate::status::{self, AskError, Door, Standing};
 use crate::{OneLine, privileges};
@@ -124,11 +124,21 @@ async fn names(config: &Config, findings: &mut Vec<Finding>) {
     for peer in &config.peers {
         let Some(endpoint) = &peer.endpoint else { continue };
         let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host(endpoint)).await;
+        let listen = config.underlay.listen;
         let wrong = match found {
-            Ok(Ok(mut addresses)) => match addresses.next() {
-                Some(_) => continue,
-                None => "it has no address".to_owned(),
-            },
+            Ok(Ok(addresses)) => {
+                let addresses: Vec<_> = addresses.map(|address| address.ip()).collect();
+                if addresses.iter().any(|address| sends_to(listen.ip(), *address)) {
+                    continue;
+                }
+                match addresses.first() {
+                    Some(address) => {
+                        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+                        format!("nothing can be sent to {family} from [underlay] listen {listen}")
+                    }
+                    None => "it has no address".to_owned(),
+                }
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "nobody answers for its name".to_owned(),
         };

@@ -4,7 +4,6 @@ use super::check::Finding;
 use super::{Config, Mtu};
 use crate::sides;
 use packet_io::Interface;
-use std::path::Path;
 
 /// Looks at both sides' interfaces.
 pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
@@ -37,9 +36,7 @@ pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
 
 /// Whether frames come and go there now.
 fn link(section: &str, name: &str, findings: &mut Vec<Finding>) {
-    let file = Path::new("/sys/class/net").join(name).join("operstate");
-    // Interfaces without a carrier of their own say "unknown".
-    if let Ok("down" | "lowerlayerdown") = std::fs::read_to_string(file).as_deref().map(str::trim) {
+    if Interface::is_running(name).is_ok_and(|running| !running) {
         findings.push(Finding::warning(format_args!("[{section}] interface: {name} has no link")));
     }
 }

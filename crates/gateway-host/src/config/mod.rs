@@ -21,7 +21,7 @@ use gateway::codepoints::ANNOUNCEMENT;
 use gateway::tuning::LANES;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use values::{bytes, some_time, time, user, within};
@@ -216,7 +216,7 @@ pub struct Underlay {
 
 impl Default for Underlay {
     fn default() -> Self {
-        let listen = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+        let listen = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
         Self { listen, io: UnderlayIo::default(), interface: None, mtu: Mtu::default() }
     }
 }
@@ -356,7 +356,8 @@ pub struct Peer {
     /// Where it is, as `host:port`. Absent: it comes to us.
     #[serde(default, deserialize_with = "endpoint")]
     pub endpoint: Option<String>,
-    /// Send something so often, for the NATs on the way: 1 s to 1 h. Absent: only when needed.
+    /// Send something so often, for the NATs on the way: 1 s to 1 h. The shortest of all peers is
+    /// used for each of them. Absent everywhere: only when needed.
     #[serde(default, deserialize_with = "some_time::<_, SECOND, HOUR>")]
     pub keepalive: Option<Duration>,
 }
@@ -426,6 +427,18 @@ impl Config {
     }
 }
 
+/// Whether datagrams can go to `remote` from a socket that listens at `listen`: of one family, but
+/// `[::]` stands for IPv4 too.
+pub(crate) fn sends_to(listen: IpAddr, remote: IpAddr) -> bool {
+    remote.is_ipv4() == listen.is_ipv4() || listen == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+}
+
+/// A name that the kernel takes for an interface (`dev_valid_name`).
+pub fn is_interface_name(name: &str) -> bool {
+    let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
+    (1..=15).contains(&name.len()) && !name.contains(wrong) && name != "." && name != ".."
+}
+
 /// The number of the line with byte `at`, from 1 on.
 fn line(text: &str, at: usize) -> usize {
     text.get(..at).unwrap_or_default().matches('\n').count() + 1
@@ -467,11 +480,9 @@ fn name<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Err(Error::custom("a name has 1 to 64 letters, digits, `-`, `_` and `.`"))
 }
 
-/// A name that the kernel takes for an interface (`dev_valid_name`).
 fn interface<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let name = String::deserialize(d)?;
-    let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
-    if (1..=15).contains(&name.len()) && !name.contains(wrong) && name != "." && name != ".." {
+    if is_interface_name(&name) {
         return Ok(name);
     }
     Err(Error::custom(format_args!("{name:?} is no name of an interface (1 to 15 bytes)")))
@@ -486,7 +497,7 @@ fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error>
     let is_good = text.rsplit_once(':').is_some_and(|(host, port)| {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host_is_good = match bare {
-            Some(inside) => inside.parse::<std::net::Ipv6Addr>().is_ok(),
+            Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
             None => {
                 (1..=253).contains(&host.len())
                     && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))

@@ -3,7 +3,7 @@
 use super::past::Past;
 use super::standing::{About, standing};
 use super::tally::{Counted, Tally};
-use crate::config::{Config, Peer};
+use crate::config::{Config, Peer, sends_to};
 use crate::identity::PublicKey;
 use crate::status::Standing;
 use gateway::bridge::PeerIndex;
@@ -158,10 +158,7 @@ fn choose(
     remote: Option<IpAddr>,
     listen: IpAddr,
 ) -> Option<SocketAddr> {
-    // `[::]` stands for IPv4 too.
-    let v4 = listen.is_ipv4() || listen.is_unspecified();
-    let is_usable = |address: &SocketAddr| if address.is_ipv4() { v4 } else { listen.is_ipv6() };
-    let mut usable = found.into_iter().filter(is_usable);
+    let mut usable = found.into_iter().filter(|address| sends_to(listen, address.ip()));
     let first = usable.next()?;
     let is_it = |address: &SocketAddr| Some(address.ip()) == remote;
     if is_it(&first) { Some(first) } else { usable.find(is_it).or(Some(first)) }

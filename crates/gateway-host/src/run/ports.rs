@@ -191,7 +191,7 @@ fn attached(
     attach: impl FnOnce(&Interface, Mode) -> Result<Attachment, OpenError>,
 ) -> Result<Option<Attachment>, OneLine> {
     let Some((interface, mode)) = &side.xdp else {
-        remarks.extend(side.spread.as_ref().map(|spread| Remark::NoXdp(spread.to_string())));
+        remarks.extend(side.refused.clone().map(Remark::NoXdp));
         return Ok(None);
     };
     match attach(interface, *mode) {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn in_80_columns_peers_have_an_address_and_a_reason() {
+    fn in_80_columns_peers_have_a_state_and_an_address() {
         let screen = screen(80, 30);
         for expected in ["up 5 min", "192.0.2.7:8885", "down", "1000/s"] {
             assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");

@@ -104,10 +104,9 @@ pub(crate) enum Validate {
 }
 
 fn interface_name(text: &str) -> Result<String, &'static str> {
-    let is_one = (1..=15).contains(&text.len())
-        && !text.contains(|c: char| c == '/' || c.is_whitespace())
-        && ![".", ".."].contains(&text);
-    is_one.then(|| text.to_owned()).ok_or("expected the name of an interface, 1 to 15 bytes")
+    gateway_host::config::is_interface_name(text)
+        .then(|| text.to_owned())
+        .ok_or("expected the name of an interface, 1 to 15 bytes")
 }
 
 fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
