@@ -17,7 +17,6 @@ pub mod derivation;
 pub mod downlink;
 pub mod messages;
 mod template;
-mod turns;
 pub mod uplink;
 
 pub use derivation::{Derivation, Rotating};
@@ -33,9 +32,9 @@ use core::time::Duration;
 use downlink::Downlink;
 use macsec::Header;
 use messages::{Beacon, Message};
+use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use turns::Turns;
 use uplink::{Uplink, Way};
 use vocabulary::{Decode, DecodeError, Instant, Random};
 
@@ -110,7 +109,8 @@ pub struct Needs {
 pub struct Flows {
     needs: Needs,
     uplink: Uplink,
-    downlink: Turns<Downlink>,
+    /// Fair where work is long: frames wait for the same lock.
+    downlink: parking_lot::Mutex<Downlink>,
     outbox: Mutex<VecDeque<(PeerIndex, Message)>>,
     acknowledged: AtomicU64,
     /// The time when it was last told, in microseconds.
@@ -125,7 +125,7 @@ impl Flows {
         Self {
             needs,
             uplink: Uplink::new(needs, limits, random, now),
-            downlink: Turns::new(Downlink::new(needs, limits, random)),
+            downlink: parking_lot::Mutex::new(Downlink::new(needs, limits, random)),
             outbox: Mutex::new(VecDeque::new()),
             acknowledged: AtomicU64::new(0),
             clock: AtomicU64::new(now.as_micros()),
@@ -188,7 +188,7 @@ impl Flows {
                 }
                 let number = register.number;
                 let took = self.downlink.lock().register(now, peer, register)?;
-                self.catch_up();
+                catch_up(&mut self.downlink.lock());
                 let answer = if took { Message::Acknowledge } else { Message::Refuse };
                 self.say(peer, answer(number));
             }
@@ -220,23 +220,20 @@ impl Flows {
     /// Takes a beacon of `peer`, which is authentic.
     pub fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
         let Ok(Beacon(entries)) = Beacon::decode(content) else { return };
+        let mut downlink = self.downlink.lock();
         for (number, pn) in entries {
-            self.downlink.lock_after_others().advance_to(now, peer, number, pn);
-            self.catch_up();
+            downlink.advance_to(now, peer, number, pn);
+            MutexGuard::bump(&mut downlink);
+            catch_up(&mut downlink);
         }
     }
 
     /// A frame of `peer` with this header came sealed: identifiers go on from there.
     pub fn hear(&self, peer: PeerIndex, header: &Header) {
         let now = self.last_told();
-        let lags = {
-            let mut downlink = self.downlink.lock();
-            downlink.hear(now, peer, header);
-            downlink.lags()
-        };
-        if lags {
-            self.catch_up();
-        }
+        let mut downlink = self.downlink.lock();
+        downlink.hear(now, peer, header);
+        catch_up(&mut downlink);
     }
 
     /// As [`Downlink::take`].
@@ -250,35 +247,22 @@ impl Flows {
         clear: [u8; 2],
         rest: usize,
     ) -> Result<(PeerIndex, Header), (Option<PeerIndex>, Reason)> {
-        let (taken, lagged, lags) = {
-            let mut downlink = self.downlink.lock();
-            let lagged = downlink.lags();
-            (downlink.take(now, ridf, clear, rest), lagged, downlink.lags())
-        };
+        let mut downlink = self.downlink.lock();
+        let lagged = downlink.lags();
+        let taken = downlink.take(now, ridf, clear, rest);
         match taken {
             Err((_, Reason::UnknownIdentifier)) if lagged => {
                 // Its window may be among those that lag.
-                self.catch_up();
-                self.downlink.lock().take(now, ridf, clear, rest)
+                catch_up(&mut downlink);
+                downlink.take(now, ridf, clear, rest)
             }
             _ => {
-                if lags && !lagged {
-                    self.catch_up();
+                // Whoever had them lag sees to that.
+                if !lagged {
+                    catch_up(&mut downlink);
                 }
                 taken
             }
-        }
-    }
-
-    /// Moves all windows to where they should be, step by step: frames have their turn between
-    /// two.
-    fn catch_up(&self) {
-        loop {
-            let mut downlink = self.downlink.lock_after_others();
-            if !downlink.lags() {
-                return;
-            }
-            downlink.catch_up();
         }
     }
 
@@ -300,11 +284,14 @@ impl Flows {
         self.clock.store(now.as_micros(), Ordering::Relaxed);
         self.uplink.make_due();
         // A few at a time: frames wait for the same lock.
+        let mut downlink = self.downlink.lock();
         for _ in 0..DROPS_A_TICK {
-            if !self.downlink.lock_after_others().expire(now) {
+            if !downlink.expire(now) {
                 break;
             }
+            MutexGuard::bump(&mut downlink);
         }
+        drop(downlink);
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
         if now - swept_at < SWEEP {
             return;
@@ -318,5 +305,13 @@ impl Flows {
     /// Flows that are sent, and that are received.
     pub fn count(&self) -> (usize, usize) {
         (self.uplink.len(), self.downlink.lock().len())
+    }
+}
+
+/// Moves all windows to where they should be, step by step: frames have their turn between two.
+fn catch_up(downlink: &mut MutexGuard<'_, Downlink>) {
+    while downlink.lags() {
+        downlink.catch_up();
+        MutexGuard::bump(downlink);
     }
 }
