@@ -70,12 +70,8 @@ fn built(program: &str) -> Result<Command, Failure> {
 
 /// Date and commit, as a page says them.
 fn now() -> Result<String, Failure> {
-    let said = |program, words: &[&str]| {
-        capture(command(program, words)).map_err(Failure::NotPossibleHere)
-    };
-    let date = said("date", &["-u", "+%Y-%m-%d"])?;
-    let commit = said("git", &["describe", "--always", "--dirty", "--tags"])?;
-    Ok(format!("{} at commit {}", date.trim(), commit.trim()))
+    let date = capture(command("date", &["-u", "+%Y-%m-%d"])).map_err(Failure::NotPossibleHere)?;
+    Ok(format!("{} at commit {}", date.trim(), crate::measure::commit()?))
 }
 
 /// A user-space WireGuard to measure beside (BSD-3-Clause), pinned.

@@ -168,7 +168,7 @@ pub(crate) fn stored(
         "about": about,
         "command": command,
         "date": said("date", &["-u", "+%Y-%m-%d"])?,
-        "commit": format!("commit {}", said("git", &["describe", "--always", "--dirty", "--tags"])?),
+        "commit": format!("commit {}", commit()?),
         "machine": {
             "processor": processor(),
             "processors": std::thread::available_parallelism().map_or(1, usize::from),
@@ -176,6 +176,16 @@ pub(crate) fn stored(
         },
         "result": result,
     }))
+}
+
+/// The commit that was measured, marked where the tree differs from it, but for what measuring
+/// itself writes.
+pub(crate) fn commit() -> Result<String, Failure> {
+    let commit = said("git", &["describe", "--always", "--tags"])?;
+    let all_but = [":/", ":!/results", ":!/docs"];
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    let differs = !said("git", &[&status[..], &all_but].concat())?.is_empty();
+    Ok(if differs { commit + "-dirty" } else { commit })
 }
 
 /// The line that a program prints.
