@@ -4,25 +4,11 @@ mod world;
 
 use core::time::Duration;
 use gateway::control::{Event, Output, messages};
-use gateway::schemes::sealed::Sealed;
-use vocabulary::Random;
 use world::{Flow, World, index};
-
-fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
-    Box::new(Sealed)
-}
-
-/// A world whose keepalives are out of the way.
-fn up(sites: usize) -> World {
-    let mut world = World::up(sites, sealed);
-    world.advance(Duration::from_millis(1));
-    world.deliver();
-    world
-}
 
 #[test]
 fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let site = &mut world.sites[1];
     let proposal = |nonce| {
         let offer = messages::Offer { epoch: 2, nonce: [nonce; 32], index: 7 };
@@ -64,7 +50,7 @@ fn said(world: &mut World, site: usize) -> Vec<Vec<u8>> {
 fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
     // After the proposal, the answer, and the answer's answer.
     for messages in 0..=3 {
-        let mut world = up(2);
+        let mut world = World::up_sealed(2);
         world.sites[0].control.rekey();
         world.sites[0].control.handle_timeout(world.now);
         for (from, to) in [(0, 1), (1, 0), (0, 1)].into_iter().take(messages) {
@@ -145,7 +131,7 @@ fn works(world: &mut World, pn: u32) {
 #[test]
 fn keys_of_a_lost_channel_open_until_others_are_agreed_on_however_many_are_lost() {
     for lost in 0..=3 {
-        let mut world = up(2);
+        let mut world = World::up_sealed(2);
         agreed_in_secret(&mut world, 1);
         lose_channel(&mut world);
         for round in 0..lost {
@@ -169,7 +155,7 @@ fn keys_of_a_lost_channel_open_until_others_are_agreed_on_however_many_are_lost(
 fn what_comes_late_under_keys_of_a_lost_channel_takes_none_of_newer_ones_away() {
     // The second agreement is lost with its channel, or goes on.
     for is_lost in [true, false] {
-        let mut world = up(2);
+        let mut world = World::up_sealed(2);
         agreed_in_secret(&mut world, 1);
         world.frame(0, &Flow::between(0, 1).frame(1, 100));
         let late = world.wire.pop_back().unwrap();
@@ -202,7 +188,7 @@ fn what_comes_late_under_keys_of_a_lost_channel_takes_none_of_newer_ones_away() 
 #[test]
 fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
     for site in [0, 1] {
-        let mut world = up(2);
+        let mut world = World::up_sealed(2);
         for site in [0, 1] {
             world.sites[site].control.handle_down(world.now, index(site, 1 - site));
         }
@@ -233,7 +219,7 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
 
 #[test]
 fn a_second_hello_closes_the_channel() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let (version, scheme) = (messages::VERSION, gateway::schemes::SchemeName::Sealed);
     let hello = messages::Message::Hello(messages::Hello { version, scheme }).to_vec();
     world.sites[0].control.handle_message(world.now, index(0, 1), &hello);
@@ -243,7 +229,7 @@ fn a_second_hello_closes_the_channel() {
 
 #[test]
 fn a_new_channel_begins_with_hello_whatever_was_to_be_said_on_the_old_one() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     world.sites[0].control.rekey();
     world.sites[0].control.handle_timeout(world.now);
     world.sites[0].control.handle_up(world.now, index(0, 1), [9; 32].into());
@@ -253,7 +239,7 @@ fn a_new_channel_begins_with_hello_whatever_was_to_be_said_on_the_old_one() {
 
 #[test]
 fn a_senseless_message_closes_the_channel_once() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     for message in [&[99][..], &[2], &[5], &[]] {
         world.sites[0].control.handle_message(world.now, index(0, 1), message);
     }

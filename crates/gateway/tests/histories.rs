@@ -11,19 +11,14 @@ use gateway::flows::Limits;
 use gateway::schemes::Scheme;
 use gateway::schemes::compressed::Compressed;
 use gateway::schemes::identifier::{Identifier, Settings};
-use gateway::schemes::sealed::Sealed;
 use std::collections::BTreeSet;
 use vocabulary::{Instant, Random};
-use world::{Flow, World, quiet};
+use world::{Flow, World, quiet, sealed};
 
 const START: Instant = Instant::from_micros(1_000_000);
 const SITES: usize = 3;
 const HISTORIES: u64 = 40;
 const STEPS: usize = 1500;
-
-fn sealed(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Sealed)
-}
 
 fn compressed(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Compressed::new(Limits::default(), random, START))

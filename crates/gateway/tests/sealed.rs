@@ -7,26 +7,12 @@ use gateway::bridge::{Port, Station};
 use gateway::control::{Event, Output, Timing, messages};
 use gateway::counters::Reason;
 use gateway::gateway::Mka;
-use gateway::schemes::sealed::Sealed;
 use macsec::VlanTag;
-use vocabulary::Random;
-use world::{Datagram, Flow, World, address, drops, index, quiet};
-
-fn sealed(_: &mut Random) -> Box<dyn gateway::schemes::Scheme> {
-    Box::new(Sealed)
-}
-
-/// A world whose keepalives are out of the way.
-fn up(sites: usize) -> World {
-    let mut world = World::up(sites, sealed);
-    world.advance(Duration::from_millis(1));
-    world.deliver();
-    world
-}
+use world::{Datagram, Flow, World, address, drops, index, quiet, sealed};
 
 #[test]
 fn frames_appear_on_the_other_lan_as_they_were() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     for len in [1, 10, 47, 48, 1000, 1378] {
         for flow in [Flow::between(0, 1), Flow { an: 3, ..Flow::between(0, 1) }] {
             let frame = flow.frame(len as u32, len);
@@ -39,7 +25,7 @@ fn frames_appear_on_the_other_lan_as_they_were() {
 
 #[test]
 fn padding_of_the_lan_does_not_cross_the_tunnel() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let frame = Flow::between(0, 1).frame(1, 4);
     let padded = [&frame[..], &[0; 12]].concat();
     assert_eq!(padded.len(), 60);
@@ -49,7 +35,7 @@ fn padding_of_the_lan_does_not_cross_the_tunnel() {
 
 #[test]
 fn an_unknown_station_is_sought_everywhere_and_then_known() {
-    let mut world = up(3);
+    let mut world = World::up_sealed(3);
     world.frame(0, &Flow::between(0, 1).frame(1, 100));
     assert_eq!(world.wire.len(), 2, "to both");
     world.deliver();
@@ -65,7 +51,7 @@ fn an_unknown_station_is_sought_everywhere_and_then_known() {
 
 #[test]
 fn what_is_on_the_same_lan_stays_there() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     world.carry(0, &Flow::between(0, 1).frame(1, 100));
     let back = Flow { source: world::station(0, 2), ..Flow::between(0, 0) };
     world.frame(0, &back.frame(1, 100));
@@ -75,7 +61,7 @@ fn what_is_on_the_same_lan_stays_there() {
 
 #[test]
 fn long_frames_are_split_and_come_out_whole_in_any_order() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let tag = |tpid, tci| Some(VlanTag { tpid, tci });
     let tags = [[None; 2], [tag(0x88a8, 0x2001), tag(0x8100, 0x0002)]];
     for (len, vlan_tags) in [1500, 9000].into_iter().flat_map(|len| tags.map(|tags| (len, tags))) {
@@ -99,7 +85,7 @@ fn long_frames_are_split_and_come_out_whole_in_any_order() {
 
 #[test]
 fn loss_costs_what_was_lost_and_order_nothing() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let flow = Flow::between(0, 1);
     let mut pn = 0;
     for lost in [1, 10, 1000, 100_000] {
@@ -124,7 +110,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
 
 #[test]
 fn nothing_that_was_replayed_cut_or_altered_reaches_the_lan() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let frame = Flow::between(0, 1).frame(1, 100);
     world.frame(0, &frame);
     let datagram = world.wire[0].clone();
@@ -175,7 +161,7 @@ fn keys_change_and_nothing_under_way_is_lost() {
 
 #[test]
 fn a_gateway_that_starts_again_is_heard_and_its_old_datagrams_are_not() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let flow = Flow::between(0, 1);
     world.frame(0, &flow.frame(1, 100));
     let old = world.wire.pop_back().unwrap();
@@ -254,7 +240,7 @@ fn a_flood_of_mka_keeps_no_probe_waiting() {
 #[test]
 fn other_frames_cross_only_if_allowed() {
     let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x08, 0x06], &[1; 46]].concat();
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     world.frame(0, &arp);
     assert!(world.wire.is_empty());
     assert_eq!(world.sites[0].gateway.drops.of(Reason::NotAllowed), 1);
@@ -266,7 +252,7 @@ fn other_frames_cross_only_if_allowed() {
 
 #[test]
 fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
-    let mut world = up(2);
+    let mut world = World::up_sealed(2);
     let elsewhere = ([198, 51, 100, 9], 999).into();
     let flow = Flow::between(0, 1);
     world.frame(0, &flow.frame(1, 100));
@@ -355,7 +341,7 @@ fn announcements_are_told_once_in_ten_seconds_and_each_makes_a_gateway_yield() {
 fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
     // The first and second gateway have a LAN in common, and the far one's stations once were there.
     for roamed in [false, true] {
-        let mut world = up(3);
+        let mut world = World::up_sealed(3);
         let everyone = Flow { destination: [0xff; 6], ..Flow::between(2, 0) };
         if roamed {
             world.carry(0, &everyone.frame(1, 100));

@@ -6,6 +6,7 @@ pub(crate) mod flood;
 pub(crate) mod forgeries;
 pub(crate) mod observer;
 
+pub(crate) use super::world::sealed;
 use super::world::{Datagram, Flow, World};
 use gateway::flows::Limits;
 use gateway::schemes::Scheme;
@@ -13,16 +14,11 @@ use gateway::schemes::compressed::Compressed;
 use gateway::schemes::encryption::{self, Encryption};
 use gateway::schemes::identifier::{Identifier, Settings};
 use gateway::schemes::plain::Plain;
-use gateway::schemes::sealed::Sealed;
 use vocabulary::{Instant, Random};
 
 const START: Instant = Instant::from_micros(1_000_000);
 
 pub(crate) type Make = fn(&mut Random) -> Box<dyn Scheme>;
-
-pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
-    Box::new(Sealed)
-}
 
 pub(crate) fn compressed(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Compressed::new(Limits::default(), random, START))

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use gateway::bridge::{Limits, PeerIndex};
 use gateway::codepoints::Whole;
 use gateway::control::{Control, Event, Output, Timing};
@@ -24,6 +25,11 @@ const CONTROL: u8 = 15;
 
 /// Spreads addresses over a seed: 2^64 over the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The scheme `sealed`.
+pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
+    Box::new(gateway::schemes::sealed::Sealed)
+}
 
 /// A datagram under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +75,7 @@ pub(crate) fn settings(site: usize) -> Settings {
 
 /// Nothing on the wire and the LAN but what a test asks for.
 pub(crate) fn quiet() -> Timing {
-    let never = core::time::Duration::ZERO;
+    let never = Duration::ZERO;
     Timing { probe: false, announce: never, keepalive: never, ..Timing::default() }
 }
 
@@ -148,6 +154,14 @@ impl World {
         world
     }
 
+    /// The same under `sealed`, with keepalives out of the way.
+    pub(crate) fn up_sealed(sites: usize) -> Self {
+        let mut world = Self::up(sites, sealed);
+        world.advance(Duration::from_millis(1));
+        world.deliver();
+        world
+    }
+
     /// The same; keys and all that is drawn follow from `seed`.
     pub(crate) fn up_from(
         seed: u64,
@@ -177,7 +191,7 @@ impl World {
     }
 
     /// Time passes.
-    pub(crate) fn advance(&mut self, duration: core::time::Duration) {
+    pub(crate) fn advance(&mut self, duration: Duration) {
         self.now += duration;
         for site in &mut self.sites {
             site.control.handle_timeout(self.now);
