@@ -7,6 +7,9 @@ use std::path::Path;
 /// What is in a capture's file is what other tools find there.
 #[test]
 fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
+    if let Err(reason) = skip::program_there("tshark", "tshark") {
+        return skip::test(reason);
+    }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures");
     for case in CASES {
         let Case { name, readable, scheme, .. } = *case;
@@ -36,6 +39,9 @@ fn tshark_opens_every_capture_and_decrypts_what_its_version_can() {
 /// A wrong bit is found there, and without the key log nothing is decrypted: the test above can fail.
 #[test]
 fn tshark_tells_a_damaged_capture_from_a_good_one() {
+    if let Err(reason) = skip::program_there("tshark", "tshark") {
+        return skip::test(reason);
+    }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged-captures");
     let files = CASES[0].write(&folder).expect("a place for files");
     let ours = files.ours();

@@ -5,6 +5,12 @@ use interop::coaps;
 use interop::trial::Trial;
 use std::path::Path;
 
+/// Whether libcoap's programs are here.
+fn libcoap() -> Result<(), String> {
+    let programs = ["coap-server-notls", "coap-client-notls"];
+    programs.iter().try_for_each(|program| skip::program_there(program, "libcoap3-bin"))
+}
+
 fn folder(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -12,6 +18,9 @@ fn folder(name: &str) -> std::path::PathBuf {
 /// That the programs and the counter work, before anything stands between them.
 #[test]
 fn without_proxies_nothing_is_sent_again() {
+    if let Err(reason) = libcoap() {
+        return skip::test(reason);
+    }
     let server = Server::start();
     let tap = Tap::start(server.address());
     let folder = folder("direct");
@@ -26,6 +35,9 @@ fn without_proxies_nothing_is_sent_again() {
 
 /// Three users put and get twice, in this much loss.
 fn rounds(loss_percent: u8, scheme: Option<&str>, name: &str) {
+    if let Err(reason) = libcoap() {
+        return skip::test(reason);
+    }
     let trial = Trial { loss_percent, scheme, users: 3, rounds: 2, bytes: 1000, seed: 1 };
     let outcome = trial.run(&folder(name));
     assert_eq!(outcome.wrong, 0, "{outcome:?}");
@@ -64,6 +76,9 @@ fn shared_tags_at_a_tenth_of_loss() {
 /// and with each other.
 #[test]
 fn coaps_with_the_dtls_of_others() {
+    if let Err(reason) = libcoap() {
+        return skip::test(reason);
+    }
     let mut wrong = Vec::new();
     for (client, server) in coaps::meetings() {
         match coaps::meet(client, server, &folder(&format!("coaps-{client:?}-{server:?}"))) {

@@ -8,7 +8,7 @@ use gateway_host::config::{Config, Severity, check};
 use gateway_host::identity::Identity;
 use gateway_host::run::Host;
 use gateway_host::status::{self, Standing};
-use namespace::{alone, ip};
+use namespace::{alone_with_xdp, ip, no_children};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ fn identity(seed: u8) -> Identity {
 /// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, one whose other
 /// end is, and an underlay.
 fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
-    alone(|| {
+    alone_with_xdp(|| {
         for (name, more) in
             [("lan", "numrxqueues 2 numtxqueues 2"), ("big", "mtu 9000"), ("wan", "")]
         {
@@ -101,6 +101,7 @@ fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
         ip("link set cut up");
         ip("address add 10.77.0.1/24 dev wan");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _opened_again = no_children();
         runtime.block_on(test());
     });
 }

@@ -29,7 +29,7 @@ fn main() {
         }
         Ok(_) => stay_who_we_are(),
         Err(_) if cfg!(target_os = "linux") => parent(),
-        Err(_) => println!("privileges: not on Linux, not tested"),
+        Err(_) => skip::named("privileges", "they are Linux's"),
     }
 }
 
@@ -40,7 +40,7 @@ fn parent() {
     if is_root {
         cases.extend(["user", "setuid", "stepped back"]);
     } else {
-        println!("privileges: not root, becoming another user is not tested");
+        skip::named("becoming another user", "needs root");
     }
     for case in cases {
         let program = std::env::current_exe().unwrap();

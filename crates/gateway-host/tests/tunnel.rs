@@ -15,7 +15,7 @@ use gateway_host::identity::Identity;
 use gateway_host::run::{Host, Order};
 use gateway_host::status::{Door, Standing};
 use macsec::{AssociationNumber, Header, Protection, Sci, SciField, SecTag, ShortLength, VlanTag};
-use namespace::{Host as Space, alone};
+use namespace::{Host as Space, alone, alone_with_xdp, no_children};
 use packet_io::af_packet::{PacketPort, Settings};
 use packet_io::{Interface, LanPort, Pool, PoolSettings};
 use std::path::PathBuf;
@@ -244,8 +244,13 @@ fn crosses(sites: &mut [Site; 2], frame: &[u8]) {
     assert!(sites[1].device.hears(frame, PATIENCE), "a frame of {} bytes is lost", frame.len());
 }
 
+/// As [`alone`], for gateways with these ports.
+fn alone_with(io: [&str; 2], test: impl FnOnce() + Send + 'static) {
+    if io.contains(&"xdp") { alone_with_xdp(test) } else { alone(test) }
+}
+
 fn talk(scheme: &'static str, io: [&'static str; 2]) {
-    alone(move || {
+    alone_with(io, move || {
         let mut sites = sites(scheme, io, 1500, "");
         sites.iter_mut().for_each(Site::start);
         let mut pn = 0;
@@ -284,7 +289,7 @@ fn af_xdp_carries_frames() {
 #[test]
 fn several_threads_carry_each_frame_once() {
     for io in [["packet", "udp"], ["xdp", "xdp"]] {
-        alone(move || {
+        alone_with(io, move || {
             let mut sites = sites_of(2, "sealed", io, 1500, "");
             sites.iter_mut().for_each(Site::start);
             let mut pn = 0;
@@ -316,7 +321,7 @@ fn several_threads_carry_each_frame_once() {
 #[test]
 fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
     for io in [["packet", "udp"], ["xdp", "xdp"]] {
-        alone(move || {
+        alone_with(io, move || {
             let mut sites = sites_of(2, "sealed", io, 1500, "");
             let [near, far] = &mut sites;
             let (nameless, _) = near.config.split_once("endpoint").unwrap();
@@ -363,6 +368,7 @@ fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<Stri
     );
     let config = Config::parse("test", &config).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _opened_again = no_children();
     runtime.block_on(async {
         let said = check(&config).await.into_iter().map(|finding| finding.what);
         let said = said.filter(|what| what.contains("receives on")).collect();
@@ -374,7 +380,7 @@ fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<Stri
 
 #[test]
 fn af_xdp_is_taken_where_it_hears_everything() {
-    alone(|| {
+    alone_with_xdp(|| {
         let (space, far) = (Space::new(), Space::new());
         let _wire = space.wire_to(&far, "lan", 1500, 2);
         space.call(|| {
@@ -408,7 +414,7 @@ fn af_xdp_is_taken_where_it_hears_everything() {
 #[test]
 fn a_configuration_is_read_again_and_sockets_stay() {
     for io in [["packet", "udp"], ["xdp", "xdp"]] {
-        alone(move || {
+        alone_with(io, move || {
             let mut sites = sites("sealed", io, 1500, "");
             let whole = sites[1].config.clone();
             let (alone, _) = whole.split_once("[[peer]]").unwrap();
@@ -488,11 +494,8 @@ fn other_frames_stay_unless_they_are_allowed() {
 #[test]
 fn plain_is_what_the_kernels_vxlan_speaks() {
     alone(|| {
-        let has_vxlan = |name| ["link", "add", name, "type", "vxlan", "id", "7", "dstport", "4789"];
-        let tried = std::process::Command::new("ip").args(has_vxlan("tried")).output();
-        if !tried.is_ok_and(|tried| tried.status.success()) {
-            eprintln!("skipped: this kernel has no VXLAN");
-            return;
+        if namespace::try_ip("link add tried type vxlan id 7 dstport 4789").is_err() {
+            return skip::test("this kernel has no VXLAN");
         }
         let mut sites = sites("plain", ["packet", "udp"], 1400, "");
         sites[1].space.call(|| {

@@ -2,7 +2,6 @@
 
 use lab::capture::samples::{self, Sample, tshark};
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Where the plugins are.
@@ -16,12 +15,11 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Whether there is a tshark; said where everybody sees it if there is none.
+/// Whether there is a tshark; without it the test is skipped.
 fn is_here() -> bool {
     let version = tshark::version();
     if let Err(error) = &version {
-        // Past the test harness, which keeps what is printed.
-        let _ = writeln!(std::io::stderr(), "not tested: the dissectors, without tshark ({error})");
+        skip::test(format_args!("no tshark ({error})"));
     }
     version.is_ok()
 }

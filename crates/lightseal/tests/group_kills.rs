@@ -18,6 +18,9 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn a_group_works_on_when_controller_and_members_are_killed() {
+    if let Err(reason) = skip::multicast() {
+        return skip::test(reason);
+    }
     let kills = setting(KILLS).unwrap_or(6) as u32;
     let seed = setting(SEED).unwrap_or(1);
     let groups = if kills < 40 { 2 } else { 4 };
@@ -33,5 +36,7 @@ fn a_group_works_on_when_controller_and_members_are_killed() {
     assert!(report.reused().is_empty(), "seed {seed}: {:#?}", report.reused());
     if let Some(records) = report.records() {
         assert!(records > 100, "{records} records were seen");
+    } else {
+        skip::part("numbers on the wire", format_args!("no capture: {}", report.why_no_wire));
     }
 }

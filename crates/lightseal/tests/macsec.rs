@@ -108,7 +108,10 @@ mod wire {
             match id.recv().unwrap() {
                 Ok(id) => Some(Self { jobs: Some(jobs), thread: Some(thread), id }),
                 Err(error) => {
-                    eprintln!("skipped: no network namespace of its own ({error})");
+                    skip::test(format_args!(
+                        "no network namespaces without root ({})",
+                        error.desc()
+                    ));
                     None
                 }
             }
@@ -161,8 +164,8 @@ mod wire {
 
     impl Site {
         fn new() -> Option<Self> {
-            if !std::path::Path::new("/dev/net/tun").exists() {
-                eprintln!("skipped: there is no /dev/net/tun");
+            if let Err(reason) = skip::tun().and_then(|()| skip::program_there("ip", "iproute2")) {
+                skip::test(reason);
                 return None;
             }
             let (a, middle, b) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);

@@ -281,14 +281,15 @@ fn tcp_between_tap_devices_is_whole_and_in_frames() {
     use std::net::{TcpListener, TcpStream};
     const BYTES: usize = 4_000_000;
     alone(|| {
-        if !std::path::Path::new("/dev/net/tun").exists() {
-            eprintln!("skipped: there is no /dev/net/tun");
-            return;
+        if let Err(reason) = skip::tun() {
+            return skip::test(reason);
         }
         let open = |name, addresses: [&'static str; 2]| {
             let (tap, interface) = TapPort::open(name, 1400).unwrap();
             for address in addresses {
-                ip(&format!("addr add {address} dev {} nodad", interface.name));
+                if address.contains('.') || skip::ipv6().is_ok() {
+                    ip(&format!("addr add {address} dev {} nodad", interface.name));
+                }
             }
             tap
         };
@@ -296,7 +297,12 @@ fn tcp_between_tap_devices_is_whole_and_in_frames() {
         let near = open("lstap2", ["10.9.0.1/24", "fd00:9::1/64"]);
         let far = other.call(move || open("lstap3", ["10.9.0.2/24", "fd00:9::2/64"]));
         let mut taps = [near, far];
-        for address in ["10.9.0.2:7009", "[fd00:9::2]:7009"] {
+        let mut addresses = vec!["10.9.0.2:7009"];
+        match skip::ipv6() {
+            Ok(()) => addresses.push("[fd00:9::2]:7009"),
+            Err(reason) => skip::part("IPv6", reason),
+        }
+        for address in addresses {
             let listener = other.call(move || TcpListener::bind(address).unwrap());
             let data: Vec<u8> = (0..BYTES).map(|i| (i / 251 + i) as u8).collect();
             let expected = data.clone();
@@ -324,9 +330,8 @@ fn tcp_between_tap_devices_is_whole_and_in_frames() {
 #[test]
 fn a_tap_device_is_an_interface_whose_wire_ends_here() {
     alone(|| {
-        if !std::path::Path::new("/dev/net/tun").exists() {
-            eprintln!("skipped: there is no /dev/net/tun");
-            return;
+        if let Err(reason) = skip::tun() {
+            return skip::test(reason);
         }
         let (mut tap, interface) = TapPort::open("lstap0", 1400).unwrap();
         assert_eq!(interface.mtu_bytes, 1400);

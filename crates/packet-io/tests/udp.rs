@@ -3,10 +3,11 @@
 
 mod namespace;
 
-use namespace::{alone, ip, wire};
+use namespace::{alone, ip, no_children, try_ip, wire};
 use packet_io::udp::{Settings, UdpUnderlay};
 use packet_io::{Datagram, Pool, PoolSettings, Refusal, RefusalCause, Underlay, Waiter};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn pool() -> Pool {
@@ -56,6 +57,9 @@ fn receive(
 #[test]
 fn datagrams_of_both_families_keep_class_sender_and_order() {
     alone(|| {
+        if let Err(reason) = skip::ipv6() {
+            return skip::test(reason);
+        }
         for (sender_runs, receiver_runs) in [(true, true), (true, false), (false, true)] {
             let locals = ["127.0.0.1:0", "[::1]:0"];
             let (mut near, mut far) = (open(&locals, sender_runs), open(&locals, receiver_runs));
@@ -79,6 +83,30 @@ fn datagrams_of_both_families_keep_class_sender_and_order() {
             assert_eq!(far.statistics().received, 6 * 76);
             assert_eq!(pool.lent(), 0);
         }
+    });
+}
+
+/// A child has the sockets of this process until it becomes another program.
+#[test]
+fn a_port_is_free_again_at_once_while_no_child_is_started() {
+    alone(|| {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        try_ip("-V").unwrap();
+                    }
+                });
+            }
+            let opened = (0..500).all(|_| {
+                let _no_children = no_children();
+                let local = vec!["127.0.0.1:8885".parse().unwrap()];
+                UdpUnderlay::open(&Settings { local, ..Settings::default() }).is_ok()
+            });
+            stop.store(true, Ordering::Relaxed);
+            assert!(opened, "the port is still in use");
+        });
     });
 }
 

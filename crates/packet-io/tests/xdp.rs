@@ -3,7 +3,7 @@
 
 mod namespace;
 
-use namespace::{Host, alone, ip, wire};
+use namespace::{Host, alone_with_xdp, ip, no_children, wire};
 use packet_io::af_packet::{self, PacketPort};
 use packet_io::udp::{self, UdpUnderlay};
 use packet_io::xdp::{Attachment, Mode, Settings, XdpLan, XdpUnderlay};
@@ -65,11 +65,12 @@ fn receive(port: &mut impl LanPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8
 
 #[test]
 fn listed_frames_are_taken_and_others_pass() {
-    alone(|| {
+    alone_with_xdp(|| {
         let (near, far) = wire("ls0", "ls1");
         let all = af_packet::Settings::default();
         let (mut sender, mut stack) =
             (PacketPort::open(&near, &all).unwrap(), PacketPort::open(&far, &all).unwrap());
+        let _attached_again = no_children();
         for mode in [Mode::Generic, Mode::Native, Mode::ZeroCopy] {
             let (mut senders, mut pool) = (pool(), pool());
             let program = Attachment::lan(&far, &[0x888E, MACSEC], mode).unwrap();
@@ -89,12 +90,13 @@ fn listed_frames_are_taken_and_others_pass() {
 
 #[test]
 fn frames_cross_from_one_interface_to_another_without_a_copy() {
-    alone(|| {
+    alone_with_xdp(|| {
         let (a, left) = wire("ls0", "ls1");
         let (right, b) = wire("ls2", "ls3");
         let all = af_packet::Settings::default();
         let (mut sender, mut sink) =
             (PacketPort::open(&a, &all).unwrap(), PacketPort::open(&b, &all).unwrap());
+        let _attached_again = no_children();
         let mut ends = pool();
         for mode in [Mode::Generic, Mode::Native] {
             let mut pool = pool();
@@ -129,7 +131,7 @@ fn frames_cross_from_one_interface_to_another_without_a_copy() {
 
 #[test]
 fn what_the_interface_cannot_send_is_counted() {
-    alone(|| {
+    alone_with_xdp(|| {
         let (near, far) = wire("ls0", "ls1");
         let mut pool = pool();
         let program = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
@@ -162,9 +164,10 @@ fn what_the_interface_cannot_send_is_counted() {
 
 #[test]
 fn what_stands_in_the_way_is_told_in_one_line() {
-    alone(|| {
+    alone_with_xdp(|| {
         let (near, _far) = wire("ls0", "ls1");
         let mut pool = pool();
+        let _attached_again = no_children();
         let first = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
         let error = Attachment::lan(&near, &[], Mode::Generic).unwrap_err().to_string();
         assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is there");
@@ -262,12 +265,23 @@ fn ends(addresses: [&'static str; 2], mode: Mode) -> Ends {
 const FOUR: [&str; 2] = ["192.0.2.1:4500", "192.0.2.2:4501"];
 const SIX: [&str; 2] = ["[2001:db8::1]:4500", "[2001:db8::2]:4501"];
 
+/// IPv4, and IPv6 where this machine has it.
+fn families() -> Vec<[&'static str; 2]> {
+    let mut families = vec![FOUR];
+    match skip::ipv6() {
+        Ok(()) => families.push(SIX),
+        Err(reason) => skip::part("IPv6", reason),
+    }
+    families
+}
+
 #[test]
 fn datagrams_go_both_ways_in_both_families() {
+    let modes = [Mode::Generic, Mode::Native];
     for (addresses, mode) in
-        [(FOUR, Mode::Generic), (SIX, Mode::Generic), (FOUR, Mode::Native), (SIX, Mode::Native)]
+        families().into_iter().flat_map(|family| modes.map(|mode| (family, mode)))
     {
-        alone(move || {
+        alone_with_xdp(move || {
             let Ends { host: _host, mut near, program, mut pool, mut far, addresses } =
                 ends(addresses, mode);
             let [near_address, far_address] = addresses;
@@ -300,10 +314,11 @@ fn datagrams_go_both_ways_in_both_families() {
 
 #[test]
 fn a_lane_sends_from_the_port_that_it_was_given() {
-    for addresses in [FOUR, SIX] {
-        alone(move || {
+    for addresses in families() {
+        alone_with_xdp(move || {
             let Ends { host: _host, near, program, mut pool, mut far, addresses } =
                 ends(addresses, Mode::Generic);
+            let _opened_again = no_children();
             drop((near, pool));
             pool = self::pool();
             let [near_address, far_address] = addresses;
@@ -335,7 +350,7 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
 
 #[test]
 fn frames_on_a_queue_without_a_port_are_counted() {
-    alone(|| {
+    alone_with_xdp(|| {
         let two = "numtxqueues 2 numrxqueues 2";
         ip(&format!("link add ls0 {two} type veth peer name ls1 {two}"));
         let (near, far) = (namespace::up("ls0"), namespace::up("ls1"));
@@ -360,7 +375,7 @@ fn frames_on_a_queue_without_a_port_are_counted() {
 
 #[test]
 fn what_is_not_for_the_tunnel_passes() {
-    alone(|| {
+    alone_with_xdp(|| {
         let Ends { host, mut near, mut pool, addresses, .. } = ends(FOUR, Mode::Generic);
         let other = UdpSocket::bind("192.0.2.1:9").unwrap();
         other.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -381,8 +396,8 @@ fn what_is_not_for_the_tunnel_passes() {
 
 #[test]
 fn what_is_too_long_is_refused() {
-    for (addresses, longest) in [(FOUR, 1472), (SIX, 1452)] {
-        alone(move || {
+    for (addresses, longest) in families().into_iter().zip([1472, 1452]) {
+        alone_with_xdp(move || {
             let Ends { host: _host, mut near, mut pool, mut far, addresses, .. } =
                 ends(addresses, Mode::Generic);
             let mut fars = self::pool();
@@ -404,7 +419,7 @@ fn what_is_too_long_is_refused() {
 
 #[test]
 fn an_unknown_neighbour_and_another_way_are_the_kernels() {
-    alone(|| {
+    alone_with_xdp(|| {
         let Ends { host: _host, mut near, mut pool, .. } = ends(FOUR, Mode::Generic);
         let own = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let nobody: SocketAddr = "192.0.2.77:9".parse().unwrap();

@@ -1,7 +1,7 @@
 //! Network namespaces: made, entered and removed.
 
 use crate::Failure;
-use crate::daemon::output;
+use crate::daemon::{on_path, output};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -34,10 +34,14 @@ impl Namespace {
     pub fn new(label: &str) -> Result<Self, Failure> {
         let name = unique(label);
         output(Command::new("ip").args(["netns", "add", &name]))
+            // Without the name, which no other failure has.
+            .map_err(|why| why.to_string().replace(&name, "NAME"))
             .map_err(|why| Failure::not_here("no network namespaces", why))?;
         let own = Self { name };
-        own.set("net/ipv6/conf/all/disable_ipv6", "1")?;
-        own.set("net/ipv6/conf/default/disable_ipv6", "1")?;
+        if Path::new("/proc/sys/net/ipv6").exists() {
+            own.set("net/ipv6/conf/all/disable_ipv6", "1")?;
+            own.set("net/ipv6/conf/default/disable_ipv6", "1")?;
+        }
         own.ip("link set lo up")?;
         Ok(own)
     }
@@ -57,8 +61,8 @@ impl Namespace {
     /// # Errors
     /// What it says.
     pub fn ip(&self, words: &str) -> Result<String, Failure> {
-        let words = words.split_whitespace();
-        output(Command::new("ip").args(["-n", &self.name]).args(words))
+        // Not `ip -n`: that mounts /sys anew, which fails where the root folder is no mount point.
+        self.run("ip", words)
     }
 
     /// Any other program in this namespace, with words that spaces part, run to its end.
@@ -66,6 +70,9 @@ impl Namespace {
     /// # Errors
     /// What it says.
     pub fn run(&self, program: &str, words: &str) -> Result<String, Failure> {
+        if !on_path(program) {
+            return Err(Failure::NotHere(format!("{program} is missing")));
+        }
         output(self.command(program).args(words.split_whitespace()))
     }
 

@@ -43,6 +43,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
     ("packet-io", Layer::Driver),
+    ("skip", Layer::Driver),
     ("capi", Layer::Host),
     ("gateway-host", Layer::Host),
     ("group-host", Layer::Host),

@@ -34,7 +34,7 @@ pub(crate) struct Report {
     times: Vec<Duration>,
     /// `None`: it takes rights to capture.
     wire: Option<wire::Seen>,
-    why_no_wire: String,
+    pub(crate) why_no_wire: String,
 }
 
 impl Report {

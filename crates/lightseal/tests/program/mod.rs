@@ -99,10 +99,23 @@ impl Running {
     }
 
     /// Sends a signal by name.
+    #[cfg(not(unix))]
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        let status = Command::new("kill").args(["-s", name, &id]).status().unwrap();
-        assert!(status.success());
+        panic!("there is no {name} here");
+    }
+
+    /// Sends a signal by name.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, name: &str) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let signal = match name {
+            "HUP" => Signal::HUP,
+            "INT" => Signal::INT,
+            "TERM" => Signal::TERM,
+            "USR1" => Signal::USR1,
+            other => panic!("{other} is not sent by any test"),
+        };
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits for the end and returns the exit code.

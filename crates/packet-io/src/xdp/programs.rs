@@ -196,7 +196,7 @@ mod tests {
             };
             match load() {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                    eprintln!("skipped: no XDP programs here ({error})");
+                    skip::test(format_args!("no XDP programs without root ({error})"));
                     None
                 }
                 answer => Some(answer.unwrap()),

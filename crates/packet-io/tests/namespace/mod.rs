@@ -1,25 +1,81 @@
 //! Tests in a network of their own: threads with network namespaces that go when they end.
 
 use nix::sched::{CloneFlags, unshare};
-use packet_io::{Interface, Offload};
-use std::process::Command;
+use packet_io::xdp::{Attachment, Mode, Settings, XdpLan};
+use packet_io::{Interface, Offload, OpenError, Pool, PoolSettings};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
+/// Written while a program is started.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// While this is held no test starts a program. A child has every socket of this process until it
+/// becomes another program: a port that a test closes and opens again would still be in use.
+#[allow(dead_code, reason = "not every test opens a port again")]
+pub(crate) fn no_children() -> RwLockReadGuard<'static, ()> {
+    STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs `test` on a thread with an empty network namespace, in which only `lo` is, and up.
-/// Where that is not permitted the test is skipped, and says so.
+/// Where that cannot be had the test is skipped.
 pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
-    let thread = thread::spawn(|| {
-        if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-            eprintln!("skipped: no network namespace of its own ({error})");
-            return;
-        }
-        ip("link set lo up");
-        test();
+    // The thread has the test's name, by which it is skipped from there, too.
+    let named = thread::Builder::new().name(skip::own_name());
+    let thread = named.spawn(|| match isolated() {
+        Ok(()) => test(),
+        Err(reason) => skip::test(reason),
     });
-    if let Err(panic) = thread.join() {
+    if let Err(panic) = thread.expect("threads can be started").join() {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// Puts this thread into a namespace of its own, or says what is missing for what is done there.
+fn isolated() -> Result<(), String> {
+    skip::program_there("ip", "iproute2")?;
+    unshare(CloneFlags::CLONE_NEWNET)
+        .map_err(|error| format!("no network namespaces without root ({})", error.desc()))?;
+    ip("link set lo up");
+    let veth = try_ip("link add tried0 type veth peer name tried1");
+    veth.map_err(|error| format!("no virtual cables: {error}"))?;
+    ip("link del tried0");
+    Ok(())
+}
+
+/// As [`alone`], for a test with AF_XDP: skipped where the kernel has none, or not for us.
+#[allow(dead_code, reason = "not every test has AF_XDP")]
+pub(crate) fn alone_with_xdp(test: impl FnOnce() + Send + 'static) {
+    alone(|| match xdp() {
+        Ok(()) => test(),
+        Err(reason) => skip::test(reason),
+    });
+}
+
+/// Whether there is AF_XDP for this thread. Only what the operating system refuses outright counts:
+/// other errors are for the test to find.
+fn xdp() -> Result<(), String> {
+    use nix::libc::{EACCES, EAFNOSUPPORT, ENOSYS, EOPNOTSUPP, EPERM};
+    ip("link add tried0 type veth peer name tried1");
+    let interface = up("tried0");
+    let opened = Attachment::lan(&interface, &[], Mode::Generic).and_then(|program| {
+        let mut pool = Pool::new(PoolSettings { frame_bytes: 4096, frames: 256 })
+            .map_err(|source| OpenError::System { what: "memory".into(), source })?;
+        XdpLan::open(&mut pool, &program, Settings { ring: 64, ..Settings::default() }).map(drop)
+    });
+    ip("link del tried0");
+    let refused = |error: &std::io::Error| {
+        let refusals = [EACCES, EAFNOSUPPORT, ENOSYS, EOPNOTSUPP, EPERM];
+        error.raw_os_error().is_some_and(|number| refusals.contains(&number))
+    };
+    match opened {
+        Err(error @ OpenError::NotPermitted { .. }) => Err(format!("no AF_XDP: {error}")),
+        Err(OpenError::System { what, source }) if refused(&source) => {
+            Err(format!("no AF_XDP: {what}: {source}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -85,9 +141,23 @@ impl Host {
 
 /// Runs `ip` with these words in the thread's namespace; what it says.
 pub(crate) fn ip(words: &str) -> String {
-    let output = Command::new("ip").args(words.split(' ')).output().expect("iproute2 is here");
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    try_ip(words).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// As [`ip`], with what it says as the error.
+pub(crate) fn try_ip(words: &str) -> Result<String, String> {
+    let mut command = Command::new("ip");
+    command.args(words.split(' ')).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = {
+        let _starting = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn().expect("iproute2 is here")
+    };
+    let output = child.wait_with_output().expect("it ends");
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Waits until an interface whose other end is up sends: until the kernel has noticed, what is

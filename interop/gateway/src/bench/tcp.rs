@@ -1,7 +1,7 @@
 //! TCP by iperf3, one connection from host A to host B.
 
 use crate::Failure;
-use crate::daemon::{Daemon, Scratch, output};
+use crate::daemon::{Daemon, Scratch, on_path, output};
 use crate::ends::{self, Ends};
 use crate::frames::Side;
 use crate::rows::Ground;
@@ -39,6 +39,9 @@ pub fn protected(ground: &mut Ground, lightseal: &Path, seconds: u32) -> Result<
 }
 
 fn mbit(site: &Site, to: &str, seconds: u32) -> Result<f64, Failure> {
+    if !on_path("iperf3") {
+        return Err(Failure::NotHere("iperf3 is missing".into()));
+    }
     let scratch = Scratch::new("iperf")?;
     let mut serve = site.host_b.command("iperf3");
     serve.args(["-s", "-1", "-p", PORT, "--forceflush"]);
