@@ -62,6 +62,9 @@ fn build() -> Result<(), Failure> {
     if let Err(reason) = system::require_java() {
         eprintln!("Scandium: {reason}");
     }
+    if let Err(reason) = system::require_go() {
+        eprintln!("pion: {reason}");
+    }
     let build = [&["build"], &PACKAGE[..], &["--bin", "peer", "--bin", "matrix"]].concat();
     run_command(cargo(&build)).map_err(Failure::NotPossibleHere)
 }

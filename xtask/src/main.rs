@@ -1,5 +1,5 @@
-//! What a maintainer runs: `cargo xtask lint`, `test`, `interop`, `interop-macsec`, `bench-gateway`,
-//! `fuzz`, `claim` and `measure`.
+//! What a maintainer runs: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
+//! `bench-gateway`, `fuzz`, `claim` and `measure`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -7,6 +7,7 @@
 
 mod claim;
 mod claims;
+mod fresh;
 mod fuzz;
 mod gateway;
 mod interop;
@@ -32,7 +33,9 @@ enum Command {
     /// Check format, lints, documentation, layering, licences and file length
     Lint(lint::Arguments),
     /// Run every test of the workspace, those against other implementations included
-    Test,
+    Test(test::Arguments),
+    /// Run the README's commands on a minimal Debian that has nothing, made for it
+    Fresh(fresh::Arguments),
     /// Let Lightseal and other implementations of DTLS meet, each in every suite
     Interop(interop::Arguments),
     /// Let real MACsec ends meet: Debian's kernel and wpa_supplicant in an emulated machine
@@ -59,7 +62,8 @@ enum Failure {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Lint(arguments) => lint::run(&arguments),
-        Command::Test => test::run(),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Fresh(arguments) => fresh::run(&arguments),
         Command::Interop(arguments) => interop::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::BenchGateway(arguments) => gateway::bench(&arguments),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The top of the workspace.
 pub(crate) fn workspace() -> PathBuf {
@@ -17,10 +18,26 @@ pub(crate) fn target_dir() -> PathBuf {
     target.map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
+/// A folder whose programs come before those of the search path.
+static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on commands find programs in `folder` first.
+pub(crate) fn prefer(folder: PathBuf) {
+    // The first one stays: there is one such folder.
+    let _ = PREFERRED.set(folder);
+}
+
 /// `program arguments...`, to be run at the top of the workspace.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace());
+    if let Some(folder) = PREFERRED.get() {
+        let before = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(folder.clone()).chain(std::env::split_paths(&before));
+        if let Ok(all) = std::env::join_paths(all) {
+            command.env("PATH", all);
+        }
+    }
     command
 }
 
@@ -39,9 +56,10 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// Runs `command` with its output shown; the error says what failed.
-pub(crate) fn run(mut command: Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("{}: {error}", shown(&command)))?;
-    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(&command))) }
+pub(crate) fn run(mut command: impl std::borrow::BorrowMut<Command>) -> Result<(), String> {
+    let command = command.borrow_mut();
+    let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command))) }
 }
 
 /// Runs `command` and returns what it printed; its standard error is shown.

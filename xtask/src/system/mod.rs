@@ -1,0 +1,268 @@
+//! Programs and libraries that cargo cannot fetch.
+//!
+//! - [`packages`]: what is used of the system, by the names of each package manager;
+//! - [`go`]: a Go for the peer in Go.
+
+mod go;
+mod packages;
+
+use crate::Failure;
+use crate::process::{capture, cargo, command, prefer, run, succeeds};
+use packages::{
+    BUILD, DEBOOTSTRAP, EMULATOR, GUEST, JAVA, Manager, NAMESPACES, PEERS, Package, STANDBY,
+    TUNNELS,
+};
+use std::path::Path;
+use std::process::Stdio;
+
+/// Another processor's Linux. Its programs are linked without a C compiler for it.
+pub(crate) const EMULATED_TARGET: &str = "aarch64-unknown-linux-musl";
+
+/// The licence checker, pinned so that two machines judge alike.
+const CARGO_DENY: &str = "0.20.2";
+
+/// What the tests of some packages of the workspace use.
+#[derive(Debug)]
+pub(crate) struct Need {
+    packages: &'static [Package],
+    used_by: &'static [&'static str],
+    /// Whether nothing of `interop` can be built without it.
+    builds: bool,
+    /// Whether other systems have no use for it.
+    linux_only: bool,
+}
+
+const NEEDS: &[Need] = &[
+    Need { packages: BUILD, used_by: &["interop"], builds: true, linux_only: false },
+    Need {
+        packages: PEERS,
+        used_by: &["interop", "lab", "lightseal"],
+        builds: false,
+        linux_only: false,
+    },
+    Need { packages: JAVA, used_by: &["interop"], builds: false, linux_only: false },
+    Need { packages: EMULATOR, used_by: &["lightmac"], builds: false, linux_only: false },
+    Need {
+        packages: NAMESPACES,
+        used_by: &["packet-io", "gateway-host", "lightseal", "interop-gateway"],
+        builds: false,
+        linux_only: true,
+    },
+    Need { packages: GUEST, used_by: &["interop-gateway"], builds: false, linux_only: true },
+    Need { packages: STANDBY, used_by: &["interop-gateway"], builds: false, linux_only: true },
+];
+
+/// What the tests of those packages need that `wants` names.
+pub(crate) fn needs(wants: impl Fn(&str) -> bool) -> Vec<&'static Need> {
+    let fits = |need: &&Need| !need.linux_only || cfg!(target_os = "linux");
+    let wanted = |need: &&Need| need.used_by.iter().any(|package| wants(package));
+    NEEDS.iter().filter(fits).filter(wanted).collect()
+}
+
+/// Every package that the tests use, by Debian's names.
+pub(crate) fn debian_packages() -> Vec<&'static str> {
+    let all = NEEDS.iter().flat_map(|need| need.packages).chain(go::PACKAGES);
+    let mut names: Vec<_> = all.map(|package| package.debian).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// What is there after all that could be installed has been.
+#[derive(Debug, Default)]
+pub(crate) struct Provided {
+    /// What was installed, by name.
+    pub(crate) installed: Vec<String>,
+    /// Why other people's implementations of DTLS cannot be built.
+    pub(crate) no_build: Option<String>,
+    /// What a person should know, once.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Installs what is missing where that is possible and `may_install`, and finds out what still is.
+pub(crate) fn provide(needs: &[&Need], may_install: bool) -> Provided {
+    let mut provided = Provided::default();
+    let mut packages: Vec<Package> = Vec::new();
+    for package in needs.iter().flat_map(|need| need.packages) {
+        if !packages.iter().any(|known| known.debian == package.debian) {
+            packages.push(*package);
+        }
+    }
+    if may_install && can_install() && !missing(&packages).is_empty() {
+        // All at once; one by one where a system lacks some of them.
+        let installed = install(&packages).unwrap_or_else(|_| {
+            packages.iter().filter_map(|package| install(&[*package]).ok()).flatten().collect()
+        });
+        provided.installed.extend(installed.into_iter().map(str::to_owned));
+    }
+    if !missing(&packages).is_empty() {
+        let said = format!("{}. What uses them is skipped.", tell(&packages));
+        provided.remarks.push(said);
+    }
+    if needs.iter().any(|need| need.builds) {
+        provided.no_build = (!missing(BUILD).is_empty()).then(|| tell(BUILD));
+        match go::provide(may_install, &mut provided.installed) {
+            Ok(folder) => folder.into_iter().for_each(prefer),
+            Err(reason) => provided.remarks.push(format!("pion is skipped: {reason}.")),
+        }
+    }
+    provided
+}
+
+/// Whether `program` can be found in the search path.
+fn on_path(program: &str) -> bool {
+    // A user's search path leaves out what is root's.
+    let roots = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(program));
+    roots.iter().any(|path| path.is_file())
+        || std::env::var_os("PATH").is_some_and(|paths| {
+            std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+        })
+}
+
+/// Makes sure that other people's implementations of DTLS can be built and run.
+///
+/// Root on a Debian system gets the packages installed; anybody else is told.
+pub(crate) fn require_packages() -> Result<(), Failure> {
+    let all = [BUILD, PEERS].concat();
+    install(&all).map(drop).map_err(Failure::NotPossibleHere)
+}
+
+/// Makes sure that a program in Java can be built and run.
+pub(crate) fn require_java() -> Result<(), String> {
+    install(JAVA).map(drop)
+}
+
+/// Makes sure that a program in Go can be built.
+pub(crate) fn require_go() -> Result<(), String> {
+    let folder = go::provide(true, &mut Vec::new())?;
+    folder.into_iter().for_each(prefer);
+    Ok(())
+}
+
+/// Makes sure that programs for [`EMULATED_TARGET`] can be built and run.
+pub(crate) fn require_emulation() -> Result<(), String> {
+    install(EMULATOR)?;
+    let root = capture(command("rustc", &["--print", "sysroot"])).unwrap_or_default();
+    if Path::new(root.trim()).join("lib/rustlib").join(EMULATED_TARGET).is_dir() {
+        return Ok(());
+    }
+    println!("installing the Rust target {EMULATED_TARGET}");
+    run(command("rustup", &["target", "add", EMULATED_TARGET]))
+        .map_err(|error| format!("needs the Rust target {EMULATED_TARGET} ({error})"))
+}
+
+/// Makes sure that the guest with real MACsec can be booted.
+pub(crate) fn require_guest() -> Result<(), String> {
+    install(GUEST).map(drop)
+}
+
+/// Makes sure that other tunnels can be measured.
+pub(crate) fn require_tunnels() -> Result<(), String> {
+    install(TUNNELS).map(drop)
+}
+
+/// Makes sure that a minimal Debian can be made.
+pub(crate) fn require_debootstrap() -> Result<(), String> {
+    if !is_root() {
+        return Err("needs root, for namespaces and mounts".into());
+    }
+    install(DEBOOTSTRAP).map(drop)
+}
+
+/// Whether we may install packages by ourselves.
+fn can_install() -> bool {
+    Manager::here() == Some(Manager::Apt) && is_root()
+}
+
+/// Installs what is missing of `packages`, or says what is; what was installed.
+fn install(packages: &[Package]) -> Result<Vec<&'static str>, String> {
+    let missing = missing(packages);
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !can_install() {
+        return Err(tell(packages));
+    }
+    let names: Vec<_> = missing.iter().map(|package| package.debian).collect();
+    eprintln!("installing system packages: {}", names.join(" "));
+    // A list of packages that cannot be read hides nothing that the others have.
+    let _ = apt(&["update"]);
+    let mut words = vec!["install", "--yes", "--no-install-recommends"];
+    words.extend(&names);
+    apt(&words).map_err(|error| format!("{} ({error})", tell(packages)))?;
+    if self::missing(packages).is_empty() { Ok(names) } else { Err(tell(packages)) }
+}
+
+fn apt(words: &[&str]) -> Result<(), String> {
+    let mut apt = command("apt-get", words);
+    run(apt.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null()))
+}
+
+/// What is missing of `packages`, by the names of this system's package manager.
+fn tell(packages: &[Package]) -> String {
+    told(&missing(packages), Manager::here())
+}
+
+fn told(missing: &[&Package], manager: Option<Manager>) -> String {
+    let name = |package: &&Package| manager.map_or(Some(package.debian), |m| package.name(m));
+    let names: Vec<_> = missing.iter().filter_map(name).collect();
+    let others = missing.iter().filter(|package| name(package).is_none());
+    let others: Vec<_> = others.map(|package| package.debian).collect();
+    let mut parts = Vec::new();
+    if !names.is_empty() {
+        let install =
+            manager.map_or("system packages (here under Debian's names):", Manager::install);
+        parts.push(format!("needs {install} {}", names.join(" ")));
+    }
+    if !others.is_empty() {
+        parts.push(format!("without a package here: {}", others.join(" ")));
+    }
+    parts.join("; ")
+}
+
+fn missing(packages: &[Package]) -> Vec<&Package> {
+    packages.iter().filter(|package| !package.is_there()).collect()
+}
+
+fn is_root() -> bool {
+    capture(command("id", &["-u"])).is_ok_and(|id| id.trim() == "0")
+}
+
+/// Makes sure that `cargo deny` can be run.
+pub(crate) fn require_cargo_deny() -> Result<(), String> {
+    if succeeds(cargo(&["deny", "--version"])) {
+        return Ok(());
+    }
+    println!("installing cargo-deny {CARGO_DENY} (a few minutes)");
+    run(cargo(&["install", "cargo-deny", "--locked", "--version", CARGO_DENY]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_as_the_system_names_it() {
+        let missing: Vec<_> =
+            BUILD.iter().filter(|p| ["g++", "libssl-dev"].contains(&p.debian)).collect();
+        let said = |manager| told(&missing, manager);
+        assert_eq!(said(Some(Manager::Apt)), "needs apt-get install libssl-dev g++");
+        assert_eq!(said(Some(Manager::Dnf)), "needs dnf install openssl-devel gcc-c++");
+        assert_eq!(said(Some(Manager::Apk)), "needs apk add openssl-dev g++");
+        assert_eq!(said(Some(Manager::Pacman)), "needs pacman -S openssl gcc");
+        assert_eq!(said(Some(Manager::Brew)), "needs brew install openssl@3 gcc");
+        let there = "needs pkg install gcc; without a package here: libssl-dev";
+        assert_eq!(said(Some(Manager::Pkg)), there);
+        assert!(said(None).contains("under Debian's names): libssl-dev g++"));
+    }
+
+    #[test]
+    fn what_no_wanted_package_uses_is_not_needed() {
+        let of = |name: &str| needs(|package| package == name);
+        assert!(of("vocabulary").is_empty());
+        assert_eq!(of("lightmac").len(), 1);
+        assert!(of("interop").iter().any(|need| need.builds));
+        let all = needs(|_| true);
+        assert_eq!(all.len(), if cfg!(target_os = "linux") { NEEDS.len() } else { 4 });
+    }
+}
