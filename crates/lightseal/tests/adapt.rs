@@ -47,6 +47,8 @@ impl Drop for Sending {
 /// A server, a relay and a client, the proxies with these flags.
 fn proxies(dir: &TempDir, impairments: &[&str], more: &[&str]) -> ([Running; 3], String) {
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    // What is chosen here follows losses alone: messages wait for their sets.
+    let more = &[more, &["--max-wait", "200ms"]].concat()[..];
     let (server, address) = start("server", &echo().to_string(), &keys, more);
     let (relay, between) = relay(&address, impairments);
     let (client, local) = start("client", &between, &keys, &[more, &["--no-check"]].concat());
