@@ -162,7 +162,8 @@ impl Pace {
         self.learn(now);
         if more {
             // It says nothing about waiting.
-            return Some(Wait { next: STREAM_WAIT, most: STREAM_WAIT });
+            let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
+            return Some(Wait { next: soon, most: soon });
         }
         let wait = match setting {
             Some(most) => (!most.is_zero()).then_some(Wait { next: most, most }),
