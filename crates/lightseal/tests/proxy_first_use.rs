@@ -111,7 +111,7 @@ fn a_chain_of_proxies_is_no_loop() {
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
     let stats = dir.path("client.json");
     let (_last, last) = start("server", &echo().to_string(), &keys, &[]);
-    let (_third, third) = start("client", &last, &keys, &["--stats-file", &stats]);
+    let (client, third) = start("client", &last, &keys, &["--stats-file", &stats]);
     let (_second, second) = start("server", &third, &keys, &[]);
     let (_first, first) = start("client", &second, &keys, &[]);
     let mut buf = [0; 64];
@@ -121,7 +121,7 @@ fn a_chain_of_proxies_is_no_loop() {
         let (len, _) = application.recv_from(&mut buf).unwrap();
         assert_eq!(&buf[..len], &[n; 6]);
     }
-    let json = statistics_now(&_third, &stats);
+    let json = statistics_now(&client, &stats);
     assert_eq!((&json["loops"], &json["flows"]["opened"]), (&0.into(), &40.into()), "{json}");
 }
 
