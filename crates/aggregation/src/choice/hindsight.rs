@@ -170,7 +170,7 @@ impl Hindsight {
         let payload = self.payload.sixteenths();
         let closings = self.family.place(member).map_or(0, |place| self.closings[place]);
         let closings = if member.aggregates() { closings } else { 0 };
-        let tags = tag_sixteenths(member) + (16 * CLOSING_BYTES * closings >> 16);
+        let tags = tag_sixteenths(member) + ((16 * CLOSING_BYTES * closings) >> 16);
         let record = payload + 16 * u32::from(self.overhead_bytes) + tags;
         u64::from(verified) * u64::from(payload) / u64::from(record)
     }
