@@ -398,7 +398,7 @@ mod tests {
                 pace.closed();
                 open = None;
             }
-            now = now + gap;
+            now += gap;
             if answers {
                 pace.received();
             }
