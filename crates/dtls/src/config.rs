@@ -313,8 +313,14 @@ pub struct Settings {
     pub record_numbers: RecordNumbers,
     /// How those of records with aggregated tags are hidden.
     pub number_masks: NumberMasks,
-    /// Silence after which an open aggregate is closed.
-    pub silence: Duration,
+    /// How long a message under shared tags waits for others at most, before its set is closed by a
+    /// tag of its own; zero for not at all. None: as long as what this end sees allows, at most 200 ms
+    /// in a stream, at most 20 ms where something is received as well, and not at all where messages
+    /// are answered or too few would come in that time.
+    pub max_wait: Option<Duration>,
+    /// How long a queued payload may wait, as during the handshake, before it is dropped and counted; none: as
+    /// long as it takes.
+    pub max_age: Option<Duration>,
     /// The first retransmission timeout, at least a millisecond.
     pub initial_timeout: Duration,
     /// A handshake fails when it takes longer; at least a millisecond.
@@ -361,7 +367,8 @@ impl Settings {
             datagram_bytes: tuning::DATAGRAM_BYTES,
             record_numbers: RecordNumbers::default(),
             number_masks: NumberMasks::default(),
-            silence: tuning::SILENCE,
+            max_wait: None,
+            max_age: None,
             initial_timeout: tuning::INITIAL_TIMEOUT,
             handshake_deadline: tuning::HANDSHAKE_DEADLINE,
             receive_buffer_bytes: tuning::RECEIVE_BUFFER_BYTES,

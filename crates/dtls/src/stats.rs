@@ -50,6 +50,8 @@ counters! {
         forged,
         /// Records that an aggregate had no place for: too many rivals for a number, or expired.
         refused,
+        /// Tags that closed a set of shared tags before it was full.
+        closing_tags,
         /// Evaluations of shared tags: each check over r unverified records counts r.
         evaluations,
         /// Records of an epoch without keys.
@@ -79,7 +81,10 @@ counters! {
         /// Payloads that were queued in the handshake, for longer records than the peer turned
         /// out to take, and dropped.
         too_long,
-        /// Closing tags sent because of silence or at the end.
+        /// Payloads that waited for too long ([`Settings::max_age`](crate::Settings::max_age)), and were
+        /// dropped.
+        stale,
+        /// Closing tags sent because others did not come in time, or at the end.
         closing_tags,
         /// Flights sent again.
         retransmissions,

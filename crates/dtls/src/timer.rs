@@ -12,8 +12,8 @@ pub(crate) enum Timer {
     Acknowledge,
     /// The handshake has failed.
     HandshakeDeadline,
-    /// An open aggregate is closed.
-    Silence,
+    /// An open set is closed.
+    OpenSet,
     /// The previous epoch's keys are forgotten.
     OldEpoch,
     /// A path challenge was not answered.
@@ -25,7 +25,7 @@ impl Timer {
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
-        Self::Silence,
+        Self::OpenSet,
         Self::OldEpoch,
         Self::PathChallenge,
     ];
@@ -122,12 +122,12 @@ mod tests {
         let at = Instant::from_micros;
         let mut timers = Timers::new();
         assert_eq!(timers.next(), None);
-        timers.set(Timer::Silence, at(5));
-        timers.set_at_most(Timer::Silence, at(9));
+        timers.set(Timer::OpenSet, at(5));
+        timers.set_at_most(Timer::OpenSet, at(9));
         timers.set(Timer::Retransmit, at(7));
         assert_eq!(timers.next(), Some(at(5)));
         assert_eq!(timers.expire(at(4)), None);
-        assert_eq!(timers.expire(at(5)), Some(Timer::Silence));
+        assert_eq!(timers.expire(at(5)), Some(Timer::OpenSet));
         assert_eq!(timers.expire(at(7)), Some(Timer::Retransmit));
         assert_eq!(timers.expire(at(100)), None);
     }

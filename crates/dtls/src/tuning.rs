@@ -36,9 +36,10 @@ pub const HANDSHAKE_DEADLINE_7925: Duration = Duration::from_secs(300);
 pub const DEADLINES_WITHOUT_ACK: u8 = 3;
 /// A flight's answer is retransmitted at most this often because of duplicates.
 pub const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
-/// Silence after which an unfinished aggregate is closed: well below CoAP's two
-/// seconds even when both directions wait.
-pub const SILENCE: Duration = Duration::from_millis(200);
+/// A message of a stream waits this long for its set at most: well below CoAP's two seconds.
+pub const STREAM_WAIT: Duration = Duration::from_millis(200);
+/// The same where the peer sends too: nobody notices it once in a while.
+pub const DIALOGUE_WAIT: Duration = Duration::from_millis(20);
 /// The shortest timeout that may be set. At zero a flight would be sent without end.
 pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 /// Largest UDP payload sent by default: fits IPv6's smallest MTU with headers.

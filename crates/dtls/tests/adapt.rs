@@ -18,7 +18,8 @@ fn configs(adapt: Adapt) -> Configs {
     configs.client.settings.aggregation = policy.clone();
     configs.server.settings.aggregation = policy;
     configs.server.settings.adapt = Some(adapt);
-    configs
+    // It is about losses here, not about waiting.
+    configs.waiting(Duration::from_millis(200))
 }
 
 fn lossy(loss: &Loss, mut rng: Random) -> impl FnMut(Direction, usize, &[u8]) -> Fate + use<> {

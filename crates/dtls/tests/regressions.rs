@@ -85,8 +85,8 @@ fn old_keys_live_until_the_peer_has_used_the_new_ones() {
 #[test]
 fn aggregated_data_proves_that_the_finished_arrived() {
     let mut configs = Configs::aggregated("agg:2");
-    configs.client.settings.silence = Duration::from_secs(600);
-    configs.server.settings.silence = Duration::from_secs(600);
+    configs.client.settings.max_wait = Some(Duration::from_secs(600));
+    configs.server.settings.max_wait = Some(Duration::from_secs(600));
     // Nothing but short data reaches the client once it has answered: no ACK ever does.
     let mut finished = false;
     let mut pair = configs.pair(4).with_rule(move |direction, _, datagram| {

@@ -28,7 +28,7 @@ fn configs() -> Configs {
     let policy = AggregationPolicy { send: list.clone(), receive: list };
     configs.client.settings.aggregation = policy.clone();
     configs.server.settings.aggregation = policy;
-    configs
+    configs.waiting(Duration::from_millis(200))
 }
 
 fn pair<'a>(seed: u64) -> Pair<'a> {
@@ -116,7 +116,7 @@ fn a_receiver_chooses_other_schemes_and_not_a_message_is_lost() {
 #[test]
 fn an_idle_peer_answers_in_one_datagram_and_its_open_data_is_verified_by_that() {
     let mut configs = configs();
-    configs.client.settings.silence = Duration::from_secs(600);
+    configs.client.settings.max_wait = Some(Duration::from_secs(600));
     let mut pair = configs.pair(3);
     pair.connect();
     client_sends(&mut pair, 0, 3);
@@ -135,7 +135,7 @@ fn either_message_may_be_lost_and_late_data_still_counts() {
         [(1, 0, false), (3, 0, false), (0, 1, false), (0, 3, false), (2, 2, true), (0, 0, true)]
     {
         let mut configs = configs();
-        configs.client.settings.silence = Duration::from_secs(600);
+        configs.client.settings.max_wait = Some(Duration::from_secs(600));
         let mut pair = configs.pair(4);
         pair.connect();
         let first = pair.log.len();
@@ -172,7 +172,8 @@ fn either_message_may_be_lost_and_late_data_still_counts() {
 
 #[test]
 fn the_answer_is_repeated_until_it_comes_though_new_data_came_before() {
-    let mut pair = pair(5);
+    let mut pair = configs().waiting(Duration::from_secs(600)).pair(5);
+    pair.connect();
     client_sends(&mut pair, 0, 4);
     let first = pair.log.len();
     pair.rule = Box::new(move |_, index, datagram| {

@@ -32,8 +32,17 @@ pub struct Advice {
     pub scheme: Scheme,
     /// What became of the messages.
     pub summary: Summary,
-    /// Whether it does what the workload asks for.
-    pub suits: bool,
+    /// Messages take longer than the workload allows.
+    pub too_slow: bool,
+    /// Fewer messages are verified than the workload asks for.
+    pub too_few: bool,
+}
+
+impl Advice {
+    /// Whether the scheme does what the workload asks for.
+    pub const fn suits(&self) -> bool {
+        !self.too_slow && !self.too_few
+    }
 }
 
 /// What is tried: plain tags first.
@@ -61,13 +70,13 @@ pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Err
     let mut advice: Vec<Advice> = tried
         .into_iter()
         .map(|(scheme, summary)| {
-            let is_soon = summary.p95_delay_s <= most;
-            let suits = is_soon && summary.taken >= workload.least_taken * plain;
-            Advice { scheme, summary, suits }
+            let too_slow = summary.p95_delay_s > most;
+            let too_few = summary.taken < workload.least_taken * plain;
+            Advice { scheme, summary, too_slow, too_few }
         })
         .collect();
     advice.sort_by(|a, b| {
-        b.suits.cmp(&a.suits).then(b.summary.goodput.total_cmp(&a.summary.goodput))
+        b.suits().cmp(&a.suits()).then(b.summary.goodput.total_cmp(&a.summary.goodput))
     });
     Ok(advice)
 }
@@ -98,7 +107,8 @@ mod tests {
         let name = |advice: &Advice| advice.scheme.to_string();
         assert_eq!(name(&best(1.0, None)), "agg:16");
         assert!(name(&best(0.95, None)) != "agg:16");
+        assert!(best(0.3, Some(Duration::from_micros(1))).too_slow);
         let soon = best(1.0, Some(Duration::from_secs(4)));
-        assert!(soon.suits && soon.summary.p95_delay_s <= 4.0 && name(&soon) != "agg:16");
+        assert!(soon.suits() && soon.summary.p95_delay_s <= 4.0 && name(&soon) != "agg:16");
     }
 }

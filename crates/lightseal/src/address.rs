@@ -14,6 +14,12 @@ pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Fail
     let Some(text) = text else {
         return Err(Failure::new(format_args!("no --{flag} address given")));
     };
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    if port.is_none_or(|port| port.is_empty() || port.ends_with(']')) {
+        return Err(Failure::new(format_args!(
+            "--{flag} {text}: the port is missing, as in {text}:5684"
+        )));
+    }
     let mut addresses = text.to_socket_addrs().context(format_args!("--{flag} {text}"))?;
     addresses.next().ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
 }

@@ -14,7 +14,6 @@ use crate::offer::OfferArgs;
 use crate::slots::when_full;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
-use clap::error::ErrorKind;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use dtls::{Delivery, Scheme, WhenFull};
@@ -31,10 +30,10 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// Say more: once for each association, twice for everything.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Log")]
     pub(crate) verbose: u8,
     /// Say only what went wrong.
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Log")]
     pub(crate) quiet: bool,
 }
 
@@ -70,9 +69,8 @@ pub(crate) enum Command {
         identity: String,
     },
     /// Write a manual page for each command into a directory.
-    #[command(hide = true)]
     Man {
-        /// An existing directory, such as ~/.local/share/man/man1.
+        /// The directory, which is made if need be, such as ~/.local/share/man/man1.
         directory: PathBuf,
     },
     /// Print a script that completes command lines.
@@ -138,13 +136,16 @@ pub(crate) struct ProxyArgs {
     /// Address to receive on: from applications (client), from client proxies (server).
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
+    /// Print a configuration file with every setting, and end.
+    #[arg(long)]
+    pub(crate) sample: bool,
     /// Where to: the server proxy (client), the service (server).
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
     /// File of keys, a line each: identity:hexkey. Read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// Schemes of shared tags to accept, best first, such as agg:8 (one tag for eight
+    /// Schemes of shared tags to accept, best first; the other proxy needs the same. Such as agg:8 (one tag for eight
     /// messages) or r2d2:100 (a short tag for each, made good by those that follow; 50, 100,
     /// 150 or 200), or `off`. With `auto:agg` or `auto:r2d2` alone, this end has the other change
     /// how much is shared as losses and lengths demand; `auto` is `auto:agg` where only verified
@@ -157,9 +158,14 @@ pub(crate) struct ProxyArgs {
     /// and turns out to be forged is told in the log and the counters.
     #[arg(long, value_name = "WHEN", default_value = "verified", value_parser = delivery)]
     pub(crate) deliver: Delivery,
-    /// Close an open set of shared tags after this much silence.
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    pub(crate) silence: Quantity<Duration>,
+    /// How long a message under shared tags may wait for others, before its set is closed by a tag of
+    /// its own; 0 for not at all [default: follows the traffic. A message of a dialogue does not
+    /// wait, one of a stream at most 200ms, and none where too few others would come in that time].
+    #[arg(long, value_name = "TIME", alias = "silence")]
+    pub(crate) max_wait: Option<Quantity<Duration>>,
+    /// Drop a message that has waited longer than this for its association; 0 for never.
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub(crate) max_age: Quantity<Duration>,
     /// Close a flow that carried nothing for so long.
     #[arg(long, value_name = "TIME", default_value = "5min")]
     pub(crate) idle_timeout: Quantity<Duration>,
@@ -173,7 +179,8 @@ pub(crate) struct ProxyArgs {
     /// Bytes of the record number in each record.
     #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
     pub(crate) record_numbers: RecordNumberLength,
-    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error; with -q not on
+    /// exit].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
     /// Say this often how things stand: schemes, losses, goodput and security level [default:
@@ -375,9 +382,6 @@ impl LineArgs {
 /// The part of clap's message that says what is wrong, without usage, and the name that may
 /// have been meant.
 pub(crate) fn one_line(error: &clap::Error) -> String {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return "no command given; see --help".into();
-    }
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
     let first: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();

@@ -21,6 +21,7 @@
 
 use crate::cli::{Cli, one_line};
 use crate::failure::{Context, Failure};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
@@ -57,7 +58,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Fai
 
 fn understand(args: &[OsString]) -> Result<ArgMatches, Failure> {
     Cli::command().try_get_matches_from(args).map_err(|error| {
-        if !error.use_stderr() {
+        // A command without its subcommand shows what there is.
+        if !error.use_stderr()
+            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        {
             error.exit();
         }
         Failure::new(one_line(&error))
@@ -84,7 +88,7 @@ fn flags(
 ) -> Result<Vec<OsString>, Failure> {
     let text = std::fs::read_to_string(file).context(name)?;
     let mut table = toml::from_str::<Table>(&text).map_err(|error| located(name, &text, &error))?;
-    check_sections(&table, name)?;
+    check_sections(&table, name, section)?;
     for key in section {
         table = match table.remove(*key) {
             Some(Value::Table(inner)) => inner,
@@ -95,7 +99,11 @@ fn flags(
     let command = command(section);
     let mut flags = Vec::new();
     for (key, value) in table {
-        let known = |arg: &&clap::Arg| arg.get_long() == Some(&key) && key != "config";
+        let known = |arg: &&clap::Arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            let named = arg.get_long() == Some(&key) || aliases.contains(&key.as_str());
+            named && key != "config" && key != "sample"
+        };
         let Some(arg) = command.get_arguments().find(known) else {
             let section = section.join(".");
             return Err(Failure::new(format_args!("{name}: [{section}] has no setting {key}")));
@@ -118,9 +126,13 @@ fn flags(
     Ok(flags)
 }
 
-/// Every top-level key must be a command that takes a configuration file.
-fn check_sections(table: &Table, name: &str) -> Result<(), Failure> {
-    let unknown = |what: &str| Err(Failure::new(format_args!("{name}: no section [{what}]")));
+/// Every top-level key must be a command that takes a configuration file. `section` is the one that
+/// is looked for.
+fn check_sections(table: &Table, name: &str, section: &[&str]) -> Result<(), Failure> {
+    let expected = section.join(".");
+    let unknown = |what: &str| {
+        Err(Failure::new(format_args!("{name}: this file has [{what}]; expected [{expected}]")))
+    };
     for (key, value) in table {
         match (key.as_str(), value) {
             ("impair" | "macsec", Value::Table(_)) => {}
@@ -130,7 +142,12 @@ fn check_sections(table: &Table, name: &str) -> Result<(), Failure> {
                     return unknown(&format!("proxy.{side}"));
                 }
             }
-            _ => return unknown(key),
+            (_, Value::Table(_)) => return unknown(key),
+            _ => {
+                return Err(Failure::new(format_args!(
+                    "{name}: {key} stands outside of any section; expected [{expected}] above it"
+                )));
+            }
         }
     }
     Ok(())

@@ -31,6 +31,17 @@ impl fmt::Debug for Failure {
     }
 }
 
+impl Failure {
+    /// Whether standard output was closed by its reader.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        let broken = std::io::Error::from_raw_os_error(EPIPE).to_string();
+        self.0.starts_with("standard output: ") && self.0.ends_with(&broken)
+    }
+}
+
+/// What the system calls a pipe without a reader.
+const EPIPE: i32 = 32;
+
 /// Names what was being done when an error came up.
 pub(crate) trait Context<T> {
     /// Puts `what` and a colon before the error.

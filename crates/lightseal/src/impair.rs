@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
             },
         }
     }
-    statistics::write(args.stats_file.as_deref(), &relay.counters())
+    statistics::write_last(args.stats_file.as_deref(), &relay.counters())
 }
 
 fn settings(args: &ImpairArgs) -> Result<Settings, Failure> {

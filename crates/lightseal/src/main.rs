@@ -49,6 +49,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match config::parse(std::env::args_os()).and_then(run) {
         Ok(code) => code,
+        // Whoever read the output has seen enough.
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             // Nobody to tell if standard error is gone.
             let _ = writeln!(std::io::stderr(), "lightseal: {failure}");
@@ -71,7 +73,8 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             writeln!(std::io::stdout(), "{}", *line).context("standard output")
         }
         Command::Man { directory } => {
-            let written = clap_mangen::generate_to(Cli::command(), &directory);
+            let written = std::fs::create_dir_all(&directory)
+                .and_then(|()| clap_mangen::generate_to(Cli::command(), &directory));
             written.context(format_args!("manual pages in {}", directory.display()))
         }
         Command::Completions { shell } => {

@@ -25,6 +25,18 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
     written.context(format_args!("statistics file {}", path.display()))
 }
 
+/// The same at the end: to standard error only if anything is said there.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub(crate) fn write_last(path: Option<&Path>, statistics: &impl Serialize) -> Result<(), Failure> {
+    if path.is_none() && !tracing::enabled!(tracing::Level::INFO) {
+        return Ok(());
+    }
+    write(path, statistics)
+}
+
 /// Finds out whether [`write()`] could write to the file, before hours of counting.
 ///
 /// # Errors

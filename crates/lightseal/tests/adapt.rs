@@ -47,6 +47,8 @@ impl Drop for Sending {
 /// A server, a relay and a client, the proxies with these flags.
 fn proxies(dir: &TempDir, impairments: &[&str], more: &[&str]) -> ([Running; 3], String) {
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    // What is chosen here follows losses alone: messages wait for their sets.
+    let more = &[more, &["--max-wait", "200ms"]].concat()[..];
     let (server, address) = start("server", &echo().to_string(), &keys, more);
     let (relay, between) = relay(&address, impairments);
     let (client, local) = start("client", &between, &keys, &[more, &["--no-check"]].concat());
@@ -84,9 +86,9 @@ fn without_losses_more_is_shared() {
 fn each_end_keeps_to_its_family_for_what_it_receives() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
-    let auto = ["--aggregate", "auto"];
+    let auto = ["--aggregate", "auto", "--max-wait", "200ms"];
     let (mut server, address) = start("server", &echo().to_string(), &keys, &auto);
-    let early = ["--aggregate", "auto", "--deliver", "progressive:64"];
+    let early = [&auto[..], &["--deliver", "progressive:64"]].concat();
     let (mut client, local) = start("client", &address, &keys, &early);
     let _sending = Sending::to(&local, SHORT);
     client.has_said("tags agg:16 out, r2d2:50 in");

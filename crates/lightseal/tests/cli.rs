@@ -51,8 +51,8 @@ fn help_exists_for_every_command() {
 fn every_command_has_a_manual_page_and_completions() {
     let dir = TempDir::new();
     let into = dir.path("man1");
-    fails(&["man", &into], &["manual pages in", "man1"]);
-    std::fs::create_dir(&into).unwrap();
+    let file = dir.file("file", "");
+    fails(&["man", &format!("{file}/man1")], &["manual pages in", "man1"]);
     assert!(lightseal(&["man", &into]).status().unwrap().success());
     let script = lightseal(&["completions", "bash"]).output().unwrap().stdout;
     let script = String::from_utf8(script).unwrap();
@@ -84,8 +84,6 @@ fn every_command_has_a_manual_page_and_completions() {
 #[test]
 fn wrong_usage_is_one_line_that_names_it() {
     for (wrong, expected) in [
-        ("", "no command given"),
-        ("proxy", "no command given"),
         ("fly", "unrecognized subcommand 'fly'"),
         ("psk", "required arguments were not provided: <IDENTITY>"),
         ("psk one two", "unexpected argument 'two'"),
@@ -109,7 +107,6 @@ fn wrong_usage_is_one_line_that_names_it() {
         ("mac bounds --counter-bits 33", "half a block's bits"),
         ("mac bounds --probability 2", "expected a probability such as 2^-20"),
         ("mac bounds --length 0", "expected blocks as 16"),
-        ("lab", "no command given"),
         ("lab sessions --rho 0", "a number from 0.001 to 1000"),
         ("lab sessions --slots 0", "0 is not in 1..=100000"),
         ("lab sessions --session 0.5s", "--session must be 1s to 100h"),
@@ -129,6 +126,67 @@ fn wrong_usage_is_one_line_that_names_it() {
 }
 
 #[test]
+fn a_command_without_its_subcommand_shows_what_there_is() {
+    for (command, expected) in [
+        ("", &["proxy", "man ", "completions"][..]),
+        ("proxy", &["client", "server"]),
+        ("lab", &["handshake", "advise"]),
+        ("mac", &["bench", "bounds"]),
+    ] {
+        let output = lightseal(&command.split_whitespace().collect::<Vec<_>>()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        for part in [&["Usage:", "Commands:"][..], expected].concat() {
+            assert!(text.contains(part), "{command}: no {part:?} in {text}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    for command in [&["completions", "zsh"][..], &["psk", "a"], &["lab", "figure", "--list"]] {
+        let mut child = lightseal(command);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = child.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{command:?}");
+    }
+}
+
+#[test]
+fn samples_of_the_configuration_hold_every_setting_and_are_taken() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor-7:{HEX}\n"));
+    for side in ["client", "server"] {
+        let output = lightseal(&["proxy", side, "--sample"]).output().unwrap();
+        assert!(output.status.success());
+        let sample = String::from_utf8(output.stdout).unwrap();
+        let help = lightseal(&["proxy", side, "--help"]).output().unwrap().stdout;
+        let help = String::from_utf8(help).unwrap();
+        let flags = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let flags = flags.map(|flag| flag.trim_matches(|c: char| !c.is_ascii_lowercase()));
+        let not_settings = ["config", "sample", "verbose", "quiet", "help"];
+        for flag in flags.filter(|flag| !flag.is_empty() && !not_settings.contains(flag)) {
+            assert!(sample.contains(&format!("{flag} = ")), "{side}: no {flag} in\n{sample}");
+        }
+        // Every setting in it is known and has a value of its kind: taken in, it fails later.
+        let section = format!("[proxy.{side}]");
+        let all: String = sample
+            .lines()
+            .map(|line| line.strip_prefix("#").filter(|l| l.contains(" = ")).unwrap_or(line))
+            .filter(|line| *line == section || line.contains(" = ") && !line.starts_with('#'))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let file = dir.file("all.toml", &all);
+        let nowhere = ["--psk-file", "nowhere.psk"];
+        fails(&[&["proxy", side, "--config", &file], &nowhere[..]].concat(), &["PSK file nowhere"]);
+        let file = dir.file("sample.toml", &sample);
+        let other = ["--psk-file", &keys, "--listen", "192.0.2.1:1"];
+        fails(&[&["proxy", side, "--config", &file], &other[..]].concat(), &["cannot listen"]);
+    }
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused_at_the_start() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("a:{HEX}\n"));
@@ -144,6 +202,14 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
     ] {
         for side in ["client", "server"] {
             fails(&[&["proxy", side], &base[..], &wrong].concat(), &[expected]);
+        }
+    }
+    // A service that is the proxy itself would get its own datagrams for ever.
+    for side in ["client", "server"] {
+        for (listen, connect) in [("0.0.0.0:5999", "127.0.0.1:5999"), ("[::1]:5999", "[::1]:5999")]
+        {
+            let itself = ["proxy", side, "--listen", listen, "--connect", connect];
+            fails(&[&itself[..], &["--psk-file", &keys]].concat(), &["proxy's own --listen"]);
         }
     }
     let policy = ["--when-full", "evict-oldest"];
@@ -172,9 +238,10 @@ fn a_malformed_configuration_file_is_named_with_its_mistake() {
         ("[impair]\nlose = \"1%\"", "no setting lose"),
         ("[impair]\nconfig = \"other.toml\"", "no setting config"),
         ("[impair.up]\nlose = \"1%\"", "lose"),
-        ("impair = 5", "no section [impair]"),
-        ("[repair]", "no section [repair]"),
-        ("[proxy.middle]", "no section [proxy.middle]"),
+        ("impair = 5", "impair stands outside of any section; expected [impair]"),
+        ("loss = \"1%\"", "loss stands outside of any section; expected [impair]"),
+        ("[repair]", "this file has [repair]; expected [impair]"),
+        ("[proxy.middle]", "this file has [proxy.middle]; expected [impair]"),
     ] {
         let file = dir.file("lightseal.toml", content);
         fails(&["impair", "--config", &file], &["lightseal.toml", expected]);

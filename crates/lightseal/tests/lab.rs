@@ -164,5 +164,15 @@ fn the_best_scheme_is_the_first_and_suits() {
     let of_stream = &found["schemes"][0];
     let of_advice = schemes.iter().find(|row| row["scheme"] == "agg:4").unwrap();
     assert_eq!(goodput(of_stream), goodput(of_advice));
-    fails(&["lab", "advise", "--channel", "bernoulli,delivery=2"], &["delivery"]);
+    let any = ["lab", "advise", "--max-delay", "any"];
+    fails(&[&any[..], &["--channel", "bernoulli,delivery=2"]].concat(), &["delivery"]);
+    fails(&["lab", "advise"], &["required", "--max-delay"]);
+    let soon = ["lab", "advise", "--max-delay", "0.5", "--messages", "100"];
+    let text = printed(&soon);
+    for part in ["one each 1 s", "within 0.5 s", "is more than 0.5 s", "best: --aggregate off"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let long = ["lab", "advise", "--max-delay", "9", "--messages", "400"];
+    let text = printed(&long);
+    assert!(text.contains("best: --aggregate agg:8 --max-wait 9s"), "{text}");
 }

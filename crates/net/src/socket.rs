@@ -2,7 +2,7 @@
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::UdpSocket;
 
 /// Bytes asked of the kernel for each socket's receive and send buffer.
@@ -36,13 +36,31 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 ///
 /// Those of the operating system, for example that the peer has no route.
 pub fn connect(peer: SocketAddr) -> io::Result<UdpSocket> {
-    let any = match peer {
-        SocketAddr::V4(v4) if v4.ip().is_loopback() => (Ipv4Addr::LOCALHOST, 0).into(),
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(v6) if v6.ip().is_loopback() => (Ipv6Addr::LOCALHOST, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    connect_from(&[], peer)
+}
+
+/// As [`connect`], from the first of `ports` that is free; from any free one if none of them is.
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
+    let any = any_address(peer);
+    let bound = ports.iter().find_map(|port| bind((any, *port).into()).ok());
+    let socket = match bound {
+        Some(socket) => socket,
+        None => bind((any, 0).into())?,
     };
-    let socket = bind(any)?;
     socket2::SockRef::from(&socket).connect(&peer.into())?;
     Ok(socket)
+}
+
+/// The local address of a socket that talks to `peer` alone.
+fn any_address(peer: SocketAddr) -> IpAddr {
+    match peer.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
 }

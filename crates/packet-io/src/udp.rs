@@ -262,12 +262,17 @@ impl Underlay for UdpUnderlay {
         let mut statistics = self.statistics;
         for socket in &self.sockets {
             // linux/sock_diag.h: the last of nine counters is that of dropped packets.
-            let told =
-                socket::get(socket.fd.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, [0_u32; 9]);
-            statistics.overruns += told.map_or(0, |told| u64::from(told[8]));
+            statistics.overruns += overruns(socket.fd.as_fd());
         }
         statistics
     }
+}
+
+/// Datagrams that the kernel dropped because nobody fetched them from this socket in time; 0 if it
+/// does not say.
+pub fn overruns(socket: BorrowedFd<'_>) -> u64 {
+    let told = socket::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, [0_u32; 9]);
+    told.map_or(0, |told| u64::from(told[8]))
 }
 
 /// Which of the sockets a datagram goes from.

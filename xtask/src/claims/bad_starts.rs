@@ -87,8 +87,6 @@ const STARTS: &[(&str, &str)] = &[
     ("proxy server --listen %FREE --connect %FREE %KEYS --key-log %DIR/no/log", "key log"),
     ("proxy server --listen %FREE --connect %FREE %KEYS --stats-file %DIR/no/stats", "statistics"),
     // Commands.
-    ("", "no command"),
-    ("proxy", "no command"),
     ("fly", "fly"),
     ("psk", "<IDENTITY>"),
 ];

@@ -10,6 +10,7 @@ mod captures;
 mod choice;
 mod coap;
 mod command;
+mod dialogue;
 mod dissector;
 mod duty;
 mod gateway;
@@ -40,6 +41,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         choice::CLAIMS,
         coap::CLAIMS,
         command::CLAIMS,
+        dialogue::CLAIMS,
         dissector::CLAIMS,
         duty::CLAIMS,
         gateway::CLAIMS,

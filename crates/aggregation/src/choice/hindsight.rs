@@ -14,6 +14,12 @@ const HORIZON_BITS: u32 = 9;
 /// again and no gain; with 16, moving channels cost more.
 const LEAD: u64 = 8;
 
+/// Bytes of a record with a closing tag: header, type, what it covers, that tag and the record's own.
+const CLOSING_BYTES: u32 = 40;
+
+/// What is known of larger sets than those in use is forgotten over 2^this messages.
+const FORGET_BITS: u32 = 12;
+
 /// Records from one comparison to the next: it takes a few divisions.
 const COMPARE_EVERY: u16 = 8;
 
@@ -45,6 +51,8 @@ pub struct Hindsight {
     overhead_bytes: u16,
     payload: MeanPayload,
     seen: Kept,
+    /// Closing tags for each message under each member, in 1/[`ONE`].
+    closings: [u32; MEMBERS],
     /// What each member would have verified, in 1/[`ONE`] records, older ones less and less.
     verified: [u32; MEMBERS],
     /// Records until the next comparison.
@@ -75,6 +83,16 @@ impl Kept {
     }
 }
 
+/// Messages after which a set needs no closing tag.
+fn set_size(scheme: Scheme) -> u32 {
+    match scheme {
+        Scheme::Plain => 1,
+        Scheme::Agg(n) => n.get().into(),
+        // About as many as make a message's tags whole.
+        _ => 32,
+    }
+}
+
 impl Hindsight {
     /// A rule of one direction that begins with `current`, of records with so many bytes besides
     /// payload and tags.
@@ -89,6 +107,7 @@ impl Hindsight {
             overhead_bytes,
             payload: MeanPayload::default(),
             seen,
+            closings: [0; MEMBERS],
             verified: [0; MEMBERS],
             wait: COMPARE_EVERY,
         }
@@ -113,6 +132,27 @@ impl Hindsight {
         Some(best)
     }
 
+    /// Takes how many closing tags a message has, or would have if tags were shared, in 1/65536: where
+    /// messages have to wait for others in vain, each needs one, and plain tags are shorter.
+    ///
+    /// Sets that fill before that many messages need none; under a member in use with smaller sets than
+    /// another's nothing is learnt of that one, except that time passes.
+    pub fn closings(&mut self, share: u32) {
+        let in_use = match self.current {
+            Scheme::Plain => u32::MAX,
+            scheme => set_size(scheme),
+        };
+        for (member, known) in self.family.members().iter().zip(&mut self.closings) {
+            let size = set_size(*member);
+            let expected = if share.saturating_mul(size) <= ONE { 0 } else { share.min(ONE) };
+            if size <= in_use || expected > *known {
+                *known = expected;
+            } else {
+                *known -= *known >> FORGET_BITS;
+            }
+        }
+    }
+
     /// The member that leads, if by enough.
     fn leader(&self) -> Option<Scheme> {
         let members = self.family.members();
@@ -128,7 +168,10 @@ impl Hindsight {
     /// The share of records' bytes that is verified payload, times records, in 1/65536.
     fn goodput(&self, member: Scheme, verified: u32) -> u64 {
         let payload = self.payload.sixteenths();
-        let record = payload + 16 * u32::from(self.overhead_bytes) + tag_sixteenths(member);
+        let closings = self.family.place(member).map_or(0, |place| self.closings[place]);
+        let closings = if member.aggregates() { closings } else { 0 };
+        let tags = tag_sixteenths(member) + ((16 * CLOSING_BYTES * closings) >> 16);
+        let record = payload + 16 * u32::from(self.overhead_bytes) + tags;
         u64::from(verified) * u64::from(payload) / u64::from(record)
     }
 
@@ -161,6 +204,17 @@ mod tests {
         for family in Family::ALL {
             let mut rule = Hindsight::new(family, Scheme::Plain, 3);
             assert_eq!(says(&mut rule, 20_000, 30, u32::MAX), [family.members()[0]]);
+        }
+    }
+
+    #[test]
+    fn sets_that_do_not_fill_lead_to_plain_tags_and_back() {
+        for family in Family::ALL {
+            let mut rule = Hindsight::new(family, family.members()[1], 3);
+            rule.closings(ONE);
+            assert_eq!(says(&mut rule, 400, 30, u32::MAX), [Scheme::Plain]);
+            rule.closings(ONE / 16);
+            assert_eq!(says(&mut rule, 400, 30, u32::MAX), [family.members()[0]]);
         }
     }
 

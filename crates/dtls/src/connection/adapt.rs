@@ -5,6 +5,7 @@
 //! make it believe stands in `record::fates`.
 
 use super::Connection;
+use super::pace::Closings;
 use crate::config::{Adapt, AdaptRule};
 use crate::handshake::State;
 use crate::record::{ReceiveEpoch, ReceiveEpochs};
@@ -27,6 +28,7 @@ pub(super) struct Adaptation {
     at: u16,
     losses: u16,
     seen: u16,
+    closings: Closings,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,14 @@ impl Adaptation {
             }
             AdaptRule::LossRate => Rule::LossRate(LossRate::new(adapt.family, current)),
         };
-        Self { rule, lost: Default::default(), at: 0, losses: 0, seen: 0 }
+        Self {
+            rule,
+            lost: Default::default(),
+            at: 0,
+            losses: 0,
+            seen: 0,
+            closings: Closings::new(),
+        }
     }
 
     /// Takes the next record; the member to change to, if it is time.
@@ -125,6 +134,24 @@ impl Connection {
             adaptation.changed(scheme);
         }
         self.want_aggregation(scheme);
+    }
+
+    /// Takes messages and closing tags that came: what it costs to share where sets do not fill.
+    pub(super) fn adapt_to_closings(&mut self, messages: u64, tags: u64) {
+        let shared = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
+        if let Some(adaptation) = &mut self.adaptation {
+            let share = adaptation.closings.note(self.now, messages, tags, shared);
+            if let Rule::Hindsight(rule) = &mut adaptation.rule {
+                rule.closings(share);
+            }
+        }
+    }
+
+    /// This end sent a message.
+    pub(super) fn adapt_to_sending(&mut self) {
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.closings.sent();
+        }
     }
 
     /// The peer's records are tagged in this way now.

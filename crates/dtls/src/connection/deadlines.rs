@@ -16,7 +16,12 @@ impl Connection {
                 Timer::Retransmit => self.retransmit(),
                 Timer::Acknowledge => self.acks.make_due(),
                 Timer::HandshakeDeadline => self.handshake_deadline(),
-                Timer::Silence => self.closing_due = true,
+                Timer::OpenSet => {
+                    self.closing_due = true;
+                    if let Some(pace) = &mut self.pace {
+                        pace.expired();
+                    }
+                }
                 Timer::OldEpoch => self.forget_old_epochs(),
                 Timer::PathChallenge => self.path_challenge_lost(),
             }

@@ -9,6 +9,7 @@
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
 //! - `schemes`: other aggregation schemes for either direction;
 //! - `adapt`: which scheme a receiver asks for by itself;
+//! - `pace`: how long a message under shared tags waits for others;
 //! - `acks`: which records wait for an acknowledgement;
 //! - `queue`: payloads that wait to be sealed.
 
@@ -18,6 +19,7 @@ mod deadlines;
 mod dtls12;
 mod early;
 mod ids;
+mod pace;
 mod path;
 mod queue;
 mod receive;
@@ -62,6 +64,7 @@ use core::time::Duration;
 use dtls12::Older;
 use early::EarlyRecords;
 use ids::Ids;
+use pace::Pace;
 use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
@@ -189,8 +192,10 @@ pub struct Connection {
     /// flight is sent again, and only repeated refusals end the handshake.
     alert_hint: Option<AlertDescription>,
     refusals: u8,
-    /// Silence has lasted long enough for a closing tag.
+    /// The open set has waited long enough for a closing tag.
     closing_due: bool,
+    /// How long messages under shared tags wait; none while this end has sent none.
+    pace: Option<Box<Pace>>,
     /// A record of an application epoch was authenticated, since the last deadline.
     heard_application: bool,
     /// Deadlines at which our Finished was not acknowledged, though such records came.
@@ -311,6 +316,7 @@ impl Connection {
             alert_hint: None,
             refusals: 0,
             closing_due: false,
+            pace: None,
             heard_application: false,
             deadlines: 0,
             saw_handshake: false,
@@ -454,7 +460,7 @@ impl Connection {
         if payload.len() > self.max_payload() {
             return Err(SendError::TooLong);
         }
-        self.queue.push(payload)
+        self.queue.push(self.now, payload)
     }
 
     /// Seals a payload right into `datagram` and returns its length: no queue,
@@ -479,7 +485,7 @@ impl Connection {
         if payload.len() > self.max_payload() {
             return Err(SendError::TooLong);
         }
-        let len = self.seal_data(datagram, payload.len(), |w| w.bytes(payload))?;
+        let len = self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload))?;
         self.count_sent(len);
         Ok(len)
     }

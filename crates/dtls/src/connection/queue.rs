@@ -2,14 +2,16 @@
 
 use crate::error::SendError;
 use alloc::collections::VecDeque;
-use vocabulary::Writer;
+use core::time::Duration;
 use vocabulary::wire::BufferFull;
+use vocabulary::{Instant, Writer};
 
 /// A bounded queue in one ring of bytes: after a warm-up no payload costs heap.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     bytes: VecDeque<u8>,
-    lengths: VecDeque<usize>,
+    /// How long each payload is, and when it was queued.
+    lengths: VecDeque<(usize, Instant)>,
     budget: usize,
 }
 
@@ -21,23 +23,33 @@ impl SendQueue {
         Self { bytes: VecDeque::new(), lengths: VecDeque::new(), budget }
     }
 
-    pub(super) fn push(&mut self, payload: &[u8]) -> Result<(), SendError> {
+    pub(super) fn push(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         if self.bytes() + payload.len() + ENTRY_COST > self.budget {
             return Err(SendError::QueueFull);
         }
         self.bytes.extend(payload);
-        self.lengths.push_back(payload.len());
+        self.lengths.push_back((payload.len(), now));
         Ok(())
     }
 
     /// The first payload's length.
     pub(super) fn front_len(&self) -> Option<usize> {
-        self.lengths.front().copied()
+        self.lengths.front().map(|(len, _)| *len)
+    }
+
+    /// Whether the first payload has waited for longer than this.
+    pub(super) fn front_is_older(&self, now: Instant, age: Duration) -> bool {
+        self.lengths.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
+    }
+
+    /// Whether another one is behind the first.
+    pub(super) fn has_more(&self) -> bool {
+        self.lengths.len() > 1
     }
 
     /// Writes the first payload.
     pub(super) fn write_front(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let len = self.lengths.front().copied().unwrap_or(0);
+        let len = self.front_len().unwrap_or(0);
         let (head, tail) = self.bytes.as_slices();
         let from_head = len.min(head.len());
         w.bytes(&head[..from_head])?;
@@ -46,7 +58,7 @@ impl SendQueue {
 
     /// Drops the first payload.
     pub(super) fn pop(&mut self) {
-        if let Some(len) = self.lengths.pop_front() {
+        if let Some((len, _)) = self.lengths.pop_front() {
             self.bytes.drain(..len);
         }
     }
@@ -68,11 +80,11 @@ mod tests {
 
     #[test]
     fn payloads_leave_in_order_across_the_ring_s_seam() {
-        let mut queue = SendQueue::new(200);
+        let (mut queue, now) = (SendQueue::new(200), Instant::from_micros(5));
         let mut next = 0u8;
         let mut expected = 0u8;
         for _ in 0..50 {
-            while queue.push(&[next; 13]).is_ok() {
+            while queue.push(now, &[next; 13]).is_ok() {
                 next += 1;
             }
             for _ in 0..3 {
@@ -83,7 +95,7 @@ mod tests {
                 expected += 1;
             }
         }
-        assert_eq!(queue.push(&[0; 200]), Err(SendError::QueueFull));
+        assert_eq!(queue.push(now, &[0; 200]), Err(SendError::QueueFull));
         queue.clear();
         assert_eq!(queue.bytes(), 0);
         assert_eq!(queue.front_len(), None);

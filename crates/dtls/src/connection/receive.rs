@@ -149,6 +149,7 @@ impl Connection {
         let result = inner.map_or(Ok(()), |inner| {
             self.authenticated(number, inner.kind, inner.number, inner.content)
         });
+        self.heard_data(&before);
         if used && number >= APPLICATION_EPOCH {
             self.heard_application = true;
             self.age_old_epochs(number);
@@ -166,6 +167,21 @@ impl Connection {
             KeyState::Exhausted => return Err(Fault::Limit(Limit::Forgeries)),
         }
         result.map(|()| true)
+    }
+
+    /// Notes what was delivered since `before`: it tells a dialogue from a stream.
+    fn heard_data(&mut self, before: &ReceiveStats) {
+        let now = &self.stats.received;
+        let messages = now.delivered - before.delivered;
+        let tags = now.closing_tags - before.closing_tags;
+        if (messages > 0 || now.provisional > before.provisional)
+            && let Some(pace) = &mut self.pace
+        {
+            pace.received();
+        }
+        if messages > 0 || tags > 0 {
+            self.adapt_to_closings(messages, tags);
+        }
     }
 
     /// Ends the association over a forged record, if that is wanted.

@@ -214,7 +214,7 @@ impl Connection {
         }
         let Some(current) = self.channel.send.newest() else { return Ok(()) };
         let end = EpochEnd { records: current.next(), closing: current.end() };
-        self.timers.stop(Timer::Silence);
+        self.timers.stop(Timer::OpenSet);
         self.closing_due = false;
         if let State::Established(established) = &mut self.state {
             established.negotiated.send = scheme;

@@ -1,5 +1,6 @@
 //! From queues and flights to datagrams.
 
+use super::pace::{Pace, Wait};
 use super::{Connection, Ending};
 use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::Packing;
@@ -12,6 +13,8 @@ use crate::record::seal::{NumberLength, SealError, Sealed, Shape};
 use crate::record::{PlaintextHeader, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::MIN_DATAGRAM_BYTES;
+use alloc::boxed::Box;
+use core::time::Duration;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Encode, Writer};
 
@@ -53,7 +56,7 @@ impl Connection {
         }
         if self.closing_due || self.key_update.is_switch_due() {
             self.closing_due = false;
-            self.timers.stop(Timer::Silence);
+            self.timers.stop(Timer::OpenSet);
             if let Some(len) = self.write_closing_tag(buf, LAST_CONTROL) {
                 return Some(len);
             }
@@ -70,35 +73,73 @@ impl Connection {
         }
     }
 
-    /// Seals a payload of `len` bytes as one datagram.
+    /// Seals a payload of `len` bytes as one datagram. `more` says that another one is ready.
     pub(super) fn seal_data(
         &mut self,
         buf: &mut [u8],
         len: usize,
+        more: bool,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<usize, SendError> {
-        let shape = self.data_shape();
-        let silence = self.now + self.settings().silence;
+        let mut shape = self.data_shape();
+        let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
+        let wait = if shared { self.wait_for_others(more) } else { None };
         let epoch = self.channel.send.newest().ok_or(SendError::NotConnected)?;
+        let closing = shared && wait.is_none() && epoch.leaves_open();
+        // A record with a length, for the closing tag to follow in the same datagram.
+        let joined = Shape { last: false, ..shape };
+        if closing && buf.len() >= len + epoch.overhead_with_closing(joined, LAST_CONTROL) {
+            shape = joined;
+        }
         match epoch.seal(buf, ContentType::APPLICATION_DATA, shape, content) {
             Ok(sealed) => {
-                let (open, key_state) = (epoch.has_open_data(), epoch.key_state());
-                if open {
-                    self.timers.set(Timer::Silence, silence);
-                } else {
-                    self.timers.stop(Timer::Silence);
-                }
+                let (open, key_state) = (epoch.open_since(), epoch.key_state());
                 self.stats.sent.messages += 1;
                 self.stats.sent.message_bytes += len as u64;
+                self.adapt_to_sending();
+                let mut datagram_len = sealed.len;
+                if shared {
+                    self.sealed_shared(sealed.number, open, wait);
+                    let rest = buf.get_mut(sealed.len..).filter(|_| closing && !shape.last);
+                    let tag = rest.and_then(|rest| self.write_closing_tag(rest, LAST_CONTROL));
+                    if let Some(tag_len) = tag {
+                        self.closing_due = false;
+                        datagram_len += tag_len;
+                    }
+                }
                 if key_state >= KeyState::UpdateDue {
                     self.want_key_update();
                 }
-                Ok(sealed.len)
+                Ok(datagram_len)
             }
             Err(SealError::Full) => Err(SendError::BufferTooSmall),
             Err(SealError::Exhausted) => {
                 self.fail(Fault::Limit(Limit::KeyExhausted));
                 Err(SendError::Closed)
+            }
+        }
+    }
+
+    /// How long the next message under shared tags waits; none if its set is closed at once.
+    fn wait_for_others(&mut self, more: bool) -> Option<Wait> {
+        let setting = self.settings().max_wait;
+        let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new()));
+        pace.sending(self.now, setting, more)
+    }
+
+    /// The record `number` was sealed; its set is open since another one, or not any more.
+    fn sealed_shared(&mut self, number: u64, open_since: Option<u64>, wait: Option<Wait>) {
+        let Some(pace) = &mut self.pace else { return };
+        match (open_since, wait) {
+            (Some(since), Some(wait)) => {
+                let due = pace.left_open(self.now, number, since, wait);
+                self.timers.set(Timer::OpenSet, due);
+            }
+            (Some(_), None) => self.closing_due = true,
+            (None, _) => {
+                pace.covered();
+                self.closing_due = false;
+                self.timers.stop(Timer::OpenSet);
             }
         }
     }
@@ -111,9 +152,14 @@ impl Connection {
             self.queue.pop();
             self.stats.sent.too_long += 1;
         }
+        let age = self.settings().max_age.unwrap_or(Duration::MAX);
+        while self.queue.front_is_older(self.now, age) {
+            self.queue.pop();
+            self.stats.sent.stale += 1;
+        }
         let len = self.queue.front_len()?;
         let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
-        let sealed = self.seal_data(buf, len, |w| queue.write_front(w));
+        let sealed = self.seal_data(buf, len, queue.has_more(), |w| queue.write_front(w));
         self.queue = queue;
         if sealed.is_ok() {
             self.queue.pop();
@@ -232,6 +278,10 @@ impl Connection {
         let epoch = self.channel.send.newest()?;
         let Sealed { len, .. } = epoch.seal_closing(buf, shape).ok()??;
         self.stats.sent.closing_tags += 1;
+        self.timers.stop(Timer::OpenSet);
+        if let Some(pace) = &mut self.pace {
+            pace.closed();
+        }
         Some(len)
     }
 

@@ -149,6 +149,9 @@ impl Connection {
             self.channel.masks,
         );
         self.channel.install_send(next);
+        if let Some(pace) = &mut self.pace {
+            pace.closed();
+        }
         self.channel.flight.move_to(epoch);
         self.channel.send.forget_before(epoch);
         self.loss.forget_report();

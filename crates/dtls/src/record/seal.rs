@@ -214,6 +214,32 @@ impl SendEpoch {
         }
     }
 
+    /// The oldest record whose data no tag covers yet.
+    pub fn open_since(&self) -> Option<u64> {
+        match &self.layout {
+            Layout::Dtls12(_) => None,
+            Layout::Dtls13(sealing) => sealing.open_since(),
+        }
+    }
+
+    /// Whether the next record of application data would wait for a tag.
+    pub fn leaves_open(&self) -> bool {
+        match &self.layout {
+            Layout::Dtls12(_) => false,
+            Layout::Dtls13(sealing) => sealing.leaves_open(),
+        }
+    }
+
+    /// Bytes that application data of the next record has beside it in a datagram that brings a
+    /// closing tag as well.
+    pub fn overhead_with_closing(&self, data: Shape, closing: Shape) -> usize {
+        let data = self.overhead(ContentType::APPLICATION_DATA, data);
+        match &self.layout {
+            Layout::Dtls12(_) => data,
+            Layout::Dtls13(sealing) => data + sealing.closing_len(self.next + 1, closing),
+        }
+    }
+
     /// The closing tag over the records no tag covers yet, for another epoch to bring.
     pub fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.layout {

@@ -108,7 +108,21 @@ impl Configs {
         let policy = AggregationPolicy::both(scheme.parse().unwrap());
         configs.client.settings.aggregation = policy.clone();
         configs.server.settings.aggregation = policy;
-        configs
+        configs.waiting(Duration::from_millis(200))
+    }
+
+    /// Messages under shared tags wait this long, whatever the engines learn.
+    pub fn waiting(mut self, most: Duration) -> Self {
+        self.client.settings.max_wait = Some(most);
+        self.server.settings.max_wait = Some(most);
+        self
+    }
+
+    /// Engines find out themselves how long messages under shared tags wait.
+    pub fn learning(mut self) -> Self {
+        self.client.settings.max_wait = None;
+        self.server.settings.max_wait = None;
+        self
     }
 
     pub fn suite(mut self, suite: dtls::crypto::CipherSuiteId) -> Self {
@@ -342,6 +356,21 @@ impl<'a> Pair<'a> {
             assert!(steps < 1_000_000, "no progress");
         }
         self.now = until;
+    }
+
+    /// Lets virtual time pass until something is so, or a minute has gone by; whether it is.
+    pub fn run_until(&mut self, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let until = self.now + Duration::from_secs(60);
+        loop {
+            // What has arrived is seen before time goes on.
+            self.drain();
+            if done(self) {
+                return true;
+            }
+            if !self.advance(until) {
+                return false;
+            }
+        }
     }
 
     /// Lets virtual time pass until both ends are connected, or a minute has gone by.

@@ -179,5 +179,5 @@ fn configure(settings: &mut Settings, stream: &Stream) {
     }
     settings.delivery = stream.delivery;
     settings.record_numbers = RecordNumbers::Short;
-    settings.silence = NEVER;
+    settings.max_wait = Some(NEVER);
 }

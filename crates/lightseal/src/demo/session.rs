@@ -19,6 +19,9 @@ use zeroize::Zeroizing;
 /// Long enough for any demo: flows must not end by themselves.
 const NEVER: Duration = Duration::from_secs(86_400);
 
+/// How long a message waits for its set at most, whatever the pace.
+const MOST_WAIT: Duration = Duration::from_millis(200);
+
 /// Datagrams that may be on their way through one socket. The smallest
 /// receive buffers in use hold some 250 small datagrams.
 const WINDOW: u64 = 100;
@@ -272,6 +275,7 @@ fn psk() -> Result<Psk, Failure> {
 
 fn settings(scheme: Scheme) -> Result<Settings, Failure> {
     let mut settings = proxy::settings().context("settings")?;
+    settings.max_wait = Some(MOST_WAIT);
     if scheme.aggregates() {
         settings.aggregation = AggregationPolicy::both(scheme);
     } else {

@@ -65,9 +65,10 @@ pub(crate) struct StreamArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// How long 95 % of messages may take until they are verified, in seconds [default: any].
-    #[arg(long, value_name = "S", value_parser = seconds)]
-    max_delay: Option<Duration>,
+    /// How long 95 % of messages may take until they are verified, in seconds, or `any`: with shared
+    /// tags a message waits for others.
+    #[arg(long, value_name = "S|any", value_parser = bound)]
+    max_delay: Duration,
     /// How many messages must be verified, of those that are with plain tags.
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = share)]
     min_verified: f64,
@@ -86,6 +87,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
     value.map(Duration::from_secs_f64).ok_or_else(|| "must be from 0.001 to 86400".into())
 }
 
+/// What stands for any delay.
+const ANY: Duration = Duration::MAX;
+
+fn bound(text: &str) -> Result<Duration, String> {
+    if text == "any" { Ok(ANY) } else { seconds(text).map_err(|error| error + ", or any") }
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value| (0.0..=1.0).contains(value));
     value.ok_or_else(|| "must be from 0 to 1".into())
@@ -97,11 +105,14 @@ impl Shared {
         Network { channel: self.channel.clone(), device: self.device.clone(), ..line }
     }
 
-    fn print(
-        &self,
-        schemes: &[(Scheme, Summary, Option<bool>)],
-        last: &str,
-    ) -> Result<(), Failure> {
+    /// What is sent.
+    fn described(&self) -> String {
+        let Self { messages, payload, interval, .. } = self;
+        let every = interval.as_secs_f64();
+        format!("{messages} messages of {payload} bytes, one each {every} s (--interval)\n")
+    }
+
+    fn print(&self, first: &str, schemes: &[Row], last: &str) -> Result<(), Failure> {
         let text = match self.json {
             true => {
                 let rows: Vec<Value> = schemes.iter().map(as_json).collect();
@@ -117,7 +128,7 @@ impl Shared {
                 });
                 serde_json::to_string_pretty(&value).context("summaries")? + "\n"
             }
-            false => as_text(schemes) + last,
+            false => first.to_owned() + &as_text(schemes) + last,
         };
         std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
     }
@@ -137,7 +148,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
         let course = send(&stream, &network).context(format_args!("{scheme}"))?;
         found.push((*scheme, course.summarize(&network.device, Accounting::Ours), None));
     }
-    shared.print(&found, "")
+    shared.print(&shared.described(), &found, "")
 }
 
 /// Tries every scheme and says which is best.
@@ -146,24 +157,59 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
     let workload = Workload {
         payload_bytes: shared.payload.into(),
         interval: shared.interval,
-        most_delay: *max_delay,
+        most_delay: Some(*max_delay).filter(|delay| *delay != ANY),
         least_taken: *min_verified,
         messages: shared.messages as usize,
         seed: shared.seed,
     };
     let found = advise(&shared.network(), &workload).context("advice")?;
-    let last = match found.first() {
-        Some(Advice { scheme, suits: true, .. }) => format!("best: --aggregate {scheme}\n"),
-        _ => "nothing suits: allow a longer delay or fewer verified messages\n".into(),
+    let last = match found.first().filter(|advice| advice.suits()) {
+        Some(Advice { scheme, summary, .. }) => format!("best: {}\n", flags(*scheme, summary)),
+        None => "nothing suits: allow a longer delay or fewer verified messages\n".into(),
     };
-    let found: Vec<_> = found
-        .into_iter()
-        .map(|advice| (advice.scheme, advice.summary, Some(advice.suits)))
+    let plain = found.iter().find(|advice| !advice.scheme.aggregates());
+    let least = min_verified * plain.map_or(0.0, |plain| plain.summary.taken);
+    let rows: Vec<_> = found
+        .iter()
+        .map(|advice| (advice.scheme, advice.summary, Some(verdict(advice, *max_delay, least))))
         .collect();
-    shared.print(&found, &last)
+    let delay = match *max_delay {
+        ANY => "after any time".into(),
+        delay => format!("within {} s for 95 % of them", delay.as_secs_f64()),
+    };
+    let share = 100.0 * least;
+    let first = format!("{}to be verified: {share:.1} % at least, {delay}\n", shared.described());
+    shared.print(&first, &rows, &last)
 }
 
-fn as_text(schemes: &[(Scheme, Summary, Option<bool>)]) -> String {
+/// A scheme, what became of messages under it, and why it does not suit, empty if it does; none where
+/// nobody asked.
+type Row = (Scheme, Summary, Option<String>);
+
+/// How a proxy is told to do so: by itself it lets a message of a stream wait 0.2 s.
+fn flags(scheme: Scheme, summary: &Summary) -> String {
+    match summary.p95_delay_s {
+        delay if scheme.aggregates() && delay > 0.2 => {
+            format!("--aggregate {scheme} --max-wait {:.0}s", (1.2 * delay).ceil())
+        }
+        _ => format!("--aggregate {scheme}"),
+    }
+}
+
+/// Why a scheme does not suit; empty if it does.
+fn verdict(advice: &Advice, most: Duration, least: f64) -> String {
+    let summary = &advice.summary;
+    let mut why = Vec::new();
+    if advice.too_slow {
+        why.push(format!("{:.3} s is more than {} s", summary.p95_delay_s, most.as_secs_f64()));
+    }
+    if advice.too_few {
+        why.push(format!("{:.1} % are fewer than {:.1} %", 100.0 * summary.taken, 100.0 * least));
+    }
+    why.join(" and ")
+}
+
+fn as_text(schemes: &[Row]) -> String {
     let mut text = format!(
         "{:10} {:>9} {:>9} {:>11} {:>11} {:>14}\n",
         "", "goodput", "verified", "median, s", "95 %, s", "mJ a message"
@@ -178,16 +224,21 @@ fn as_text(schemes: &[(Scheme, Summary, Option<bool>)]) -> String {
             summary.median_delay_s,
             summary.p95_delay_s,
             summary.millijoules,
-            if *suits == Some(false) { "  does not suit" } else { "" }
+            match suits.as_deref() {
+                None => String::new(),
+                Some("") => "  suits".into(),
+                Some(why) => format!("  does not suit: {why}"),
+            }
         );
     }
     text
 }
 
-fn as_json((scheme, summary, suits): &(Scheme, Summary, Option<bool>)) -> Value {
+fn as_json((scheme, summary, suits): &Row) -> Value {
     json!({
         "scheme": scheme.to_string(),
-        "suits": suits,
+        "suits": suits.as_ref().map(String::is_empty),
+        "why_not": suits.as_ref().filter(|why| !why.is_empty()),
         "goodput_percent": 100.0 * summary.goodput,
         "verified_percent": 100.0 * summary.taken,
         "median_delay_s": summary.median_delay_s,

@@ -1,8 +1,9 @@
 //! The proxy in front of applications.
 
-use super::counters::{Totals, add_socket};
+use super::counters::{Count, Totals, add_socket};
+use super::loops::{self, LoopGuard};
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, os_random};
+use super::{ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unshared};
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
@@ -58,6 +59,11 @@ pub(crate) struct ClientProxy {
     config: Mutex<Arc<ClientConfig>>,
     flows: Arc<Mutex<Flows>>,
     totals: Arc<Totals>,
+    /// How long a message may be.
+    longest: usize,
+    loops: Arc<LoopGuard>,
+    /// What the log knows of the kernel's drops.
+    known_overruns: Count,
     /// Whether the server has ever answered a keepalive. Those that are no
     /// proxies of ours need not, and silence then says nothing.
     answers: Arc<AtomicBool>,
@@ -76,7 +82,14 @@ struct Flows {
 struct FlowHost {
     local: Arc<UdpSocket>,
     application: SocketAddr,
+    server: SocketAddr,
+    config: Arc<ClientConfig>,
     totals: Arc<Totals>,
+    loops: Arc<LoopGuard>,
+    /// How many of this proxy's flows led to this one, until it is remembered.
+    hops: Option<u32>,
+    /// Messages that were dropped because they had waited for too long, as far as the log knows.
+    stale: u64,
     /// When the application last sent or got something.
     active_at: Instant,
     sent_at: Instant,
@@ -95,6 +108,9 @@ impl Host<Connection> for FlowHost {
             Event::Connected(negotiated) => {
                 self.heard_at = now;
                 tracing::debug!("flow {}: {}", self.application, described(&negotiated));
+                if let Some(why) = unshared(&self.config.settings.aggregation, &negotiated) {
+                    self.totals.complain_of_unshared(&self.server, &why);
+                }
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 self.heard_at = now;
@@ -107,7 +123,7 @@ impl Host<Connection> for FlowHost {
                 self.active_at = now;
                 match self.local.try_send_to(payload, self.application) {
                     Ok(_) => self.totals.inward.message(payload),
-                    Err(error) => self.totals.count_undelivered(&error),
+                    Err(error) => self.totals.count_undelivered(&self.application, &error),
                 }
             }
             Event::Resolved(_, resolution) => {
@@ -130,11 +146,30 @@ impl Host<Connection> for FlowHost {
                     tracing::debug!("flow {}: {reason}", self.application);
                 } else {
                     self.totals.failed.one();
-                    tracing::warn!("flow {}: {reason}", self.application);
+                    tracing::warn!(
+                        "flow {}: {}",
+                        self.application,
+                        explained(self.server, &reason)
+                    );
                 }
                 self.ended = Some(reason);
             }
         }
+    }
+
+    fn drained(&mut self, _: Instant, connection: &mut Connection) -> bool {
+        if let Some(hops) = self.hops
+            && let Some(ports) = loops::ports(connection)
+        {
+            self.loops.remember(ports, hops);
+            self.hops = None;
+        }
+        let stale = connection.stats().sent.stale;
+        if stale > self.stale {
+            self.totals.complain_of_stale(&self.application, stale - self.stale);
+            self.stale = stale;
+        }
+        false
     }
 
     fn is_finished(&self, _: &Connection) -> bool {
@@ -145,7 +180,12 @@ impl Host<Connection> for FlowHost {
 impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
+        // Settings that are no good are refused when the first association begins.
+        let longest = longest_message(&config.settings).unwrap_or(usize::MAX);
         Self {
+            longest,
+            loops: Arc::default(),
+            known_overruns: Count::default(),
             local: Arc::new(local),
             options,
             clock: Clock::start(),
@@ -159,6 +199,11 @@ impl ClientProxy {
     /// Where applications send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local.local_addr()
+    }
+
+    /// How long a message may be.
+    pub(crate) const fn longest_message(&self) -> usize {
+        self.longest
     }
 
     /// Uses another configuration for flows to come.
@@ -258,9 +303,15 @@ impl ClientProxy {
     /// Statistics for people and programs.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
-        let mut value = self.totals.json("client", self.open_flows(), socket, &stats);
+        let overruns = (overruns(&self.local), self.outer_overruns());
+        let mut value = self.totals.json("client", self.open_flows(), socket, overruns, &stats);
         value["status"] = self.standing().json();
         value
+    }
+
+    /// What the kernel dropped at the sockets of open flows.
+    fn outer_overruns(&self) -> u64 {
+        self.flows().open.values().map(|flow| overruns(flow.socket())).sum()
     }
 
     /// How the open flows stand.
@@ -281,7 +332,11 @@ impl ClientProxy {
         let sent = known.as_ref().map(|flow| self.send(flow, payload));
         // A flow that has just ended makes place for a new one.
         if matches!(sent, None | Some(Err(SendError::Closed))) {
-            match self.open(from, tasks) {
+            let Some(hops) = self.loops.hops(from) else {
+                let listen = self.local.local_addr().map(|listen| listen.to_string());
+                return self.totals.count_loop(from, &listen.unwrap_or_default());
+            };
+            match self.open(from, hops, tasks) {
                 Ok(flow) => {
                     let _ = self.send(&flow, payload);
                 }
@@ -292,11 +347,15 @@ impl ClientProxy {
 
     fn send(&self, flow: &Flow, payload: &[u8]) -> Result<(), SendError> {
         let (sent, limit) = flow.call(|connection, host, now| {
-            let sent = connection.send(now, payload);
+            let limit = connection.max_payload().min(self.longest);
+            let sent = match payload.len() > limit {
+                true => Err(SendError::TooLong),
+                false => connection.send(now, payload),
+            };
             if sent.is_ok() {
                 (host.active_at, host.sent_at) = (now, now);
             }
-            (sent, connection.max_payload())
+            (sent, limit)
         });
         match sent {
             Ok(()) => self.totals.outward.message(payload),
@@ -307,16 +366,27 @@ impl ClientProxy {
         sent
     }
 
-    fn open(&self, application: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Arc<Flow>> {
+    fn open(
+        &self,
+        application: SocketAddr,
+        hops: u32,
+        tasks: &mut JoinSet<()>,
+    ) -> io::Result<Arc<Flow>> {
         if self.open_flows() >= self.options.max_flows {
             let max = self.options.max_flows;
             return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
         }
         let now = self.clock.now();
+        let config = self.current_config();
         let host = FlowHost {
             local: Arc::clone(&self.local),
             application,
+            server: self.options.server,
+            config: Arc::clone(&config),
             totals: Arc::clone(&self.totals),
+            loops: Arc::clone(&self.loops),
+            hops: Some(hops),
+            stale: 0,
             active_at: now,
             sent_at: now,
             heard_at: now,
@@ -326,16 +396,18 @@ impl ClientProxy {
             ended: None,
         };
         let socket = Self::outer_socket(self.options.server)?;
-        let connection = self.connection(self.current_config())?;
+        let connection = self.connection(config)?;
         let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
         let flow = Arc::new(flow);
         self.flows().open.insert(application, Arc::clone(&flow));
         self.totals.opened.one();
-        tasks.spawn(serve(Arc::clone(&flow), Arc::clone(&self.flows), application));
+        let totals = Arc::clone(&self.totals);
+        tasks.spawn(serve(Arc::clone(&flow), Arc::clone(&self.flows), totals, application));
         Ok(flow)
     }
 
     fn sweep(&self, tasks: &mut JoinSet<()>) {
+        self.totals.complain_of_overruns(&self.known_overruns, overruns(&self.local));
         let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
         for (application, flow) in open {
             let forgotten = flow.call(|connection, host, now| {
@@ -346,9 +418,12 @@ impl ClientProxy {
                 self.keep_alive(connection, host, now)
             });
             if forgotten {
-                tracing::warn!("flow {application}: no answer to keepalives, starting anew");
+                let server = self.options.server;
+                tracing::warn!(
+                    "flow {application}: {server} does not answer keepalives; starting anew"
+                );
                 // The new flow takes the old one's place; the old one says goodbye and ends.
-                if let Err(error) = self.open(application, tasks) {
+                if let Err(error) = self.open(application, 0, tasks) {
                     self.totals.count_refused(&error);
                 }
                 flow.call(|connection, _, now| connection.close(now));
@@ -412,11 +487,17 @@ fn ask_again(interval: Duration, unanswered: u32) -> Duration {
 }
 
 /// Runs a flow to its end and keeps its counters.
-async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: SocketAddr) {
+async fn serve(
+    flow: Arc<Flow>,
+    flows: Arc<Mutex<Flows>>,
+    totals: Arc<Totals>,
+    application: SocketAddr,
+) {
     if let Err(error) = flow.run().await {
         tracing::warn!("flow {application}: {error}");
     }
     let counters = flow.counters();
+    totals.overruns_outer.add(overruns(flow.socket()));
     let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
     flow.call(|connection, _, _| flows.ended += connection.stats());
     add_socket(&mut flows.ended_socket, &counters);

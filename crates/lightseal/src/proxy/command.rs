@@ -2,6 +2,7 @@
 
 use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
+use super::explained;
 use super::server::{self, ServerProxy};
 use super::status::Status;
 use crate::address;
@@ -14,6 +15,8 @@ use crate::statistics;
 use dtls::codepoints::AlertDescription;
 use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
 use std::future::Future;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,6 +49,9 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// If settings, keys or addresses are no good, the server refuses the key, or
 /// the statistics cannot be written.
 pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
+    if args.proxy.sample {
+        return print(include_str!("client.toml"));
+    }
     let keys = open_keys(&args.proxy)?;
     let settings = settings(&args.proxy, CLIENT_ID_BYTES)?;
     let configure = || {
@@ -54,6 +60,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     };
     let config = configure()?;
     let server = address::resolve("connect", args.proxy.connect.as_deref())?;
+    not_itself(&args.proxy, server)?;
     let options = client::Options {
         server,
         max_flows: args.proxy.max_flows,
@@ -68,12 +75,14 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         check(&proxy, server, &String::from_utf8_lossy(config.psk.identity())).await?;
     }
     let listen = proxy.local_addr().context("local socket")?;
-    tracing::info!("carrying {listen} to {server}");
+    let longest = proxy.longest_message();
+    tracing::info!("carrying {listen} to {server}, messages of up to {longest} bytes");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
             proxy.set_config(configure()?);
-            tracing::info!("read {} keys again, {} of them changed", keys.len(), revoked.len());
+            let count = counted(keys.len(), "key");
+            tracing::info!("read {count} again, {} of them changed", revoked.len());
         }
         Ok(())
     };
@@ -94,7 +103,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     })
     .await;
     tracing::info!("stopped");
-    statistics::write(stats_file, &proxy.statistics())
+    statistics::write_last(stats_file, &proxy.statistics())
 }
 
 /// Runs a server proxy.
@@ -103,6 +112,9 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 ///
 /// If settings, keys or addresses are no good, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
+    if args.proxy.sample {
+        return print(include_str!("server.toml"));
+    }
     let keys = Arc::new(open_keys(&args.proxy)?);
     let mut config =
         ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy, SERVER_ID_BYTES)?);
@@ -112,6 +124,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let when_full = args.when_full.unwrap_or_default();
     config.slots = SessionSlots { most: args.max_sessions, when_full };
     let service = address::resolve("connect", args.proxy.connect.as_deref())?;
+    not_itself(&args.proxy, service)?;
     let options = server::Options {
         service,
         max_flows: args.proxy.max_flows,
@@ -122,12 +135,14 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let listen = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
-    tracing::info!("carrying {listen} to {service}, {} keys", keys.len());
+    let (longest, count) = (proxy.longest_message(), counted(keys.len(), "key"));
+    tracing::info!("carrying {listen} to {service}, messages of up to {longest} bytes; {count}");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
             proxy.revoke(&revoked);
-            tracing::info!("read {} keys again, revoked {}", keys.len(), revoked.len());
+            let count = counted(keys.len(), "key");
+            tracing::info!("read {count} again, revoked {}", revoked.len());
         }
         Ok(())
     };
@@ -149,7 +164,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     })
     .await;
     tracing::info!("stopped");
-    statistics::write(stats_file, &last)
+    statistics::write_last(stats_file, &last)
 }
 
 /// What a proxy does beside carrying.
@@ -207,11 +222,7 @@ async fn until_stopped(
     }
 }
 
-async fn check(
-    proxy: &ClientProxy,
-    server: std::net::SocketAddr,
-    identity: &str,
-) -> Result<(), Failure> {
+async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Result<(), Failure> {
     tracing::debug!("testing the key of {identity:?} with {server}");
     match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
         Ok(()) => Ok(()),
@@ -220,14 +231,31 @@ async fn check(
             Ok(())
         }
         // Which is no word on the key.
-        Err(CloseReason::PeerAlert(alert)) if alert == AlertDescription::INTERNAL_ERROR => {
-            tracing::warn!("{server} cannot take a flow ({alert}); going on, it may later");
+        Err(reason @ CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR)) => {
+            tracing::warn!("{}; going on, it may later", explained(server, &reason));
             Ok(())
         }
+        Err(
+            reason @ (CloseReason::Fault(_)
+            | CloseReason::PeerAlert(
+                AlertDescription::PROTOCOL_VERSION
+                | AlertDescription::HANDSHAKE_FAILURE
+                | AlertDescription::INSUFFICIENT_SECURITY,
+            )),
+        ) => Err(Failure::new(explained(server, &reason))),
         Err(reason) => {
             Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
         }
     }
+}
+
+/// A number of things.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn print(sample: &str) -> Result<(), Failure> {
+    std::io::stdout().lock().write_all(sample.as_bytes()).context("standard output")
 }
 
 fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
@@ -239,11 +267,25 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
     KeyFile::open(Path::new(path))
 }
 
+/// Refuses a proxy that would send to itself.
+fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
+    let listen = address::resolve("listen", args.listen.as_deref())?;
+    let everywhere = listen.ip().is_unspecified() && connect.ip().is_loopback();
+    if listen.port() != 0
+        && listen.port() == connect.port()
+        && (everywhere || listen.ip() == connect.ip())
+    {
+        return Err(Failure::new(format_args!("--connect {connect} is this proxy's own --listen")));
+    }
+    Ok(())
+}
+
 fn settings(args: &ProxyArgs, id_bytes: u8) -> Result<Settings, Failure> {
     let mut settings = super::settings().context("settings")?;
     settings.delivery = args.deliver;
     aggregate::apply(args.aggregate.as_deref().unwrap_or_default(), &mut settings)?;
-    settings.silence = args.silence.0;
+    settings.max_wait = args.max_wait.map(|time| time.0);
+    settings.max_age = Some(args.max_age.0).filter(|age| !age.is_zero());
     settings.datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
     if settings.datagram_bytes > ARRIVAL_BYTES {
         return Err(Failure::new(format_args!("--max-datagram is at most {ARRIVAL_BYTES} bytes")));

@@ -76,6 +76,18 @@ pub(crate) struct Totals {
     pub(crate) undelivered: Count,
     /// Empty records exchanged to keep flows alive.
     pub(crate) keepalives: Count,
+    /// Flows refused because they came from this proxy's own flows.
+    pub(crate) loops: Count,
+    /// Datagrams that the kernel dropped at sockets that are no more, because this proxy was too slow:
+    /// those on the side of the application or service, and those on the other.
+    pub(crate) overruns_local: Count,
+    pub(crate) overruns_outer: Count,
+    /// Complaints about overruns.
+    pub(crate) loud_overruns: Loud,
+    /// Complaints about messages that waited for too long.
+    pub(crate) loud_stale: Loud,
+    /// Complaints about tags that the other end does not share.
+    pub(crate) loud_unshared: Loud,
     /// Complaints about oversize datagrams.
     pub(crate) loud_oversize: Loud,
     /// Complaints about refused flows.
@@ -121,11 +133,50 @@ impl Totals {
     }
 
     /// Counts a message that the local side did not take, and complains.
-    pub(crate) fn count_undelivered(&self, error: &std::io::Error) {
+    pub(crate) fn count_undelivered(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
         self.undelivered.one();
         if let Some(times) = self.loud_undelivered.due() {
             tracing::warn!(
-                "a message was not taken: {error} ({times} since the last such message)"
+                "{whom} does not take messages: {error} ({times} since the last such message)"
+            );
+        }
+    }
+
+    /// Counts a new flow that is a loop. One warning says what is wrong.
+    pub(crate) fn count_loop(&self, from: SocketAddr, listen: &dyn std::fmt::Display) {
+        self.loops.one();
+        if self.loops.get() == 1 {
+            tracing::warn!(
+                "LOOP: what this proxy carries comes back to it from {from}. The service of the \
+                 server proxy (its --connect) is this proxy itself (--listen {listen}): one of the two \
+                 needs another port. Such flows are refused and counted"
+            );
+        }
+    }
+
+    /// Complains of messages that waited for too long.
+    pub(crate) fn complain_of_stale(&self, whom: &dyn std::fmt::Display, count: u64) {
+        if self.loud_stale.due().is_some() {
+            tracing::warn!(
+                "flow {whom}: dropped {count} messages that had waited too long (--max-age)"
+            );
+        }
+    }
+
+    /// Complains of tags that the other end does not share.
+    pub(crate) fn complain_of_unshared(&self, whom: &dyn std::fmt::Display, why: &str) {
+        if let Some(times) = self.loud_unshared.due() {
+            tracing::warn!("{whom}: {why} ({times} since the last such message)");
+        }
+    }
+
+    /// Complains of what the kernel dropped at a socket; `known` is how much that was before.
+    pub(crate) fn complain_of_overruns(&self, known: &Count, now: u64) {
+        let more = now.saturating_sub(known.get());
+        if more > 0 && self.loud_overruns.due().is_some() {
+            known.add(more);
+            tracing::warn!(
+                "{more} datagrams came faster than this proxy took them, and were lost; {now} in all"
             );
         }
     }
@@ -136,6 +187,7 @@ impl Totals {
         role: &str,
         open: usize,
         socket: SocketCounters,
+        overruns: (u64, u64),
         dtls: &Stats,
     ) -> Value {
         json!({
@@ -153,6 +205,11 @@ impl Totals {
             "queue_full": self.queue_full.get(),
             "undelivered": self.undelivered.get(),
             "keepalives": self.keepalives.get(),
+            "loops": self.loops.get(),
+            "overruns": {
+                "local": self.overruns_local.get() + overruns.0,
+                "outer": self.overruns_outer.get() + overruns.1,
+            },
             "socket": socket,
             "dtls": DtlsCounters::from(dtls),
         })
@@ -168,6 +225,7 @@ struct DtlsCounters {
     messages: u64,
     message_bytes: u64,
     too_long: u64,
+    stale: u64,
     closing_tags: u64,
     retransmissions: u64,
     path_challenges: u64,
@@ -178,6 +236,7 @@ struct DtlsCounters {
     records: u64,
     delivered: u64,
     delivered_bytes: u64,
+    received_closing_tags: u64,
     malformed: u64,
     replayed: u64,
     unauthentic: u64,
@@ -201,6 +260,7 @@ impl From<&Stats> for DtlsCounters {
             messages: sent.messages,
             message_bytes: sent.message_bytes,
             too_long: sent.too_long,
+            stale: sent.stale,
             closing_tags: sent.closing_tags,
             retransmissions: sent.retransmissions,
             path_challenges: sent.path_challenges,
@@ -211,6 +271,7 @@ impl From<&Stats> for DtlsCounters {
             records: received.records,
             delivered: received.delivered,
             delivered_bytes: received.delivered_bytes,
+            received_closing_tags: received.closing_tags,
             malformed: received.malformed,
             replayed: received.replayed,
             unauthentic: received.unauthentic,

@@ -5,6 +5,7 @@
 //! - [`server`]: in front of a service. One socket for all associations, and
 //!   for each of them a socket towards the service;
 //! - [`command`]: the two as commands that run until told to stop;
+//! - [`loops`]: whether what is carried comes back;
 //! - [`counters`]: what is counted, and how it is shown;
 //! - [`status`]: how things stand now.
 //!
@@ -15,6 +16,7 @@
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
+pub(crate) mod loops;
 pub(crate) mod server;
 pub(crate) mod status;
 
@@ -49,6 +51,80 @@ fn described(agreed: &dtls::Negotiated) -> String {
     };
     let dtls::Negotiated { version, suite_name, send, receive, .. } = agreed;
     format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
+}
+
+/// How long a message may be, from a flow's first one on: shorter than most flows could carry in the
+/// end, since before the handshake nobody knows what the other end asks for.
+///
+/// # Errors
+///
+/// If the settings are no good.
+pub(crate) fn longest_message(settings: &dtls::Settings) -> Result<usize, dtls::ConfigError> {
+    let psk = dtls::Psk::external(b"nobody", &[0; 32])?;
+    let config =
+        dtls::ClientConfig::with(psk, dtls::Settings { key_log: None, ..settings.clone() });
+    let (anywhere, now) = (([127, 0, 0, 1], 9).into(), vocabulary::Instant::from_micros(0));
+    let nothing = Random::from_seed([0; 32]);
+    let connection = dtls::Connection::client(config.into(), anywhere, now, nothing)?;
+    Ok(connection.max_payload())
+}
+
+/// Says that the other end shares no tags, though this one would.
+pub(crate) fn unshared(
+    wanted: &dtls::AggregationPolicy,
+    agreed: &dtls::Negotiated,
+) -> Option<String> {
+    let missing = |list: &[dtls::Scheme], used: dtls::Scheme| {
+        !used.aggregates() && !list.is_empty() && list.iter().all(|scheme| scheme.aggregates())
+    };
+    let (out, back) =
+        (missing(&wanted.send, agreed.send), missing(&wanted.receive, agreed.receive));
+    let direction = match (out, back) {
+        (true, true) => "in neither direction",
+        (true, false) => "not out of here",
+        (false, true) => "not in to here",
+        (false, false) => return None,
+    };
+    let list = if out { &wanted.send } else { &wanted.receive };
+    let list: Vec<_> = list.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "tags are shared {direction}: this end's --aggregate is {}, and the other end takes none of \
+         it; both need the same",
+        list.join(",")
+    ))
+}
+
+/// The datagrams that the kernel dropped at a socket because this program was too slow.
+pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
+    #[cfg(target_os = "linux")]
+    return packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
+/// Why a server did not take a client, for whoever set them up.
+pub(crate) fn explained(server: std::net::SocketAddr, reason: &dtls::CloseReason) -> String {
+    use dtls::codepoints::AlertDescription as Alert;
+    match reason {
+        dtls::CloseReason::PeerAlert(Alert::PROTOCOL_VERSION) => {
+            format!("{server} speaks none of the DTLS versions that this end offers (--dtls)")
+        }
+        dtls::CloseReason::PeerAlert(Alert::INTERNAL_ERROR) => {
+            format!("{server} cannot take another client (its --max-sessions or --max-flows)")
+        }
+        dtls::CloseReason::PeerAlert(Alert::HANDSHAKE_FAILURE | Alert::INSUFFICIENT_SECURITY) => {
+            format!(
+                "{server} and this end have no cipher suite, group or way to use the key in common"
+            )
+        }
+        dtls::CloseReason::Fault(_) => {
+            format!(
+                "{server} does not answer as a DTLS server does ({reason}): is --connect right?"
+            )
+        }
+        dtls::CloseReason::HandshakeTimeout => format!("{server} does not answer"),
+        _ => format!("{server}: {reason}"),
+    }
 }
 
 /// Lets this process have as many sockets as the system allows it.

@@ -1,10 +1,12 @@
 //! The proxy in front of a service.
 
-use super::counters::Totals;
+use super::counters::{Count, Totals};
+use super::loops;
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, os_random};
+use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unshared};
 use dtls::{
-    CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError, ServerConfig, Stats,
+    AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
+    ServerConfig, Stats,
 };
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
@@ -41,6 +43,10 @@ pub(crate) struct ServerProxy {
     outer: Arc<Outer>,
     options: Options,
     totals: Arc<Totals>,
+    /// How long a message may be.
+    longest: usize,
+    /// What the log knows of the kernel's drops.
+    known_overruns: Count,
 }
 
 /// What stands between all associations and the service.
@@ -49,7 +55,12 @@ struct ServerHost {
     options: Options,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
+    /// Tags that are to be shared.
+    policy: AggregationPolicy,
+    longest: usize,
     associations: HashMap<Handle, Association>,
+    /// Associations without a socket towards the service yet.
+    opening: Vec<Handle>,
     /// Keepalives to answer.
     answers: Vec<Handle>,
     /// Associations there is no room for.
@@ -61,14 +72,43 @@ struct ServerHost {
 #[derive(Debug)]
 struct Association {
     peer: SocketAddr,
-    service: Arc<UdpSocket>,
-    task: AbortHandle,
+    /// Towards the service.
+    service: Option<Service>,
+    /// What came with the handshake's end, before there was a socket.
+    early: Vec<Vec<u8>>,
     active_at: Instant,
 }
 
-impl Drop for Association {
+/// A socket towards the service.
+#[derive(Debug)]
+struct Service {
+    socket: Arc<UdpSocket>,
+    task: AbortHandle,
+    totals: Arc<Totals>,
+}
+
+/// Messages kept for a socket towards the service: it comes as soon as the engine has nothing to say.
+const MOST_EARLY: usize = 16;
+
+impl Service {
+    fn send(&self, to: SocketAddr, payload: &[u8]) {
+        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        match SockRef::from(&*self.socket).send(payload) {
+            Ok(_) => self.totals.inward.message(payload),
+            Err(error) => self.totals.count_undelivered(&named(to), &error),
+        }
+    }
+}
+
+/// The service as the log calls it.
+fn named(service: SocketAddr) -> String {
+    format!("the service at {service} (--connect)")
+}
+
+impl Drop for Service {
     fn drop(&mut self) {
         self.task.abort();
+        self.totals.overruns_local.add(overruns(&self.socket));
     }
 }
 
@@ -81,13 +121,19 @@ impl Host<Endpoint> for ServerHost {
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
                 tracing::debug!("{peer}: identity {identity:?}, {}", described(&negotiated));
-                match self.open(now, handle, peer) {
-                    Ok(()) => self.totals.opened.one(),
-                    Err(error) => {
-                        self.totals.count_refused(&error);
-                        self.refused.push(handle);
-                    }
+                if let Some(why) = unshared(&self.policy, &negotiated) {
+                    self.totals.complain_of_unshared(&peer, &why);
                 }
+                let max = self.options.max_flows;
+                if self.associations.len() >= max {
+                    self.totals.count_refused(&format_args!("{max} flows are open (--max-flows)"));
+                    self.refused.push(handle);
+                    return;
+                }
+                let association =
+                    Association { peer, service: None, early: Vec::new(), active_at: now };
+                self.associations.insert(handle, association);
+                self.opening.push(handle);
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 let Some(association) = self.associations.get_mut(&handle) else { return };
@@ -96,10 +142,12 @@ impl Host<Endpoint> for ServerHost {
                     self.answers.push(handle);
                     return;
                 }
-                // Past the runtime, which has not heard yet that a fresh socket is writable.
-                match SockRef::from(&*association.service).send(payload) {
-                    Ok(_) => self.totals.inward.message(payload),
-                    Err(error) => self.totals.count_undelivered(&error),
+                match &association.service {
+                    Some(service) => service.send(self.options.service, payload),
+                    None if association.early.len() < MOST_EARLY => {
+                        association.early.push(payload.to_vec());
+                    }
+                    None => self.totals.queue_full.one(),
                 }
             }
             Event::Resolved(_, resolution) => {
@@ -137,6 +185,17 @@ impl Host<Endpoint> for ServerHost {
     }
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
+        for handle in std::mem::take(&mut self.opening) {
+            let ports = endpoint.connection(handle).and_then(loops::ports);
+            match self.open(handle, ports) {
+                Ok(()) => self.totals.opened.one(),
+                Err(error) => {
+                    self.totals.count_refused(&error);
+                    self.associations.remove(&handle);
+                    self.refused.push(handle);
+                }
+            }
+        }
         let called = !self.answers.is_empty() || !self.refused.is_empty();
         for handle in self.answers.drain(..) {
             if endpoint.send(handle, now, &[]).is_ok() {
@@ -158,50 +217,79 @@ impl Host<Endpoint> for ServerHost {
 }
 
 impl ServerHost {
-    fn open(&mut self, now: Instant, handle: Handle, peer: SocketAddr) -> io::Result<()> {
-        let max = self.options.max_flows;
-        if self.associations.len() >= max {
-            return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
+    /// Gives an association its socket towards the service, from one of these ports if it can be.
+    fn open(&mut self, handle: Handle, ports: Option<[u16; 2]>) -> io::Result<()> {
+        // It may have ended meanwhile.
+        let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
+        let to = self.options.service;
+        let ports = ports.as_ref().map_or(&[][..], |ports| &ports[..]);
+        let socket = Arc::new(socket::connect_from(ports, to)?);
+        let totals = Arc::clone(&self.totals);
+        let answers = Answers {
+            outer: self.outer.clone(),
+            handle,
+            service: Arc::clone(&socket),
+            from: to,
+            longest: self.longest,
+            totals: Arc::clone(&totals),
+        };
+        let task = tokio::spawn(answers.carry()).abort_handle();
+        let service = association.service.insert(Service { socket, task, totals });
+        for payload in association.early.drain(..) {
+            service.send(to, &payload);
         }
-        let service = Arc::new(socket::connect(self.options.service)?);
-        let answers =
-            answer(self.outer.clone(), handle, Arc::clone(&service), Arc::clone(&self.totals));
-        let task = tokio::spawn(answers).abort_handle();
-        self.associations.insert(handle, Association { peer, service, task, active_at: now });
         Ok(())
     }
 }
 
-/// Carries the service's answers on one association.
-async fn answer(outer: Weak<Outer>, handle: Handle, service: Arc<UdpSocket>, totals: Arc<Totals>) {
-    let mut buf = vec![0; ARRIVAL_BYTES];
-    loop {
-        let len = match service.recv(&mut buf).await {
-            Ok(0) => {
-                totals.empty.one();
-                continue;
+/// The service's answers on one association.
+struct Answers {
+    outer: Weak<Outer>,
+    handle: Handle,
+    service: Arc<UdpSocket>,
+    from: SocketAddr,
+    longest: usize,
+    totals: Arc<Totals>,
+}
+
+impl Answers {
+    /// Carries them until the association ends.
+    async fn carry(self) {
+        let Self { outer, handle, service, from, longest, totals } = self;
+        let mut buf = vec![0; ARRIVAL_BYTES];
+        loop {
+            let len = match service.recv(&mut buf).await {
+                Ok(0) => {
+                    totals.empty.one();
+                    continue;
+                }
+                Ok(len) => len,
+                // The service is not there yet, or not any more: it may come back.
+                Err(error) => {
+                    totals.count_undelivered(&named(from), &error);
+                    continue;
+                }
+            };
+            let Some(outer) = outer.upgrade() else { return };
+            let payload = &buf[..len];
+            let (sent, limit) = outer.call(|endpoint, host, now| {
+                let limit = endpoint.connection(handle).map_or(0, dtls::Connection::max_payload);
+                let limit = limit.min(longest);
+                let sent = match endpoint.connection(handle).is_some() && payload.len() > limit {
+                    true => Err(SendError::TooLong),
+                    false => endpoint.send(handle, now, payload),
+                };
+                if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
+                    association.active_at = now;
+                }
+                (sent, limit)
+            });
+            match sent {
+                Ok(()) => totals.outward.message(payload),
+                Err(SendError::TooLong) => totals.count_oversize(len, limit),
+                Err(SendError::Closed) => return,
+                Err(_) => totals.queue_full.one(),
             }
-            Ok(len) => len,
-            // The service is not there yet, or not any more: it may come back.
-            Err(error) => {
-                totals.count_undelivered(&error);
-                continue;
-            }
-        };
-        let Some(outer) = outer.upgrade() else { return };
-        let payload = &buf[..len];
-        let (sent, limit) = outer.call(|endpoint, host, now| {
-            let sent = endpoint.send(handle, now, payload);
-            if let (Ok(()), Some(association)) = (&sent, host.associations.get_mut(&handle)) {
-                association.active_at = now;
-            }
-            (sent, endpoint.connection(handle).map_or(0, dtls::Connection::max_payload))
-        });
-        match sent {
-            Ok(()) => totals.outward.message(payload),
-            Err(SendError::TooLong) => totals.count_oversize(len, limit),
-            Err(SendError::Closed) => return,
-            Err(_) => totals.queue_full.one(),
         }
     }
 }
@@ -218,6 +306,8 @@ impl ServerProxy {
         options: Options,
     ) -> io::Result<Self> {
         let rng = os_random().map_err(io::Error::other)?;
+        let longest = longest_message(&config.settings).map_err(io::Error::other)?;
+        let policy = config.settings.aggregation.clone();
         let endpoint = Endpoint::server(config, rng).map_err(io::Error::other)?;
         let totals = Arc::<Totals>::default();
         let outer = Arc::new_cyclic(|outer| {
@@ -225,14 +315,22 @@ impl ServerProxy {
                 options: options.clone(),
                 totals: Arc::clone(&totals),
                 outer: outer.clone(),
+                policy,
+                longest,
                 associations: HashMap::new(),
+                opening: Vec::new(),
                 answers: Vec::new(),
                 refused: Vec::new(),
                 refusals: 0,
             };
             Driver::new(listen, Clock::start(), endpoint, host)
         });
-        Ok(Self { outer, options, totals })
+        Ok(Self { outer, options, totals, longest, known_overruns: Count::default() })
+    }
+
+    /// How long a message may be.
+    pub(crate) const fn longest_message(&self) -> usize {
+        self.longest
     }
 
     /// Where client proxies send to.
@@ -300,7 +398,12 @@ impl ServerProxy {
     /// Statistics for people and programs.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
-        let mut value = self.totals.json("server", self.open_flows(), socket, &stats);
+        let local = self.outer.call(|_, host, _| {
+            let services = host.associations.values().filter_map(|of| of.service.as_ref());
+            services.map(|service| overruns(&service.socket)).sum()
+        });
+        let overruns = (local, overruns(self.outer.socket()));
+        let mut value = self.totals.json("server", self.open_flows(), socket, overruns, &stats);
         value["status"] = self.standing().json();
         let endpoint = self.outer.call(|endpoint, _, _| *endpoint.stats());
         value["endpoint"] = serde_json::json!({
@@ -325,6 +428,7 @@ impl ServerProxy {
     }
 
     fn sweep(&self) {
+        self.totals.complain_of_overruns(&self.known_overruns, overruns(self.outer.socket()));
         let timeout = self.options.idle_timeout;
         self.outer.call(|endpoint, host, now| {
             for (handle, association) in &host.associations {

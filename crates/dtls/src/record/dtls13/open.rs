@@ -289,6 +289,7 @@ impl Aggregated {
             if kind != ContentType::AGGREGATE_TAG {
                 return Some(Inner { kind, number, content: payload });
             }
+            stats.closing_tags += 1;
             let taken = read_closing(number, payload)
                 .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
             // It may well come when its records are verified or given up.

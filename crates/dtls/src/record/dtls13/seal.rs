@@ -161,6 +161,27 @@ impl Sealing {
         }
     }
 
+    /// The oldest record whose data no tag covers yet.
+    pub(in crate::record) fn open_since(&self) -> Option<u64> {
+        match &self.tags {
+            Tags::Standard { .. } => None,
+            Tags::Aggregated { sealer, .. } => sealer.open_since(),
+        }
+    }
+
+    /// Whether data in the next record would wait: only a full tag ends a set.
+    pub(in crate::record) fn leaves_open(&self) -> bool {
+        match &self.tags {
+            Tags::Standard { .. } => false,
+            Tags::Aggregated { sealer, .. } => sealer.next_len() < TAG_BYTES,
+        }
+    }
+
+    /// Bytes of a closing tag in the record `number`.
+    pub(in crate::record) fn closing_len(&self, number: u64, shape: Shape) -> usize {
+        self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT
+    }
+
     /// The closing tag over open data, if there is any.
     pub(in crate::record) fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.tags {
@@ -176,7 +197,7 @@ impl Sealing {
         shape: Shape,
         room: usize,
     ) -> Result<Option<ClosingTag>, SealError> {
-        let needed = self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT;
+        let needed = self.closing_len(number, shape);
         match &mut self.tags {
             Tags::Aggregated { prf, sealer, .. } if sealer.is_open() => {
                 if room < needed {

@@ -1,0 +1,462 @@
+//! How long a message under shared tags waits for others.
+//!
+//! Without a setting the waiting follows what this end sees of its own traffic. A message that was
+//! preceded by something received is taken for a part of a dialogue, in which the peer would have
+//! to wait as well: its set is closed at once, in the same datagram. Messages that follow each
+//! other without that wait for their set, at most [`STREAM_WAIT`] where nothing is received, else
+//! at most [`DIALOGUE_WAIT`], and only if the gaps between them let three messages come in that
+//! time: fewer cost more bytes than plain tags do.
+//!
+//! Two streams that cross look like a dialogue. What tells them apart is a trial now and then: some
+//! messages wait, and if that slows the sending down, or a set is waited for in vain, they were parts
+//! of a dialogue, and the next trial comes much later.
+//!
+//! A receiver of shared tags learns from the same signs what sharing costs: [`Closings`].
+
+use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
+use core::time::Duration;
+use vocabulary::Instant;
+
+/// What speaks for a dialogue counts in 1/this.
+const ONE: u32 = 256;
+
+/// From this share of messages on before which something was received, the peer may wait for them.
+const TWO_WAY: u32 = ONE / 4;
+
+/// From this share on it nearly always does: in two streams that cross some messages come in between.
+const DIALOGUE: u32 = ONE * 7 / 8;
+
+/// Messages without anything received after which the peer is taken for silent.
+const ONE_WAY: u32 = 8;
+
+/// Messages of a set that make up for a closing tag of its own.
+const WORTHWHILE: u32 = 3;
+
+/// Messages after which a set of a scheme without ends counts as full.
+const FULL: u32 = 16;
+
+/// Gaps that a set waits for its next message.
+const PATIENCE: u32 = 4;
+
+/// A set waits at least this long for its next message: below that, hosts are not punctual.
+const LEAST_PATIENCE: Duration = Duration::from_millis(2);
+
+/// The same where nobody waits for an answer.
+const LEAST_STREAM_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Messages of a trial, and of the time before that it is compared with.
+const TRIAL: u32 = 32;
+
+/// Messages until the first trial, where nearly all of them look answered and where some do not. In a
+/// dialogue a vain one takes a few gaps, or makes its messages take half as long again.
+const FIRST_TRIAL: u32 = 4 * TRIAL;
+const EARLY_TRIAL: u32 = TRIAL;
+
+/// A trial may take longer than the time before by one part in this.
+const SLOWER: u32 = 16;
+
+/// Sets that filled after which one that does not is taken for an accident in a stream, and where
+/// the peer sends as well.
+const TRUSTED: u32 = 8;
+const MOST_TRUST: u32 = 64;
+
+/// Vain attempts after which the next ones get no rarer.
+const MOST_FAILURES: u32 = 5;
+
+/// Numbers and times kept of open records, one in [`SPACING`]: a tag reaches less than 64 back.
+const MARKS: usize = 16;
+const SPACING: u64 = 4;
+
+/// How long a message may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// For the next message.
+    next: Duration,
+    /// In all.
+    most: Duration,
+}
+
+/// The pace of what one end sends.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// When open records were sealed.
+    marks: [(u64, Instant); MARKS],
+    marked: usize,
+    sent_at: Option<Instant>,
+    /// The last gap between two messages, and a running mean.
+    gap: Duration,
+    mean_gap: Duration,
+    /// Something was received since the last message.
+    received: bool,
+    /// Messages since something was received.
+    unanswered: u32,
+    /// The share of messages before which something was received, in 1/[`ONE`].
+    answered: u32,
+    /// Messages of the open set.
+    waiting: u32,
+    /// It will be closed because no other comes, not because it has waited long.
+    stalls: bool,
+    /// Sets that filled of late, less those that did not.
+    trust: u32,
+    failures: u32,
+    /// Messages whose sets are closed at once before waiting is tried again.
+    pause: u32,
+    trial: Trial,
+}
+
+/// Whether waiting slows the sending down.
+#[derive(Debug)]
+struct Trial {
+    /// It did not, when that was last tried.
+    passed: bool,
+    /// Messages until the next one.
+    due_in: u32,
+    running: bool,
+    /// Messages of the trial, or of the time between trials, since then.
+    count: u32,
+    since: Instant,
+    /// How long the last [`TRIAL`] messages between trials took.
+    before: Duration,
+}
+
+impl Pace {
+    pub(super) const fn new() -> Self {
+        Self {
+            marks: [(0, Instant::MAX); MARKS],
+            marked: 0,
+            sent_at: None,
+            gap: Duration::MAX,
+            mean_gap: Duration::MAX,
+            received: false,
+            unanswered: 0,
+            answered: ONE,
+            waiting: 0,
+            stalls: false,
+            trust: 0,
+            failures: 0,
+            pause: 0,
+            trial: Trial {
+                passed: false,
+                due_in: FIRST_TRIAL,
+                running: false,
+                count: 0,
+                since: Instant::MAX,
+                before: Duration::ZERO,
+            },
+        }
+    }
+
+    /// A message of the peer was delivered.
+    pub(super) const fn received(&mut self) {
+        self.received = true;
+    }
+
+    /// Takes a message that is about to be sealed, how long it may wait if that is set, and whether
+    /// another one is ready behind it; how long it waits, `None` if its set is to be closed at once.
+    pub(super) fn sending(
+        &mut self,
+        now: Instant,
+        setting: Option<Duration>,
+        more: bool,
+    ) -> Option<Wait> {
+        self.learn(now);
+        if more {
+            // It says nothing about waiting.
+            let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
+            return Some(Wait { next: soon, most: soon });
+        }
+        let wait = match setting {
+            Some(most) => (!most.is_zero()).then_some(Wait { next: most, most }),
+            None => self.learnt(now),
+        };
+        self.waiting = if wait.is_some() { self.waiting + 1 } else { 0 };
+        wait
+    }
+
+    fn learn(&mut self, now: Instant) {
+        if let Some(before) = self.sent_at.replace(now) {
+            self.gap = now.saturating_since(before).min(2 * STREAM_WAIT);
+            self.mean_gap = match self.mean_gap {
+                Duration::MAX => self.gap,
+                mean => (mean * 3 + self.gap) / 4,
+            };
+        }
+        let received = core::mem::take(&mut self.received);
+        self.unanswered = if received { 0 } else { self.unanswered.saturating_add(1) };
+        self.answered -= self.answered / 8;
+        self.answered += if received { ONE / 8 } else { 0 };
+        if self.trial.count == 0 {
+            self.trial.since = now;
+        }
+        if self.trial.count == TRIAL {
+            let took = now.saturating_since(self.trial.since);
+            (self.trial.count, self.trial.since) = (0, now);
+            if !core::mem::take(&mut self.trial.running) {
+                self.trial.before = took;
+            } else if took > self.trial.before + self.trial.before / SLOWER {
+                self.fail();
+            } else {
+                self.trial.passed = true;
+            }
+        }
+        self.trial.count += 1;
+    }
+
+    /// Whether a message may wait though the peer may be waiting for it.
+    fn tries(&mut self, now: Instant) -> bool {
+        let trial = &mut self.trial;
+        if self.answered < DIALOGUE {
+            trial.due_in = trial.due_in.min(EARLY_TRIAL << (2 * self.failures));
+        }
+        trial.due_in = trial.due_in.saturating_sub(1);
+        if trial.due_in == 0 && !trial.running && !trial.before.is_zero() {
+            trial.running = true;
+            (trial.count, trial.since) = (1, now);
+        }
+        trial.running
+    }
+
+    /// Waiting was in vain.
+    const fn fail(&mut self) {
+        self.trust = 0;
+        self.failures += if self.failures < MOST_FAILURES { 1 } else { 0 };
+        self.pause = 4 << (2 * self.failures);
+        self.trial.running = false;
+        self.trial.passed = false;
+        self.trial.count = 0;
+        self.trial.due_in = FIRST_TRIAL << (2 * self.failures);
+    }
+
+    /// How long the pace so far lets a message wait.
+    fn learnt(&mut self, now: Instant) -> Option<Wait> {
+        let gap = self.gap.min(self.mean_gap);
+        let one_way = self.unanswered >= ONE_WAY;
+        let most = if one_way { STREAM_WAIT } else { DIALOGUE_WAIT };
+        if gap.saturating_mul(WORTHWHILE - 1) > most {
+            return None;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        let two_way = self.answered >= TWO_WAY && !one_way;
+        if two_way && !self.trial.passed && !self.tries(now) {
+            return None;
+        }
+        let least = if one_way { LEAST_STREAM_PATIENCE } else { LEAST_PATIENCE };
+        Some(Wait { next: gap.saturating_mul(PATIENCE).clamp(least, most), most })
+    }
+
+    /// The record `number` left its set open since the record `open_since`. When the set is to be
+    /// closed.
+    pub(super) fn left_open(
+        &mut self,
+        now: Instant,
+        number: u64,
+        open_since: u64,
+        wait: Wait,
+    ) -> Instant {
+        if self.waiting >= FULL {
+            self.filled();
+        }
+        if self.marked == 0 || self.marks[self.marked - 1].0 + SPACING <= number {
+            if self.marked == MARKS {
+                self.forget_mark();
+            }
+            self.marks[self.marked] = (number, now);
+            self.marked += 1;
+        }
+        while self.marked > 1 && self.marks[1].0 <= open_since {
+            self.forget_mark();
+        }
+        let (next, all) = (now + wait.next, self.marks[0].1 + wait.most);
+        self.stalls = next < all;
+        next.min(all).max(now)
+    }
+
+    fn forget_mark(&mut self) {
+        self.marks.copy_within(1..self.marked, 0);
+        self.marked -= 1;
+    }
+
+    /// A tag covers all that was sent.
+    pub(super) fn covered(&mut self) {
+        if self.waiting > 1 {
+            self.filled();
+        }
+        self.closed();
+    }
+
+    fn filled(&mut self) {
+        self.waiting = 0;
+        self.trust = (self.trust + 1).min(MOST_TRUST);
+        if self.trust == MOST_TRUST {
+            self.failures = 0;
+        }
+    }
+
+    /// The open set was waited for in vain.
+    pub(super) const fn expired(&mut self) {
+        let one_way = self.unanswered >= ONE_WAY;
+        let paid = self.waiting >= WORTHWHILE && (one_way || !self.stalls);
+        if paid {
+            // Others came, and share its tag.
+        } else if one_way && self.trust >= TRUSTED {
+            self.trust /= 2;
+        } else if self.trust == MOST_TRUST {
+            self.trust = 0;
+        } else {
+            self.fail();
+        }
+    }
+
+    /// The open set was closed.
+    pub(super) const fn closed(&mut self) {
+        self.waiting = 0;
+        self.marked = 0;
+    }
+}
+
+/// What closing tags a receiver saw, or would have: what sharing costs where sets do not fill.
+#[derive(Debug)]
+pub(super) struct Closings {
+    /// Closing tags for each message, in 1/65536; of late.
+    share: u32,
+    heard_at: Option<Instant>,
+    /// This end has sent something since it last heard something.
+    sent: bool,
+}
+
+/// The last 2^this messages count.
+const HORIZON_BITS: u32 = 8;
+const WHOLE: u32 = 1 << 16;
+
+impl Closings {
+    pub(super) const fn new() -> Self {
+        Self { share: 0, heard_at: None, sent: false }
+    }
+
+    /// This end sent a message.
+    pub(super) const fn sent(&mut self) {
+        self.sent = true;
+    }
+
+    /// Takes messages and closing tags that came now. Under plain tags a message that follows one of
+    /// ours, or nothing for long, would have had a closing tag. Returns closing tags for each
+    /// message, in 1/65536.
+    pub(super) fn note(&mut self, now: Instant, messages: u64, tags: u64, shared: bool) -> u32 {
+        let tags = if shared { tags } else { self.would_have_had(now, messages) };
+        for _ in 0..messages.min(64) {
+            self.share -= self.share >> HORIZON_BITS;
+        }
+        let more = (tags.min(64) as u32) << (16 - HORIZON_BITS);
+        self.share = (self.share + more).min(WHOLE);
+        self.share
+    }
+
+    fn would_have_had(&mut self, now: Instant, messages: u64) -> u64 {
+        if messages == 0 {
+            return 0;
+        }
+        let before = self.heard_at.replace(now);
+        let gap = before.map_or(Duration::MAX, |before| now.saturating_since(before));
+        let alone = core::mem::take(&mut self.sent) || gap > STREAM_WAIT / (WORTHWHILE - 1);
+        u64::from(alone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// Sends messages, each so many microseconds after the one before, into sets of eight, the
+    /// peer answering before the next one if it does; the longest wait.
+    fn longest(pace: &mut Pace, count: u32, gap: u64, answers: bool) -> Duration {
+        let gap = Duration::from_micros(gap);
+        let mut now = pace.sent_at.unwrap_or(Instant::from_micros(1)) + gap;
+        let mut longest = Duration::ZERO;
+        let (mut open, mut number) = (None::<(u64, Instant)>, 0);
+        for _ in 0..count {
+            let wait = pace.sending(now, None, false);
+            number += 1;
+            let (first, since) = *open.get_or_insert((number, now));
+            if number % 8 == 0 {
+                pace.covered();
+                longest = longest.max(now.saturating_since(since));
+                open = None;
+            } else if let Some(wait) = wait {
+                let due = pace.left_open(now, number, first, wait);
+                // In a dialogue nothing comes before the set is closed.
+                if answers || due < now + gap {
+                    pace.expired();
+                    pace.closed();
+                    longest = longest.max(due.saturating_since(since));
+                    open = None;
+                }
+            } else {
+                pace.closed();
+                open = None;
+            }
+            now += gap;
+            if answers {
+                pace.received();
+            }
+        }
+        longest
+    }
+
+    #[test]
+    fn a_dialogue_waits_at_rare_trials_only() {
+        for gap in [50, 1000, 5000] {
+            let mut pace = Pace::new();
+            assert_eq!(longest(&mut pace, FIRST_TRIAL - 4, gap, true), Duration::ZERO);
+            let trial = longest(&mut pace, 8, gap, true);
+            assert!(trial <= DIALOGUE_WAIT && trial > Duration::ZERO, "{trial:?}");
+            assert_eq!(longest(&mut pace, FIRST_TRIAL << 2, gap, true), Duration::ZERO);
+        }
+        // Three messages do not come in 20 ms.
+        let mut pace = Pace::new();
+        assert_eq!(longest(&mut pace, 5000, 11_000, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_stream_waits_for_its_sets_and_a_slow_one_does_not() {
+        let mut pace = Pace::new();
+        longest(&mut pace, 8, 1000, false);
+        assert_eq!(longest(&mut pace, 1000, 1000, false), Duration::from_millis(7));
+        let mut pace = Pace::new();
+        let slow = longest(&mut pace, 100, 50_000, false);
+        assert!(slow <= STREAM_WAIT && slow > STREAM_WAIT / 2, "{slow:?}");
+        let mut pace = Pace::new();
+        assert_eq!(longest(&mut pace, 100, 101_000, false), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_setting_holds_from_the_oldest_message_on() {
+        let (mut pace, most) = (Pace::new(), Duration::from_secs(20));
+        let start = Instant::from_micros(1);
+        let due: Vec<_> = (0..40u64)
+            .map(|n| {
+                let now = start + Duration::from_secs(n);
+                let wait = pace.sending(now, Some(most), false).unwrap();
+                // As with R2D2: the last ten are open.
+                pace.left_open(now, n, n.saturating_sub(9), wait)
+            })
+            .collect();
+        assert!(due[..10].iter().all(|due| *due == start + most));
+        for (n, due) in (0u64..).zip(&due).skip(10) {
+            let exactly = start + Duration::from_secs(n - 9) + most;
+            assert!(*due <= exactly && *due + Duration::from_secs(SPACING) > exactly);
+        }
+        assert_eq!(pace.sending(start, Some(Duration::ZERO), false), None);
+    }
+
+    #[test]
+    fn what_is_ready_behind_a_message_is_waited_for() {
+        let mut pace = Pace::new();
+        let now = Instant::from_micros(1);
+        assert!(pace.sending(now, Some(Duration::ZERO), true).is_some());
+        assert_eq!(pace.sending(now, Some(Duration::ZERO), false), None);
+    }
+}

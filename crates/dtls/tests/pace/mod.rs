@@ -1,0 +1,83 @@
+//! Dialogues and streams between two engines in virtual time.
+
+#![allow(dead_code, unreachable_pub, reason = "not everybody uses all of it")]
+
+use crate::pair::{Configs, Direction, Pair};
+use dtls::{Adapt, AggregationPolicy, Family};
+use std::time::Duration;
+
+pub const SCHEMES: [&str; 6] = ["agg:2", "agg:8", "agg:16", "r2d2:50", "r2d2:200", "auto"];
+
+/// Schemes of steady streams.
+pub const STEADY: [&str; 5] = ["agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100"];
+
+/// Those of streams of one message a second.
+pub const LONG_SETS: [&str; 2] = ["agg:8", "agg:16"];
+
+/// Engines with default settings; either end shares tags in this way.
+pub fn configs(scheme: &str) -> Configs {
+    if scheme != "auto" {
+        return Configs::aggregated(scheme).learning();
+    }
+    let mut configs = Configs::new();
+    for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+        settings.aggregation = AggregationPolicy::family(Family::Agg);
+        settings.adapt = Some(Adapt::within(Family::Agg));
+    }
+    configs
+}
+
+/// A pair over a path that takes so long, one way.
+pub fn pair(configs: Configs, path: Duration, seed: u64) -> Pair<'static> {
+    let mut pair =
+        configs.pair(seed).with_rule(move |_, _, datagram| vec![(path, datagram.to_vec())]);
+    pair.connect();
+    pair.assert_connected();
+    pair
+}
+
+/// As many exchanges as asked for, `window` of them at a time; how long they took.
+pub fn exchanges(pair: &mut Pair<'_>, count: usize, window: usize) -> Duration {
+    let start = pair.now;
+    let (mut sent, mut answered) = (pair.server_received.len(), pair.server_received.len());
+    let end = pair.client_received.len() + count;
+    let last = sent + count;
+    for _ in 0..window {
+        pair.client_send(&[1; 12]);
+        sent += 1;
+    }
+    let mut heard = pair.client_received.len();
+    while pair.client_received.len() < end {
+        let going_on = pair.run_until(|pair| {
+            pair.server_received.len() > answered || pair.client_received.len() > heard
+        });
+        assert!(going_on, "{} of {end}", pair.client_received.len());
+        while answered < pair.server_received.len() {
+            pair.server_send(&[2; 40]);
+            answered += 1;
+        }
+        while heard < pair.client_received.len() {
+            heard += 1;
+            if sent < last {
+                pair.client_send(&[3; 12]);
+                sent += 1;
+            }
+        }
+    }
+    pair.now - start
+}
+
+/// Bytes to the server for each message, of a steady stream.
+pub fn bytes(configs: Configs, gap: Duration, count: usize) -> f64 {
+    let mut pair = pair(configs, Duration::from_millis(10), 3);
+    let before = pair.log.len();
+    for _ in 0..count {
+        pair.client_send(&[5; 30]);
+        pair.run_for(gap);
+    }
+    pair.run_for(Duration::from_secs(30));
+    // What still waits for its set at the end.
+    assert!(pair.server_received.len() > count - 64);
+    let sent = pair.log[before..].iter().filter(|(to, _)| *to == Direction::ToServer);
+    sent.map(|(_, datagram)| datagram.len()).sum::<usize>() as f64 / count as f64
+}
