@@ -113,6 +113,8 @@ pub struct PeerStanding {
     pub remote: Option<SocketAddr>,
     /// Why the channel is down.
     pub why_down: Option<String>,
+    /// Whether nothing that is sent there through the tunnel is answered.
+    pub unanswered: bool,
     /// The epoch of the keys we send with.
     pub epoch: Option<u32>,
     /// The largest IP packet on the way there, in bytes.

@@ -20,6 +20,7 @@ mod past;
 mod ports;
 mod standing;
 mod tally;
+mod watch;
 mod worker;
 
 use crate::config::Config;
