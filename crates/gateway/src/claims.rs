@@ -6,7 +6,7 @@
 //! station on its LAN: just now, or next. The answer counts as a frame of the station would that
 //! came from the peer, and moves nothing but a station that was claimed elsewhere.
 
-use crate::bridge::{PeerIndex, Port, Station};
+use crate::bridge::{Learned, PeerIndex, Port, Station};
 use crate::codepoints::Whole;
 use crate::control::Output;
 use crate::counters::Reason;
@@ -19,8 +19,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use vocabulary::Instant;
 
-/// Bytes of a question, and of an answer: the VLAN and the address.
-pub(crate) const STATION_LEN: usize = 8;
 /// Stations that peers have asked about at a time, and that this gateway asks about.
 const MOST: usize = 1024;
 /// Questions about one claim: any may be lost.
@@ -70,13 +68,7 @@ impl Watches {
 
 impl Gateway {
     /// Notes that a frame of `station` came in at `port`, and has questions asked and answered.
-    pub(crate) fn learn(
-        &self,
-        now: Instant,
-        station: Station,
-        port: Port,
-    ) -> crate::bridge::Learned {
-        use crate::bridge::Learned;
+    pub(crate) fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
         let learned = self.bridge.learn(now, station, port);
         match learned {
             Learned::Moved => {
@@ -128,7 +120,7 @@ impl Gateway {
 }
 
 fn decode(content: &[u8]) -> Result<Station, Reason> {
-    let &bytes = content.first_chunk::<STATION_LEN>().ok_or(Reason::Malformed)?;
+    let &bytes = content.first_chunk().ok_or(Reason::Malformed)?;
     Ok(Station::from_bytes(bytes))
 }
 
