@@ -71,6 +71,8 @@ pub fn meet(client: Side, server: Side, folder: &Path) -> Result<Option<u16>, St
     let keys = folder.join("keys.psk");
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     std::fs::write(&keys, format!("{IDENTITY}:{hex}\n")).expect("a place for keys");
+    let owner_alone = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&keys, owner_alone).expect("a file of our own");
 
     let proxy = |role: &str, listen: SocketAddr, connect: SocketAddr| {
         let mut command = Command::new(lightseal());

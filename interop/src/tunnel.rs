@@ -54,6 +54,8 @@ impl Tunnel {
         }
         let key = "5a".repeat(32);
         fs::write(folder.join(KEYS), format!("sensor-7:{key}\n")).expect("a place for keys");
+        let owner_alone = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(folder.join(KEYS), owner_alone).expect("a file of our own");
         let program = lightseal();
         let [entrance, line, exit] = [(); 3].map(|()| free_address());
         let start = |words: &[&str], listen: SocketAddr, connect: SocketAddr, file: &str| {

@@ -12,11 +12,11 @@
 use crate::OneLine;
 use base64ct::{Base64, Encoding};
 use ed25519_dalek::{SigningKey, VerifyingKey};
+use owner_only::file::{create, refuse_exposed};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 use zeroize::Zeroizing;
@@ -27,16 +27,6 @@ const PREFIX: &str = "lightseal-gateway-private-1:";
 const BASE64_CHARS: usize = 44;
 /// No sensible key file is larger.
 const MAX_FILE_BYTES: u64 = 4096;
-
-/// The bits of a mode that show that others can read or write a key.
-///
-/// What systemd hands in (`LoadCredential=`) may be its own file with an ACL for the service's user;
-/// the ACL's mask stands in the place of the group's rights then.
-fn exposed_to_others(path: &Path) -> u32 {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
-    let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
-    if is_credential { 0o037 } else { 0o077 }
-}
 
 /// A gateway's public key, by which others know it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,13 +115,8 @@ impl Identity {
         let name = format!("identity {}", path.display());
         let failed = |error: std::io::Error| OneLine::of(&name, error);
         let file = File::open(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.permissions().mode();
-        if mode & exposed_to_others(path) != 0 {
-            return Err(OneLine::of(
-                name,
-                format_args!("open to other users (mode {:03o}); chmod 600 it", mode & 0o777),
-            ));
-        }
+        refuse_exposed(path, &file.metadata().map_err(failed)?)
+            .map_err(|exposed| OneLine::of(&name, exposed))?;
         // Reserved whole, so that growing leaves no copies behind.
         let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize + 1));
         file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
@@ -143,16 +128,12 @@ impl Identity {
     /// # Errors
     /// It cannot be written, or there is a file already: a key that is overwritten is gone.
     pub fn store(&self, path: &Path) -> Result<(), OneLine> {
-        let failed = |error: std::io::Error| OneLine::of(path.display(), error);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let mut file = file.map_err(|error| match error.kind() {
+        create(path, self.to_text().as_bytes()).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
                 OneLine::of(path.display(), "there already, and not overwritten")
             }
-            _ => failed(error),
-        })?;
-        file.write_all(self.to_text().as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)
+            _ => OneLine::of(path.display(), error),
+        })
     }
 
     /// The content of a key file.

@@ -130,6 +130,8 @@ impl From<&Standing> for Snapshot {
         all.add("peer_up", "The channel is up.", Gauge, gauge(|p| Some(u64::from(p.up))));
         let since = gauge(|p| Some(p.since_seconds));
         all.add("peer_since_seconds", "For how long it is so.", Gauge, since);
+        let answers = gauge(|p| Some(u64::from(!p.unanswered)));
+        all.add("peer_answers", "What goes there through the tunnel is answered.", Gauge, answers);
         let epoch = gauge(|p| p.epoch.map(u64::from));
         all.add("peer_epoch", "Epoch of the keys sent with.", Gauge, epoch);
         let mtu = gauge(|p| p.path_mtu_bytes.map(u64::from));

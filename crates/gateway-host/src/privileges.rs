@@ -108,6 +108,22 @@ pub fn drop_to(user: Option<User>) -> Result<(), OneLine> {
     thread::set_no_new_privs(true).map_err(failed("no_new_privs"))
 }
 
+/// What is wrong where [`stays_root`].
+pub const STAYS_ROOT: &str = "it runs as root, and stays so: name another user in [gateway] user, \
+                              or start it as one (its capabilities are given up, root's files are not)";
+
+/// Whether a process that becomes `user`, or nobody else, is root afterwards.
+#[cfg(target_os = "linux")]
+pub fn stays_root(user: Option<User>) -> bool {
+    user.is_none() && rustix::process::geteuid().is_root()
+}
+
+/// Whether a process that becomes `user`, or nobody else, is root afterwards.
+#[cfg(not(target_os = "linux"))]
+pub fn stays_root(_: Option<User>) -> bool {
+    false
+}
+
 /// Threads of this process.
 #[cfg(target_os = "linux")]
 fn threads() -> Option<usize> {

@@ -6,6 +6,7 @@
 
 use crate::identity::PublicKey;
 use crate::visitors;
+use owner_only::socket;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,13 +15,12 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 
 /// The socket, in the state directory.
 const SOCKET: &str = "gateway.sock";
@@ -113,6 +113,8 @@ pub struct PeerStanding {
     pub remote: Option<SocketAddr>,
     /// Why the channel is down.
     pub why_down: Option<String>,
+    /// Whether nothing that is sent there through the tunnel is answered.
+    pub unanswered: bool,
     /// The epoch of the keys we send with.
     pub epoch: Option<u32>,
     /// The largest IP packet on the way there, in bytes.
@@ -139,7 +141,7 @@ pub enum Request {
 
 /// The socket, open; its file goes with it.
 #[derive(Debug)]
-pub struct Listener(UnixListener, PathBuf);
+pub struct Listener(socket::Listener, PathBuf);
 
 impl Drop for Listener {
     fn drop(&mut self) {
@@ -153,8 +155,8 @@ impl Drop for Listener {
 /// # Errors
 /// Those of the operating system, or that another gateway has that directory.
 pub fn listen(directory: &Path) -> io::Result<Listener> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let path = socket(directory);
+    socket::prepare_directory(directory)?;
+    let path = path_in(directory);
     match std::os::unix::net::UnixStream::connect(&path) {
         Ok(_) => {
             let what = "another gateway runs there";
@@ -166,12 +168,10 @@ pub fn listen(directory: &Path) -> io::Result<Listener> {
         }
         Err(_) => {}
     }
-    let listener = Listener(UnixListener::bind(&path)?, path);
-    std::fs::set_permissions(&listener.1, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok(Listener(socket::listen(&path)?, path))
 }
 
-pub(crate) fn socket(directory: &Path) -> PathBuf {
+pub(crate) fn path_in(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }
 
@@ -183,8 +183,7 @@ where
     F: Future<Output = Result<Value, String>> + Send,
 {
     let answer = Arc::new(answer);
-    let poll_accept =
-        |context: &mut Context<'_>| listener.0.poll_accept(context).map_ok(|(stream, _)| stream);
+    let poll_accept = |context: &mut Context<'_>| listener.0.poll_accept(context);
     visitors::receive("status", QUESTIONERS, poll_accept, |stream| {
         let answer = Arc::clone(&answer);
         async move {
@@ -260,7 +259,7 @@ impl Door {
     /// # Errors
     /// See [`AskError`].
     pub async fn open(directory: &Path) -> Result<Self, AskError> {
-        match UnixStream::connect(socket(directory)).await {
+        match UnixStream::connect(path_in(directory)).await {
             Ok(stream) => Ok(Self(BufReader::new(stream))),
             Err(error) => Err(match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning,
@@ -316,6 +315,7 @@ pub async fn ask(directory: &Path, request: &Request) -> Result<Value, AskError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     struct Dir(PathBuf);
 

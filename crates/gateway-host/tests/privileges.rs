@@ -62,13 +62,16 @@ fn status(field: &str) -> String {
 fn miss_rights() {
     drop_to(None).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let told = |lan: &str, underlay: &str, gateway: &str| {
+    let findings_of = |lan: &str, underlay: &str, gateway: &str| {
         let text = format!(
             "[gateway]\nname = \"a\"\nidentity = \"a.key\"\n{gateway}[lan]\n\
              interface = \"none0\"\nio = \"{lan}\"\n[underlay]\nlisten = \"127.0.0.1:8885\"\n\
              interface = \"none1\"\nio = \"{underlay}\"\n"
         );
-        let findings = runtime.block_on(check(&Config::parse("a.toml", &text).unwrap()));
+        runtime.block_on(check(&Config::parse("a.toml", &text).unwrap()))
+    };
+    let told = |lan: &str, underlay: &str, gateway: &str| {
+        let findings = findings_of(lan, underlay, gateway);
         let missing = findings.into_iter().find(|finding| finding.what.starts_with("no right to"));
         missing.unwrap().what
     };
@@ -87,6 +90,12 @@ fn miss_rights() {
     }
     let told = told("packet", "udp", "user = 12345\n");
     assert!(told.contains("CAP_SETUID"), "{told}");
+    let is_root = status("Uid:").starts_with('0');
+    for (user, warned) in [("", is_root), ("user = 12345\n", false)] {
+        let findings = findings_of("packet", "udp", user);
+        let stays = findings.iter().any(|finding| finding.what.starts_with("it runs as root"));
+        assert_eq!(stays, warned, "{user:?}: {findings:?}");
+    }
 }
 
 /// Has these ids, real, effective and saved, of user and group.

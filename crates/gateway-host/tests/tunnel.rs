@@ -412,6 +412,32 @@ fn af_xdp_is_taken_where_it_hears_everything() {
 }
 
 #[test]
+fn a_gateway_with_an_endpoint_is_followed_when_its_address_changes() {
+    alone(|| {
+        let mut sites = sites("sealed", ["packet", "udp"], 1500, "");
+        sites[0].config = sites[0].config.replace("\"192.0.2.1:8885\"", "\"0.0.0.0:8885\"");
+        sites.iter_mut().for_each(Site::start);
+        let mut pn = 0;
+        for from in [0, 1] {
+            until_it_crosses(&mut sites, from, &mut pn, 100);
+        }
+        let remote = |sites: &[Site; 2]| sites[1].standing().peers[0].remote.unwrap();
+        assert_eq!(remote(&sites), "192.0.2.1:8885".parse().unwrap());
+        for at in ["192.0.2.11", "192.0.2.1"] {
+            sites[0].space.call(move || {
+                namespace::ip("addr flush dev wan");
+                namespace::ip(&format!("addr add {at}/24 dev wan"));
+            });
+            until_it_crosses(&mut sites, 0, &mut pn, 100);
+            assert_eq!(remote(&sites).ip().to_string(), at);
+            until_it_crosses(&mut sites, 1, &mut pn, 100);
+            assert!(!sites[1].standing().peers[0].unanswered);
+        }
+        assert_eq!(remote(&sites).port(), 8885, "it is at its endpoint");
+    });
+}
+
+#[test]
 fn a_configuration_is_read_again_and_sockets_stay() {
     for io in [["packet", "udp"], ["xdp", "xdp"]] {
         alone_with(io, move || {

@@ -40,7 +40,7 @@ impl Port {
 }
 
 /// A station: its address, in a VLAN or outside of any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Station(u64);
 
 impl Station {
@@ -49,6 +49,17 @@ impl Station {
         let [a, b, c, d, e, f] = address;
         let vlan = vlan.map_or(0, |vlan| 0x1000 | u64::from(vlan & 0xfff));
         Self(vlan << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// As gateways write it: the VLAN in two bytes, with bit 12 set, or 0 outside of any; the address.
+    pub const fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// From [`to_bytes`](Self::to_bytes).
+    pub fn from_bytes([high, low, address @ ..]: [u8; 8]) -> Self {
+        let vlan = u16::from_be_bytes([high, low]);
+        Self::new((vlan & 0x1000 != 0).then_some(vlan), address)
     }
 
     /// Whether the address names a group, the broadcast address included.
@@ -234,6 +245,25 @@ impl Bridge {
         Some(entry.port)
     }
 
+    /// The peer behind which a station was heard before it was claimed elsewhere, and where it has
+    /// not been heard since.
+    pub fn claimed_from(&self, station: Station) -> Option<PeerIndex> {
+        let shard = lock(self.shard(station));
+        let entry = shard.get(&station)?;
+        match entry.home? {
+            Home { port: Port::Peer(peer), second: None, .. } if entry.port != Port::Peer(peer) => {
+                Some(peer)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a station was heard at `port` just now: then it is not moved.
+    pub fn is_settled(&self, now: Instant, station: Station, port: Port) -> bool {
+        let shard = lock(self.shard(station));
+        shard.get(&station).is_some_and(|entry| entry.port == port && now - entry.heard < SETTLED)
+    }
+
     /// How many stations are known.
     pub fn len(&self) -> usize {
         self.stations.load(Ordering::Relaxed)
@@ -377,6 +407,24 @@ mod tests {
         assert_eq!(bridge.learn(at(1000), station(1), Port::Lan), Learned::Moved);
         assert_eq!(bridge.find(at(1000), station(1)), Some(Port::Lan));
         assert_eq!((bridge.len_at(FAR), bridge.len_at(Port::Lan), bridge.len()), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_claim_is_known_until_the_station_is_heard_where_it_was() {
+        let bridge = bridge(Limits::default());
+        bridge.learn(at(0), station(1), FAR);
+        assert!(bridge.is_settled(at(999), station(1), FAR));
+        assert!(!bridge.is_settled(at(1000), station(1), FAR));
+        assert_eq!(bridge.claimed_from(station(1)), None);
+        bridge.learn(at(2000), station(1), Port::Lan);
+        assert_eq!(bridge.claimed_from(station(1)), Some(PeerIndex(0)));
+        bridge.learn(at(2001), station(1), FAR);
+        assert_eq!(bridge.claimed_from(station(1)), None);
+        for vlan in [None, Some(0), Some(4095)] {
+            let station = Station::new(vlan, [2, 3, 4, 5, 6, 7]);
+            assert_eq!(Station::from_bytes(station.to_bytes()), station);
+        }
+        assert_eq!(Station::from_bytes([0x0f, 0xff, 2, 3, 4, 5, 6, 7]).vlan(), None);
     }
 
     #[test]

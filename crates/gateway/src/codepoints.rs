@@ -56,12 +56,23 @@ pub enum Whole {
     ProbeAnswer = 4,
     /// How far the packet numbers of flows are; see `identifier`.
     Beacon = 5,
+    /// A question whether a station is on the other LAN still: VLAN and address; see `claims`.
+    StationQuery = 6,
+    /// The answer: it was heard there.
+    StationHeard = 7,
 }
 
 impl Whole {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Frame, Self::Keepalive, Self::Probe, Self::ProbeAnswer, Self::Beacon];
+    pub const ALL: [Self; 7] = [
+        Self::Frame,
+        Self::Keepalive,
+        Self::Probe,
+        Self::ProbeAnswer,
+        Self::Beacon,
+        Self::StationQuery,
+        Self::StationHeard,
+    ];
 
     /// The kind that `byte` stands for.
     pub fn of(byte: u8) -> Option<Self> {

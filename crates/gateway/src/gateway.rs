@@ -5,6 +5,7 @@
 
 use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
+use crate::claims::Watches;
 use crate::codepoints::{ANNOUNCEMENT, Type, Whole};
 use crate::control::messages;
 use crate::counters::{Counter, Drops, Reason, Traffic};
@@ -18,7 +19,7 @@ use crate::lock;
 use crate::neighbour::{self, Neighbour};
 use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
 use crate::set::PeerSet;
-use crate::tuning::SWEEP;
+use crate::tuning::{LEAST_MTU, SWEEP};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use macsec::{Frame, Header, Kind, classify};
@@ -114,9 +115,13 @@ pub enum Notice {
     Probed(PeerIndex, usize),
     /// Another gateway announced itself on this LAN; at most once in ten seconds.
     SecondGateway(GatewayId),
+    /// A station is claimed elsewhere that was behind this peer.
+    Claimed(Station, PeerIndex),
+    /// A station was heard on this LAN of which these peers have asked.
+    Heard(Station, PeerSet),
 }
 
-/// Notices that wait at most, half of them MKA; more than that are dropped.
+/// Notices that wait at most, half of them MKA and claims; more than that are dropped.
 const NOTICES: usize = 256;
 
 /// A gateway, but for its management channels.
@@ -139,6 +144,7 @@ pub struct Gateway {
     pub datagrams_in: Traffic,
     /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
     pub drops: Drops,
+    pub(crate) watches: Watches,
     neighbour: Neighbour,
     /// When silent stations were last looked for, in microseconds.
     swept_at: AtomicU64,
@@ -169,6 +175,7 @@ impl Gateway {
             copies: Counter::default(),
             datagrams_in: Traffic::default(),
             drops: Drops::default(),
+            watches: Watches::default(),
             neighbour: Neighbour::default(),
             swept_at: AtomicU64::new(0),
             floods: Mutex::new(Bucket::new(
@@ -220,7 +227,7 @@ impl Gateway {
                 let vlan = tag.map(macsec::VlanTag::vlan);
                 // Claimed elsewhere or not, what is no echo is carried.
                 let source = Station::new(vlan, header.source);
-                self.bridge.learn(now, source, Port::Lan);
+                self.learn(now, source, Port::Lan);
                 let to = self.destinations(now, Station::new(vlan, header.destination))?;
                 let class = match tag {
                     Some(tag) if self.settings.dscp => class_selector(tag.tci),
@@ -276,7 +283,7 @@ impl Gateway {
     fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
         let (destination, source) = stations(frame).ok_or(Reason::MalformedFrame)?;
         // Its like may come again and again: an echo cannot be told from the station's own.
-        if self.bridge.learn(now, source, Port::Lan) == Learned::Elsewhere {
+        if self.learn(now, source, Port::Lan) == Learned::Elsewhere {
             return Err(Reason::Loop);
         }
         let to = self.destinations(now, destination)?;
@@ -320,6 +327,9 @@ impl Gateway {
     pub fn plan(&self, peer: PeerIndex, parcel: &Parcel) -> Result<Plan, Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
         let payload = link.payload();
+        if parcel.len + SEALING + link.headers() > LEAST_MTU {
+            link.note_long();
+        }
         let fits = |growth| parcel.len.checked_add_signed(growth).is_some_and(|len| len <= payload);
         let whole = match &parcel.header {
             Some(header) => {
@@ -525,6 +535,8 @@ impl Gateway {
                 self.notify(Notice::Probed(peer, u16::from_be_bytes([a, b]).into()));
             }
             Whole::Beacon => self.scheme.handle_beacon(now, peer, packet.bytes()),
+            Whole::StationQuery => self.take_station_query(now, peer, packet.bytes())?,
+            Whole::StationHeard => self.take_station_heard(now, peer, packet.bytes())?,
         }
         Ok(Arrived::Nothing)
     }
@@ -571,7 +583,7 @@ impl Gateway {
             }
             Kind::Other(other) if self.allows(other, frame) => {
                 if let Some((_, source)) = stations(frame) {
-                    self.bridge.learn(now, source, Port::Peer(peer));
+                    self.learn(now, source, Port::Peer(peer));
                 }
                 Ok(())
             }
@@ -587,7 +599,7 @@ impl Gateway {
     fn learn_behind(&self, now: Instant, peer: PeerIndex, frame: &Frame<'_>) {
         self.echoes.note(frame);
         let vlan = frame.header.vlan_tags[0].map(macsec::VlanTag::vlan);
-        self.bridge.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
+        self.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
     }
 
     /// Makes the frame by which another gateway on this LAN would notice this one.
@@ -615,9 +627,10 @@ impl Gateway {
         link.seal_whole(lane, kind, packet)
     }
 
-    fn notify(&self, notice: Notice) {
+    pub(crate) fn notify(&self, notice: Notice) {
         // What any device of the LAN can send leaves room for the rest.
-        let most = if matches!(notice, Notice::Mka(..)) { NOTICES / 2 } else { NOTICES };
+        let from_lan = matches!(notice, Notice::Mka(..) | Notice::Claimed(..) | Notice::Heard(..));
+        let most = if from_lan { NOTICES / 2 } else { NOTICES };
         let mut notices = lock(&self.notices);
         if notices.len() < most {
             notices.push_back(notice);
@@ -636,6 +649,7 @@ impl Gateway {
         if now - swept_at >= SWEEP {
             self.swept_at.store(now.as_micros(), Ordering::Relaxed);
             self.bridge.expire(now);
+            self.watches.expire(now);
         }
         self.scheme.handle_timeout(now);
         self.holding.expire(now, |peer| {

@@ -42,6 +42,7 @@
 
 pub mod bridge;
 pub mod bucket;
+mod claims;
 pub mod codepoints;
 pub mod control;
 pub mod counters;

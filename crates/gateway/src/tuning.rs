@@ -47,3 +47,5 @@ pub const DROPPED: usize = 4;
 /// How often in a tick it does so: all 512 flows are gone in some three seconds, and frames have
 /// nearly all of the time.
 pub const DROPS_A_TICK: usize = 4;
+/// IP packets of this many bytes arrive anywhere (RFC 8200, section 5).
+pub const LEAST_MTU: usize = 1280;

@@ -332,6 +332,56 @@ fn a_device_elsewhere_that_claims_a_stations_address_does_not_silence_it() {
     }
 }
 
+/// What of 25 frames a second from a station of LAN 1 arrives at a station of LAN 2 that sends to
+/// LAN 0 alone, `every` so many milliseconds, while somebody on LAN 0 sends `claims` frames a second
+/// apart under its address; with the times at which they were sent.
+fn claimed_where_it_writes_to(scheme: Make, every: u64, claims: u64) -> (usize, usize) {
+    let mut world = World::up(3, scheme);
+    let victim = Flow::between(2, 0);
+    let broadcast = Flow { destination: [0xff; 6], ..victim };
+    let writer = Flow { source: station(1, 2), destination: victim.source, ..victim };
+    let (claim, known) = (Flow { port: 9, ..Flow::between(2, 1) }, Flow::between(1, 0));
+    world.carry(2, &broadcast.frame(1, 100));
+    world.carry(0, &victim.back().frame(1, 100));
+    world.carry(1, &known.frame(1, 100));
+    let (mut sent, mut arrived) = (0, 0);
+    for tick in 0..1500_u32 {
+        let millis = u64::from(tick) * 40;
+        world.advance(Duration::from_millis(40));
+        world.deliver();
+        if millis.is_multiple_of(every) {
+            world.carry(2, &victim.frame(tick + 2, 100));
+        }
+        if tick > 250 && millis % 1000 == 0 && u64::from(tick) / 25 <= claims + 10 {
+            world.carry(0, &claim.frame(tick, 100));
+            world.advance(Duration::ZERO);
+            world.deliver();
+        }
+        if tick < 250 {
+            continue;
+        }
+        let frame = writer.frame(tick + 1, 100);
+        world.sites[2].lan.clear();
+        world.carry(1, &frame);
+        sent += 1;
+        arrived += usize::from(world.sites[2].lan.contains(&frame));
+    }
+    (sent, arrived)
+}
+
+#[test]
+fn a_station_that_writes_to_one_lan_alone_is_not_taken_from_the_others_by_claims_there() {
+    for (name, scheme) in ALL {
+        for claims in [1, 15] {
+            let (sent, arrived) = claimed_where_it_writes_to(scheme, 40, claims);
+            assert_eq!(arrived, sent, "{name}, {claims} claims");
+        }
+        // One that sends every three seconds is back with its next frame, wherever that goes.
+        let (sent, arrived) = claimed_where_it_writes_to(scheme, 3000, 1);
+        assert!((1..=75).contains(&(sent - arrived)), "{name}: {arrived} of {sent}");
+    }
+}
+
 #[test]
 fn forgeries_that_reach_the_lan_are_counted() {
     for (name, scheme) in ALL {

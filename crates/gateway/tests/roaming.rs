@@ -124,7 +124,44 @@ fn new_keys_show_at_once_where_the_peer_is() {
 }
 
 #[test]
-fn a_peer_whose_address_is_told_stays_there() {
+fn a_peer_with_an_endpoint_is_followed_to_another_host_and_back_but_not_to_another_port() {
     let pair = Pair::new(false);
-    assert_eq!(pair.after(pair.sealed(0), HOME[0]), None);
+    let endpoint = at(1, 8885);
+    let link = || pair.links.get(PEER).unwrap();
+    link().set_address(Some(endpoint));
+    assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(endpoint), "a lane's own port");
+    assert_eq!(link().destination(), Some((endpoint, false)));
+    let (old, replayed) = (pair.sealed(0), pair.sealed(0));
+    assert_eq!(pair.after(replayed.clone(), HOME[0]), Some(endpoint));
+    let mut forged = pair.sealed(0);
+    *forged.last_mut().unwrap() ^= 1;
+    for behind in [old, replayed, forged] {
+        assert_eq!(pair.after(behind, AWAY[0]), Some(endpoint), "not authentic, fresh and newest");
+    }
+    assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[1]));
+    assert_eq!(link().destination(), Some((AWAY[1], true)), "it may be behind a NAT now");
+    assert_eq!(pair.after(pair.sealed(0), AWAY[0]), Some(AWAY[1]), "a port of another lane");
+    link().tell_address(endpoint);
+    assert_eq!(link().address(), Some(AWAY[1]), "what was learned counts more");
+    assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(endpoint), "it is back");
+    link().tell_address(at(3, 8885));
+    assert_eq!(link().address(), Some(at(3, 8885)), "its name has another address");
+}
+
+#[test]
+fn a_management_channel_from_another_host_moves_a_peer_that_is_not_heard() {
+    let pair = Pair::new(false);
+    let (endpoint, other) = (at(1, 8885), at(2, 8885));
+    let link = || pair.links.get(PEER).unwrap();
+    let after = |millis| NOW + Duration::from_millis(millis);
+    link().set_address(Some(endpoint));
+    pair.at(after(5000), pair.sealed(0), HOME[0]);
+    link().tell_channel(after(6999), other);
+    assert_eq!(link().address(), Some(endpoint), "heard just now");
+    link().tell_channel(after(7000), other);
+    assert_eq!(link().address(), Some(other));
+    link().tell_address(endpoint);
+    assert_eq!(link().address(), Some(other), "the configuration says what it has always said");
+    assert_eq!(pair.at(after(7001), pair.sealed(0), AWAY[0]), Some(other), "a lane's own port");
+    assert_eq!(pair.at(after(7002), pair.sealed(0), HOME[0]), Some(endpoint));
 }

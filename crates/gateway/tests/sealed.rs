@@ -295,6 +295,88 @@ fn a_path_is_probed_and_frames_fit_it() {
     assert_eq!(world.sites[1].lan.len(), 2);
 }
 
+/// Lets this many tenths of a second pass; datagrams of up to `payload` bytes arrive where `arrives`
+/// says so.
+fn pass(world: &mut World, ticks: u32, payload: usize, arrives: impl Fn(&Datagram) -> bool) {
+    for _ in 0..ticks {
+        world.advance(Duration::from_millis(100));
+        while let Some(datagram) = world.wire.pop_front() {
+            if datagram.bytes.len() <= payload && arrives(&datagram) {
+                world.arrive(&datagram);
+                world.settle();
+            }
+        }
+    }
+}
+
+#[test]
+fn after_an_outage_frames_go_whole_again_at_once() {
+    for reconnects in [false, true] {
+        let timing = Timing { probe: true, ..quiet() };
+        let mut world = World::with(2, sealed, |_| {}, timing);
+        world.connect();
+        pass(&mut world, 100, 1472, |_| true);
+        let mtu = |world: &World| world.sites[0].gateway.links.iter().next().unwrap().mtu();
+        assert_eq!(mtu(&world), 1500);
+        pass(&mut world, 600, 0, |_| true);
+        assert_eq!(mtu(&world), 1280);
+        let unanswered = |event: &Event| matches!(event, Event::Unanswered(_));
+        assert_eq!(world.sites[0].events.iter().filter(|event| unanswered(event)).count(), 1);
+        if reconnects {
+            world.connect_two(0, 1, [77; 32]);
+            pass(&mut world, 2, 1472, |_| true);
+        } else {
+            // The other side's frames are heard.
+            for pn in 1..=15 {
+                world.frame(1, &Flow::between(1, 0).frame(pn, 60));
+                pass(&mut world, 1, 1472, |_| true);
+            }
+        }
+        assert_eq!(mtu(&world), 1500, "{reconnects}");
+        let answered = |event: &Event| matches!(event, Event::Answered(_));
+        assert_eq!(world.sites[0].events.iter().filter(|event| answered(event)).count(), 1);
+    }
+}
+
+#[test]
+fn a_path_that_carries_one_way_alone_is_told_by_both_ends() {
+    for probe in [true, false] {
+        let timing = Timing { probe, check: true, ..quiet() };
+        let mut world = World::with(2, sealed, |_| {}, timing);
+        world.connect();
+        for pn in 1..=40 {
+            world.frame(0, &Flow::between(0, 1).frame(2 * pn, 60));
+            world.frame(1, &Flow::between(1, 0).frame(2 * pn, 60));
+            // Nothing gets to the first.
+            pass(&mut world, 5, 1472, |datagram| datagram.to != 0);
+        }
+        for site in &world.sites {
+            let link = site.gateway.links.iter().next().unwrap();
+            assert!(link.is_unanswered(), "{probe}");
+            assert!(site.events.iter().any(|event| matches!(event, Event::Unanswered(_))));
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_moves_is_answered_where_it_is_and_asked_first() {
+    let timing = Timing { probe: true, ..quiet() };
+    let mut world = World::with(2, sealed, |_| {}, timing);
+    world.connect();
+    pass(&mut world, 50, 1472, |_| true);
+    let elsewhere = ([198, 51, 100, 9], 8885).into();
+    world.frame(0, &Flow::between(0, 1).frame(1, 100));
+    let datagram = world.wire.pop_front().unwrap();
+    world.arrive_from(elsewhere, &datagram);
+    let link = |world: &World| world.sites[1].gateway.links.iter().next().unwrap().address();
+    assert_eq!(link(&world), Some(elsewhere));
+    // Where it is said to be it is asked first, with one datagram, before its path is searched.
+    world.wire.clear();
+    world.advance(Duration::from_millis(100));
+    let probes = world.wire.iter().filter(|datagram| datagram.to == 0);
+    assert_eq!(probes.map(|datagram| datagram.bytes.len()).collect::<Vec<_>>(), [1252]);
+}
+
 #[test]
 fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
     let mut world = World::with(2, sealed, |settings| settings.yields = true, quiet());

@@ -63,10 +63,14 @@ pub(crate) enum Command {
     /// Make figures of the papers this is built from again.
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Print a fresh line for a PSK file.
+    /// Make a fresh line for a PSK file.
     Psk {
         /// The identity the key belongs to. It is sent in clear.
         identity: String,
+        /// Write it to this file, which only this user can read and which must not be there yet,
+        /// instead of printing it.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Write a manual page for each command into a directory.
     Man {

@@ -5,12 +5,12 @@
 
 use crate::failure::{Context, Failure};
 use dtls::{Psk, PskStore};
+use owner_only::file::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
-use std::time::SystemTime;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -31,9 +31,6 @@ struct State {
 
 /// Keys by identity.
 type Keys = BTreeMap<String, Zeroizing<Vec<u8>>>;
-
-/// Changes when the file does.
-type Version = (Option<SystemTime>, u64);
 
 impl KeyFile {
     /// Reads the file.
@@ -74,7 +71,7 @@ impl KeyFile {
     pub(crate) fn reload(&self, force: bool) -> Result<Option<BTreeSet<String>>, Failure> {
         let metadata = std::fs::metadata(&self.path);
         let metadata = metadata.context(format_args!("PSK file {}", self.path.display()))?;
-        let version = version(&metadata);
+        let version = Version::of(&metadata);
         if !force && version == self.read_state().version {
             return Ok(None);
         }
@@ -108,6 +105,7 @@ impl State {
         let name = path.display();
         let mut file = File::open(path).context(format_args!("PSK file {name}"))?;
         let metadata = file.metadata().context(format_args!("PSK file {name}"))?;
+        refuse_exposed(&format!("PSK file {name}"), path, &metadata)?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("PSK file {name}: longer than 16 MiB")));
         }
@@ -123,27 +121,33 @@ impl State {
         if first.is_none() {
             return Err(Failure::new(format_args!("PSK file {name} holds no key")));
         }
-        warn_if_exposed(&format!("PSK file {name}"), &metadata);
-        Ok(Self { keys, first, version: version(&metadata) })
+        Ok(Self { keys, first, version: Version::of(&metadata) })
     }
 }
 
-fn version(metadata: &Metadata) -> Version {
-    (metadata.modified().ok(), metadata.len())
+/// Refuses a file of keys that other users can read or write. `name` says what it is.
+///
+/// # Errors
+///
+/// The line that says how to change that.
+pub(crate) fn refuse_exposed(name: &str, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
+    owner_only::file::refuse_exposed(path, metadata).context(name)
 }
 
-/// Warns of a file of keys that other users can read or write.
-#[cfg(unix)]
-pub(crate) fn warn_if_exposed(name: &str, metadata: &Metadata) {
-    use std::os::unix::fs::PermissionsExt;
-    let mode = metadata.permissions().mode();
-    if mode & 0o077 != 0 {
-        tracing::warn!("{name} is open to other users (mode {:03o}); chmod 600 it", mode & 0o777);
-    }
+/// Writes a file of secrets that only this user can read.
+///
+/// # Errors
+///
+/// If it cannot be written, or is there already: what is overwritten is gone.
+pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let name = path.display();
+    owner_only::file::create(path, content).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::new(format_args!("{name}: there already, and not overwritten"))
+        }
+        _ => Failure::new(format_args!("{name}: {error}")),
+    })
 }
-
-#[cfg(not(unix))]
-pub(crate) fn warn_if_exposed(_: &str, _: &Metadata) {}
 
 type Parsed = (Keys, Option<String>);
 
@@ -207,7 +211,7 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
     }
     let mut key = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *key).context("no randomness")?;
-    let mut line = Zeroizing::new(String::with_capacity(identity.len() + 65));
+    let mut line = Zeroizing::new(String::with_capacity(identity.len() + 66));
     line.push_str(identity);
     line.push(':');
     for byte in key.iter() {
@@ -257,10 +261,38 @@ mod tests {
         assert!(generate("#x").is_err() && generate("").is_err() && generate("a\nb").is_err());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_file_of_the_same_length_and_time_is_read_again_and_an_open_one_is_not() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("lightseal-keys-same-{}", std::process::id()));
+        let other = folder.join(format!("lightseal-keys-other-{}", std::process::id()));
+        store(&path, format!("a:{HEX}\n").as_bytes()).unwrap();
+        assert!(store(&path, b"x").unwrap_err().to_string().contains("not overwritten"));
+        let file = KeyFile::open(&path).unwrap();
+        let modified = path.metadata().unwrap().modified().unwrap();
+        store(&other, format!("b:{HEX}\n").as_bytes()).unwrap();
+        let handle = File::options().write(true).open(&other).unwrap();
+        handle.set_modified(modified).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert!(file.reload(false).unwrap().unwrap().iter().eq(["a"]));
+        for mode in [0o640, 0o604] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let said = KeyFile::open(&path).err().unwrap().to_string();
+            assert!(said.contains(&format!("chmod 600 {}", path.display())), "{said}");
+            assert!(file.reload(true).is_err() && file.psk(b"b").is_some(), "its keys stay");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn reloading_names_what_was_revoked_and_survives_a_broken_file() {
         let path = std::env::temp_dir().join(format!("lightseal-keys-{}", std::process::id()));
-        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let write = |text: &str| {
+            let _ = std::fs::remove_file(&path);
+            store(&path, text.as_bytes()).unwrap();
+        };
         write(&format!("kept:{HEX}\nchanged:{HEX}\ngone:{HEX}\n"));
         let file = KeyFile::open(&path).unwrap();
         assert!(file.reload(false).unwrap().is_none());

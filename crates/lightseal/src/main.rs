@@ -68,9 +68,13 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         runtime.context("cannot start")
     };
     let done = match cli.command {
-        Command::Psk { identity } => {
-            let line = keys::generate(&identity)?;
-            writeln!(std::io::stdout(), "{}", *line).context("standard output")
+        Command::Psk { identity, out } => {
+            let mut line = keys::generate(&identity)?;
+            line.push('\n');
+            match out {
+                Some(file) => keys::store(&file, line.as_bytes()),
+                None => std::io::stdout().write_all(line.as_bytes()).context("standard output"),
+            }
         }
         Command::Man { directory } => {
             let written = std::fs::create_dir_all(&directory)

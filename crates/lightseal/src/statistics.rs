@@ -3,7 +3,10 @@
 use crate::failure::{Context, Failure};
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+/// Whoever collects statistics may be another user, if the umask says so.
+const MODE: u32 = 0o666;
 
 /// Writes `statistics` as one JSON object, to a file if one is named and to
 /// standard error otherwise. A file is replaced whole, so that a reader never
@@ -20,9 +23,8 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
         let _ = std::io::stderr().write_all(text.as_bytes());
         return Ok(());
     };
-    let name = beside(path);
-    let written = std::fs::write(&name, text).and_then(|()| std::fs::rename(&name, path));
-    written.context(format_args!("statistics file {}", path.display()))
+    let written = owner_only::file::replace(path, MODE, text.as_bytes(), |_| Ok(()));
+    written.map(drop).context(format_args!("statistics file {}", path.display()))
 }
 
 /// The same at the end: to standard error only if anything is said there.
@@ -44,14 +46,6 @@ pub(crate) fn write_last(path: Option<&Path>, statistics: &impl Serialize) -> Re
 /// If it could not.
 pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let name = beside(path);
-    let written = std::fs::write(&name, "").and_then(|()| std::fs::remove_file(&name));
+    let written = owner_only::file::try_replace(path);
     written.context(format_args!("statistics file {}", path.display()))
-}
-
-/// Where a statistics file is written before it takes its place.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
 }

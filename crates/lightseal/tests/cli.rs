@@ -226,6 +226,18 @@ fn a_fresh_key_is_a_line_for_the_key_file() {
     let key = line.trim_end().strip_prefix("sensor-1:").unwrap();
     assert!(key.len() == 64 && key.chars().all(|c| c.is_ascii_hexdigit()));
     fails(&["psk", "#1"], &["identity"]);
+    let dir = TempDir::new();
+    let file = dir.path("keys.psk");
+    let output = lightseal(&["psk", "sensor-1", "--out", &file]).output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("sensor-1:"));
+    fails(&["psk", "sensor-2", "--out", &file], &["there already, and not overwritten"]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }
 
 #[test]

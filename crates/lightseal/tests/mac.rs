@@ -274,17 +274,16 @@ fn bad_keys_and_lengths_are_named() {
     fails(&["mac", "tag", "--key-file", &keys, &folder], &["directory"]);
 }
 
-/// Told, but not refused.
 #[cfg(unix)]
 #[test]
-fn a_key_file_open_to_others_is_warned_of() {
+fn a_key_file_open_to_others_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TempDir::new();
     let keys = key_file(&dir, "keys", SHORT);
     std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o644)).unwrap();
     let (code, out, errors) = piped(&["--key-file", &keys], b"x");
-    assert_eq!((code, out.trim_end().len()), (Some(0), 32));
-    assert!(errors.contains("open to other users (mode 644); chmod 600 it"), "{errors}");
+    assert_eq!((code, out.len()), (Some(2), 0));
+    assert!(errors.contains("open to other users (mode 644): chmod 600 "), "{errors}");
 }
 
 /// That figures come, and for what; not what they are.

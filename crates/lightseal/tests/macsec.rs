@@ -14,6 +14,9 @@ fn mistakes_are_one_line_that_names_them() {
     let dir = TempDir::new();
     let keys = dir.file("keys", &format!("tx 0 1 {KEY_A}\n"));
     let base = ["macsec", "--interface", "none0", "--key-file", &keys];
+    fails(&base, &["numbers file", "keys.numbers is missing", "--first-use"]);
+    fails(&[&base[..], &["--first-use"]].concat(), &["there is no interface \"none0\""]);
+    fails(&[&base[..], &["--first-use"]].concat(), &["start without --first-use"]);
     for (wrong, expected) in [
         (&[][..], "there is no interface \"none0\""),
         (&["--sci", "02:00:00:00:00:0a"], "expected an SCI such as 02:00:00:00:00:01/1"),
@@ -47,6 +50,14 @@ fn mistakes_are_one_line_that_names_them() {
     let damaged = dir.file("keys.numbers", "tx 1\n");
     fails(&base, &["numbers file", "line 1: damaged"]);
     std::fs::remove_file(damaged).unwrap();
+    let open = dir.file("open", &format!("tx 0 1 {KEY_A}\n"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&open, PermissionsExt::from_mode(0o640)).unwrap();
+        let words = ["macsec", "--interface", "none0", "--key-file", &open];
+        fails(&words, &["key file", "mode 640", "chmod 600"]);
+    }
 }
 
 #[test]
@@ -58,6 +69,7 @@ fn settings_can_stand_in_a_file() {
          replay-window = 64\nrefuse-duplicates = true\nno-encrypt = false\n"
     );
     let config = dir.file("macsec.toml", &text);
+    dir.file("keys.numbers", "# none yet\n");
     fails(&["macsec", "--config", &config], &["there is no interface \"none1\""]);
     let typed = ["macsec", "--config", &config, "--interface", "none2"];
     fails(&typed, &["there is no interface \"none2\""]);
@@ -204,6 +216,8 @@ mod wire {
             let (keys, stats) = (self.dir.path(&format!("{name}.keys")), self.stats(name));
             let words = ["-v", "macsec", "--interface", interface, "--key-file", &keys];
             let words = [&words[..], &["--tap", "sec0", "--stats-file", &stats], more].concat();
+            let first = !std::path::Path::new(&format!("{keys}.numbers")).exists();
+            let words = [&words[..], if first { &["--first-use"] } else { &[] }].concat();
             let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
             let mut program = host
                 .run(move || Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -415,6 +429,10 @@ mod wire {
         site.a.run(move || {
             let words = ["macsec", "--interface", "la", "--key-file", &keys, "--tap", "sec1"];
             crate::program::fails(&words, &["another process sends with it"]);
+            // A copy, or another file in its place, is another file, but has the same numbers.
+            std::fs::copy(&keys, format!("{keys}.copy")).unwrap();
+            std::fs::rename(format!("{keys}.copy"), &keys).unwrap();
+            crate::program::fails(&words, &["numbers file", "another process sends with it"]);
         });
         end(a);
     }

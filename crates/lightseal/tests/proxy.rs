@@ -178,19 +178,20 @@ fn a_server_that_comes_back_is_found_again() {
 }
 
 #[test]
-fn a_key_file_open_to_others_is_complained_about() {
+fn a_key_file_open_to_others_is_refused_and_so_is_a_port_in_use() {
     let dir = TempDir::new();
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    std::fs::set_permissions(&keys, open).unwrap();
     let args = ["proxy", "server", "--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9"];
-    let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
-    server.wait_for("open to other users (mode 644)");
+    let args = [&args[..], &["--psk-file", &keys]].concat();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&keys, mode(0o644)).unwrap();
+    fails(&args, &["open to other users (mode 644): chmod 600", &keys]);
+    std::fs::set_permissions(&keys, mode(0o600)).unwrap();
+    let mut server = Running::start(&args);
     let taken = server.wait_for("carrying");
     let taken = taken.split_whitespace().skip_while(|word| *word != "carrying").nth(1).unwrap();
     let args = ["proxy", "server", "--listen", taken, "--connect", "127.0.0.1:9"];
-    let private = dir.file("private.psk", &format!("sensor:{KEY}\n"));
-    let args = [&args[..], &["--psk-file", &private]].concat();
+    let args = [&args[..], &["--psk-file", &keys]].concat();
     fails(&args, &["cannot listen on", taken, "in use"]);
 }
 

@@ -342,7 +342,9 @@ fn receive_runs(
         let beside = Beside::of(received.control());
         let run = batch.run(i);
         let segment = beside.segment.unwrap_or(run.len()).max(1);
-        for payload in run.chunks(segment) {
+        // A datagram of nothing comes alone, and is received like any other.
+        let empty = run.is_empty().then_some(run);
+        for payload in run.chunks(segment).chain(empty) {
             if payload.len() > pool.max_packet() {
                 statistics.too_long += 1;
             } else if let Some(frame) = pool.allocate_with(payload) {
@@ -376,7 +378,7 @@ fn receive_singly(
         let received = batch.received(i);
         statistics.too_long += u64::from(received.truncated);
         match received.from {
-            Some(remote) if !received.truncated && received.len > 0 => {
+            Some(remote) if !received.truncated => {
                 pool.set(&mut frame, HEADROOM..HEADROOM + received.len);
                 let class = Beside::of(received.control()).class;
                 into.push(Datagram { frame, remote, class, answers: false });

@@ -55,6 +55,24 @@ fn receive(
 }
 
 #[test]
+fn datagrams_of_nothing_are_received_and_counted() {
+    alone(|| {
+        for runs in [true, false] {
+            let mut port = open(&["127.0.0.1:0"], runs);
+            let (mut pool, to) = (pool(), port.local().next().unwrap());
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for payload in [&b""[..], b"x", b"", b""] {
+                sender.send_to(payload, to).unwrap();
+            }
+            let received = receive(&mut port, &mut pool, 4);
+            let lengths: Vec<_> = received.iter().map(|(.., payload)| payload.len()).collect();
+            assert_eq!(lengths, [0, 1, 0, 0], "{runs}");
+            assert_eq!(port.statistics().received, 4);
+        }
+    });
+}
+
+#[test]
 fn datagrams_of_both_families_keep_class_sender_and_order() {
     alone(|| {
         if let Err(reason) = skip::ipv6() {

@@ -61,6 +61,14 @@ const fn key(side: Side) -> &'static str {
     }
 }
 
+/// Keys that others can read are refused.
+///
+/// # Errors
+/// When the mode cannot be set.
+pub fn owner_alone(keys: &Path) -> std::io::Result<()> {
+    fs::set_permissions(keys, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+}
+
 impl Ends {
     /// Writes the keys.
     ///
@@ -71,7 +79,8 @@ impl Ends {
         for (own, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
             let file = scratch.file(&format!("{own:?}.keys"));
             let text = format!("tx 0 1 {}\n{} 0 1 {}\n", key(own), sci(other), key(other));
-            fs::write(&file, text).map_err(|error| Failure::broken(file.display(), error))?;
+            let written = fs::write(&file, text).and_then(|()| owner_alone(&file));
+            written.map_err(|error| Failure::broken(file.display(), error))?;
         }
         Ok(Self(scratch))
     }
@@ -88,7 +97,11 @@ impl Ends {
             let mut command = host.command(program);
             command.args(["macsec", "--interface", LAN, "--tap", TAP, "--sci", sci(side)]);
             command.args(["--replay-window", "64", "--key-file"]);
-            command.arg(self.0.file(&format!("{side:?}.keys")));
+            let keys = self.0.file(&format!("{side:?}.keys"));
+            command.arg(&keys);
+            if !keys.with_extension("keys.numbers").exists() {
+                command.arg("--first-use");
+            }
             let log = self.0.file(&format!("{side:?}.log"));
             let mut daemon = Daemon::start(&mut command, &log)?;
             let is_up = || host.ip(&format!("link show {TAP} up")).is_ok_and(|it| !it.is_empty());

@@ -42,6 +42,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("dtls-ring", Layer::Provider),
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
+    ("owner-only", Layer::Driver),
     ("packet-io", Layer::Driver),
     ("skip", Layer::Driver),
     ("capi", Layer::Host),

@@ -15,7 +15,7 @@ use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, CommonState, DigitallySignedStruct,
-    DistinguishedName, Error, ServerConfig, SignatureScheme,
+    DistinguishedName, Error, PeerIncompatible, ServerConfig, SignatureScheme,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,8 +47,10 @@ impl Credentials {
         peers: impl Iterator<Item = PublicKey>,
     ) -> Result<Self, OneLine> {
         let failed = |error: Error| OneLine::of("TLS", error);
-        // X25519MLKEM768 first (feature `prefer-post-quantum`).
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(CryptoProvider {
+            kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
+            ..aws_lc_rs::default_provider()
+        });
         let mut der = Zeroizing::new([0; 48]);
         der[..16].copy_from_slice(&PKCS8);
         der[16..].copy_from_slice(identity.seed());
@@ -156,6 +158,12 @@ pub(super) fn explained(error: &std::io::Error) -> String {
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA,
         )) => "it does not know our key".into(),
+        Some(Error::PeerIncompatible(
+            PeerIncompatible::NoKxGroupsInCommon | PeerIncompatible::NamedGroupsExtensionRequired,
+        )) => "it does not offer the key exchange X25519MLKEM768".into(),
+        Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
+            "it does not take the key exchange X25519MLKEM768, or nothing else that we offer".into()
+        }
         Some(error) => format!("TLS: {error}"),
         None if error.kind() == std::io::ErrorKind::UnexpectedEof => "it hung up".into(),
         None => error.to_string(),
@@ -292,6 +300,49 @@ mod tests {
         assert_eq!(group, rustls::NamedGroup::X25519MLKEM768);
         assert_eq!((peer_of(&one), peer_of(&other)), (Some(kb), Some(ka)));
         assert_eq!(exporter(&one, [ka, kb]).unwrap(), exporter(&other, [kb, ka]).unwrap());
+    }
+
+    /// How an end of this gateway fares with a peer that has these groups alone, as who dials and who
+    /// is dialled: what it says.
+    async fn against(groups: &[&'static dyn rustls::crypto::SupportedKxGroup]) -> [String; 2] {
+        let [a, b] = [1, 2].map(|seed| Identity::from_seed(Zeroizing::new([seed; 32])));
+        let (ka, kb) = (a.public_key(), b.public_key());
+        let own = Credentials::new(&a, [kb].into_iter()).unwrap();
+        let mut other = Credentials::new(&b, [ka].into_iter()).unwrap();
+        let provider =
+            CryptoProvider { kx_groups: groups.to_vec(), ..aws_lc_rs::default_provider() };
+        other.provider = Arc::new(provider);
+        let (one, far) = tokio::io::duplex(65_536);
+        let dial = tokio_rustls::TlsConnector::from(other.dialling(ka).unwrap());
+        let accept = tokio_rustls::TlsAcceptor::from(own.accepting());
+        let (_, accepted) = tokio::join!(dial.connect(no_name(), one), accept.accept(far));
+        let (one, far) = tokio::io::duplex(65_536);
+        let accepting = ServerConfig::builder_with_provider(Arc::clone(&other.provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_client_cert_verifier(Arc::new(OneOf {
+                peers: BTreeSet::from([ka]),
+                algorithms: algorithms(&other.provider),
+            }))
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(
+                &other.key,
+            ))));
+        let dial = tokio_rustls::TlsConnector::from(own.dialling(kb).unwrap());
+        let accept = tokio_rustls::TlsAcceptor::from(Arc::new(accepting));
+        let (dialled, _) = tokio::join!(dial.connect(no_name(), one), accept.accept(far));
+        let said = |ended: Result<(), std::io::Error>| {
+            ended.map_or_else(|e| explained(&e), |()| "".into())
+        };
+        [said(accepted.map(drop)), said(dialled.map(drop))]
+    }
+
+    #[tokio::test]
+    async fn a_peer_without_the_hybrid_key_exchange_is_refused_and_told_why() {
+        use aws_lc_rs::kx_group::{SECP256R1, SECP384R1, X25519, X25519MLKEM768};
+        assert_eq!(against(&[X25519, X25519MLKEM768]).await, ["", ""]);
+        for said in against(&[X25519, SECP256R1, SECP384R1]).await {
+            assert!(said.contains("key exchange X25519MLKEM768"), "{said}");
+        }
     }
 
     #[test]

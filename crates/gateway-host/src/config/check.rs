@@ -61,6 +61,9 @@ pub async fn check(config: &Config) -> Vec<Finding> {
         findings.push(Finding::error(error));
         None
     });
+    if privileges::stays_root(user) {
+        findings.push(Finding::warning(privileges::STAYS_ROOT));
+    }
     let is_xdp = config.lan.io.wants_xdp() || config.underlay.io.wants_xdp();
     let missing = privileges::missing(is_xdp, user);
     if !missing.is_empty() {
@@ -115,7 +118,12 @@ fn state(directory: &Path, findings: &mut Vec<Finding>) {
         let what = format_args!("{} is not a directory", file.display());
         findings.push(Finding::error(OneLine::of(setting, what)));
     }
-    if let Err(error) = SocketAddr::from_pathname(status::socket(directory)) {
+    if directory.is_dir()
+        && let Err(error) = owner_only::socket::check_directory(directory)
+    {
+        findings.push(Finding::error(OneLine::of(setting, error)));
+    }
+    if let Err(error) = SocketAddr::from_pathname(status::path_in(directory)) {
         findings.push(Finding::error(OneLine::of(setting, error)));
     }
 }

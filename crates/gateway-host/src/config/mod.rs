@@ -362,6 +362,13 @@ pub struct Peer {
     pub keepalive: Option<Duration>,
 }
 
+impl Peer {
+    /// The port of its endpoint, if it has one.
+    pub fn endpoint_port(&self) -> Option<u16> {
+        self.endpoint.as_ref()?.rsplit_once(':')?.1.parse().ok()
+    }
+}
+
 impl Config {
     /// Reads a file.
     ///

@@ -66,7 +66,7 @@ impl Keeper {
             };
             let mut were = former.gateway.links.iter().zip(&former.config.peers);
             if let Some((was, _)) = were.find(is_same) {
-                link.set_address(was.address());
+                link.resume(was);
             }
         }
         let mut past = Past::new(former.told(Passed::default(), Counted::default()));
@@ -122,15 +122,28 @@ impl Keeper {
         channels.0.get(usize::from(peer.0)).is_some_and(|state| state.up)
     }
 
-    /// Notes the other end of the channel to a peer; if we dialled it, datagrams go there too.
-    pub(super) fn note_remote(&self, peer: usize, remote: SocketAddr, dialled: bool) {
+    /// Notes the other end of the channel to a peer. If we dialled it, datagrams go there too. If a
+    /// peer with an endpoint dialled, they go to its host if the peer is not heard where it was.
+    pub(super) fn note_remote(
+        &self,
+        now: vocabulary::Instant,
+        peer: usize,
+        remote: SocketAddr,
+        dialled: bool,
+    ) {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = channels.0.get_mut(peer) {
             state.remote = Some(remote.ip());
         }
         drop(channels);
         if dialled {
-            self.note_resolved(peer, [remote]);
+            return self.note_resolved(peer, [remote]);
+        }
+        let Some(port) = self.config.peers.get(peer).and_then(Peer::endpoint_port) else { return };
+        let address = SocketAddr::new(remote.ip().to_canonical(), port);
+        let can_send = sends_to(self.config.underlay.listen.ip(), address.ip());
+        if let (true, Some(link)) = (can_send, self.gateway.links.get(PeerIndex(peer as u8))) {
+            link.tell_channel(now, address);
         }
     }
 
@@ -141,9 +154,18 @@ impl Keeper {
         let remote = channels.0.get(peer).and_then(|state| state.remote);
         drop(channels);
         let address = choose(found, remote, self.config.underlay.listen.ip());
-        if let (Some(_), Some(link)) = (address, self.gateway.links.get(PeerIndex(peer as u8))) {
-            link.set_address(address);
+        if let (Some(address), Some(link)) =
+            (address, self.gateway.links.get(PeerIndex(peer as u8)))
+        {
+            link.tell_address(address);
         }
+    }
+
+    /// Since when the channel to a peer is up, if it is.
+    pub(super) fn up_since(&self, peer: PeerIndex) -> Option<Instant> {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = channels.0.get(usize::from(peer.0))?;
+        state.up.then_some(state.since)
     }
 
     /// The name of a peer in the configuration.
@@ -226,6 +248,25 @@ mod tests {
         other.config.peers[0].endpoint = Some("elsewhere.example:8885".to_owned());
         other.follow(&former);
         assert_eq!(address(&other), None, "it has moved");
+    }
+
+    #[test]
+    fn a_peer_whose_channel_comes_from_elsewhere_is_sent_to_there_at_its_endpoints_port() {
+        let now = vocabulary::Instant::from_micros(60_000_000);
+        let address = |keeper: &Keeper| keeper.gateway.links.get(PeerIndex(0)).unwrap().address();
+        let mut keeper = at_rest("", "");
+        let dialled: SocketAddr = "10.6.0.11:41000".parse().unwrap();
+        keeper.note_remote(now, 0, dialled, false);
+        assert_eq!(address(&keeper), None, "its port is known from what it sends alone");
+        keeper.config.peers[0].endpoint = Some("10.6.0.1:8885".to_owned());
+        let endpoint = "10.6.0.1:8885".parse().unwrap();
+        keeper.note_resolved(0, [endpoint]);
+        assert_eq!(address(&keeper), Some(endpoint));
+        keeper.note_remote(now, 0, dialled, false);
+        let moved = Some("10.6.0.11:8885".parse().unwrap());
+        assert_eq!(address(&keeper), moved);
+        keeper.note_resolved(0, [endpoint]);
+        assert_eq!(address(&keeper), moved, "its name has the old address still");
     }
 
     #[test]

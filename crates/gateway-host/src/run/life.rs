@@ -8,6 +8,7 @@ use super::keeper::Keeper;
 use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
 use super::tally::Tally;
+use super::watch::{Path, Watch};
 use super::worker::Worker;
 use crate::OneLine;
 use crate::channel::{self, Channel, Event as ChannelEvent, SendError};
@@ -119,6 +120,7 @@ impl Life {
         }
         let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
         let tick = tokio::time::interval(TICK);
+        let watches = keeper.config.peers.iter().map(|_| Watch::default()).collect();
         Ok(Living {
             keeper,
             control,
@@ -128,6 +130,7 @@ impl Life {
             failures,
             unfinished: false,
             second: None,
+            watches,
             tick,
             mailboxes,
             stop,
@@ -182,6 +185,8 @@ pub(super) struct Living {
     unfinished: bool,
     /// Another gateway on this LAN, and when it was told of last.
     second: Option<(GatewayId, Instant)>,
+    /// One a peer.
+    watches: Vec<Watch>,
     tick: tokio::time::Interval,
     /// One a thread; errands are the first's.
     mailboxes: Vec<Arc<Mailbox>>,
@@ -207,6 +212,7 @@ impl Living {
             () = task::yield_now(), if self.unfinished => {}
             _ = self.tick.tick() => {
                 self.control.handle_timeout(self.clock.now());
+                self.watch();
                 if let Some((_, since)) = self.second && since.elapsed() > ALONE {
                     self.second = None;
                     tracing::info!("no other gateway is on this LAN any more");
@@ -262,7 +268,7 @@ impl Living {
         match event {
             ChannelEvent::Up { peer, exporter, initiator, remote } => {
                 self.keeper.note(peer.0, true, None);
-                self.keeper.note_remote(peer.0, remote, initiator);
+                self.keeper.note_remote(now, peer.0, remote, initiator);
                 tracing::info!(peer = self.keeper.name(index(peer)), %remote, "channel is up");
                 self.control.handle_up(now, index(peer), exporter);
             }
@@ -318,6 +324,26 @@ impl Living {
         }
     }
 
+    /// Logs what is to be said of the peers' paths.
+    fn watch(&mut self) {
+        let now = Instant::now();
+        for (link, watch) in self.keeper.gateway.links.iter().zip(&mut self.watches) {
+            let path = Path {
+                up_since: self.keeper.up_since(link.peer),
+                unanswered: link.is_unanswered(),
+                frames: link.counters.frames_out.packets.get(),
+                split: link.counters.split.get(),
+            };
+            let (peer, mtu) = (self.keeper.name(link.peer), link.mtu());
+            for remark in watch.look(now, &path) {
+                match remark.is_warning() {
+                    true => tracing::warn!(peer, mtu, "{remark}"),
+                    false => tracing::info!(peer, mtu, "{remark}"),
+                }
+            }
+        }
+    }
+
     /// Leaves the first thread an errand.
     fn leave(&self, errand: Errand) {
         if !self.mailboxes[0].leave(errand) {
@@ -339,6 +365,9 @@ impl Living {
             Event::Mtu(peer, bytes) => {
                 tracing::info!(peer = name(peer), bytes, "the path's MTU");
             }
+            // Told once the channel has been up for a while.
+            Event::Unanswered(peer) => tracing::debug!(peer = name(peer), "nothing is answered"),
+            Event::Answered(peer) => tracing::debug!(peer = name(peer), "answered again"),
             Event::SecondGateway(id) => {
                 let before = self.second.replace((id, Instant::now()));
                 if before.is_none_or(|(known, _)| known != id) {

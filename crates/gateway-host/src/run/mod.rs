@@ -20,6 +20,7 @@ mod past;
 mod ports;
 mod standing;
 mod tally;
+mod watch;
 mod worker;
 
 use crate::config::Config;
@@ -92,7 +93,11 @@ impl Host {
     /// # Errors
     /// The operating system refuses, or there is no such user.
     pub fn drop_privileges(&self) -> Result<(), OneLine> {
-        privileges::drop_to(self.config.user()?)
+        let user = self.config.user()?;
+        if privileges::stays_root(user) {
+            tracing::warn!("{}", privileges::STAYS_ROOT);
+        }
+        privileges::drop_to(user)
     }
 
     /// Carries frames until `orders` says [`Order::Stop`]; it must be cancel safe. At

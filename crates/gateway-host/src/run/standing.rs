@@ -33,6 +33,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
     };
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
+        // What the program on the interface does not hand over was received all the same.
         let passed = if reason == Reason::NotAllowed { about.passed.foreign } else { 0 };
         let count = dropped(reason) + passed;
         if count > 0 {
@@ -51,7 +52,9 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         ("lan_packets_unserved", about.passed.unserved),
     ];
     let mut counters = BTreeMap::from(counters.map(|(name, count)| (name.to_owned(), count)));
-    counters.extend(of_ports("lan", about.ports.lan));
+    let mut lan = about.ports.lan;
+    lan.received += about.passed.foreign;
+    counters.extend(of_ports("lan", lan));
     counters.extend(of_ports("underlay", about.ports.underlay));
     Standing {
         gateway: about.config.gateway.name.clone(),
@@ -62,7 +65,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
         lan: LanStanding {
             interface: about.config.lan.interface.clone(),
             io: about.io.to_owned(),
-            received: traffic(&gateway.from_lan),
+            received: received_from_lan(about),
             sent: traffic(&gateway.to_lan),
         },
         flows: FlowStanding {
@@ -101,6 +104,7 @@ fn peers(about: &About<'_>) -> Vec<PeerStanding> {
             since_seconds: seconds(about.now - channel.since),
             remote: link.address(),
             why_down: channel.why_down.clone(),
+            unanswered: link.is_unanswered(),
             epoch: link.epoch(),
             path_mtu_bytes: Some(link.mtu() as u32),
             flows: about.gateway.bridge.len_at(gateway::bridge::Port::Peer(link.peer)) as u64,
@@ -109,6 +113,14 @@ fn peers(about: &About<'_>) -> Vec<PeerStanding> {
         }
     };
     links.zip(about.config.peers.iter().zip(&about.channels.0)).map(of).collect()
+}
+
+/// Frames of the LAN: those that were handed over, and those that only the program on the interface
+/// has seen. Bytes are those of the former.
+fn received_from_lan(about: &About<'_>) -> Traffic {
+    let mut received = traffic(&about.gateway.from_lan);
+    received.frames += about.passed.foreign;
+    received
 }
 
 fn traffic(traffic: &counters::Traffic) -> Traffic {
@@ -127,6 +139,32 @@ mod tests {
     use gateway::gateway::Parcel;
     use gateway::set::PeerSet;
     use std::sync::Arc;
+
+    #[test]
+    fn no_more_is_dropped_than_was_received() {
+        let keeper = keeper::at_rest("", "");
+        let now = vocabulary::Instant::from_micros(1);
+        let ipv4 = [&[2; 12][..], &[8, 0], &[0; 46]].concat();
+        for _ in 0..3 {
+            keeper.gateway.from_lan(now, &ipv4).unwrap_err();
+        }
+        let channels = Channels(Vec::new());
+        let lan = packet_io::Statistics { received: 3, ..packet_io::Statistics::default() };
+        let told = standing(&About {
+            config: &keeper.config,
+            public_key: keeper.public_key,
+            gateway: &keeper.gateway,
+            channels: &channels,
+            started: Instant::now(),
+            now: Instant::now(),
+            io: "xdp",
+            passed: Passed { foreign: 2000, ..Passed::default() },
+            ports: super::super::tally::Counted { lan, ..Default::default() },
+        });
+        assert_eq!(told.drops["not_allowed"], 2003);
+        assert_eq!(told.lan.received.frames, 2003);
+        assert_eq!(told.counters["lan_packets_received"], 2003);
+    }
 
     #[test]
     fn what_was_refused_or_waits_is_counted_wherever_it_is() {

@@ -1,11 +1,16 @@
 //! What has happened at the ports of a gateway's threads, for whoever asks another thread.
 
 use packet_io::Statistics;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The counters of one thread's ports, as it told them last.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<Counted>);
+pub(super) struct Tally {
+    counted: Mutex<Counted>,
+    /// Packets of the underlay that were refused and are not worth a word.
+    forgiven: AtomicU64,
+}
 
 /// Counters of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,14 +20,20 @@ pub(super) struct Counted {
 }
 
 impl Tally {
-    pub(super) fn tell(&self, lan: Statistics, underlay: Statistics) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Counted { lan, underlay };
+    /// So many of the packets that the underlay refused were probes of what it refuses.
+    pub(super) fn forgive(&self, probes: u64) {
+        self.forgiven.fetch_add(probes, Ordering::Relaxed);
+    }
+
+    pub(super) fn tell(&self, lan: Statistics, mut underlay: Statistics) {
+        underlay.refused = underlay.refused.saturating_sub(self.forgiven.load(Ordering::Relaxed));
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Counted { lan, underlay };
     }
 
     /// Those of all threads together.
     pub(super) fn total(tallies: &[Arc<Self>]) -> Counted {
         tallies.iter().fold(Counted::default(), |sum, tally| {
-            let told = *tally.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let told = *tally.counted.lock().unwrap_or_else(PoisonError::into_inner);
             Counted { lan: sum.lan + told.lan, underlay: sum.underlay + told.underlay }
         })
     }

@@ -8,12 +8,13 @@ use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
 use super::tally::Tally;
 use gateway::bridge::PeerIndex;
+use gateway::codepoints::Whole;
 use gateway::counters::Reason;
 use gateway::gateway::{Arrived, Gateway, Parcel, Plan, Released};
 use gateway::link::Link;
 use gateway::schemes::Sealed;
 use net::Clock;
-use packet_io::{Datagram, Frame, LanPort, Pool, Underlay, Waiter};
+use packet_io::{Datagram, Frame, LanPort, Pool, Refusal, RefusalCause, Underlay, Waiter};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(super) struct Worker {
     outgoing: Vec<Datagram>,
     deliveries: Vec<Frame>,
     scratch: Vec<u8>,
+    /// Probes among `outgoing`: where to, and how long.
+    probes: Vec<(SocketAddr, usize)>,
 }
 
 impl Worker {
@@ -68,6 +71,7 @@ impl Worker {
             outgoing: Vec::new(),
             deliveries: Vec::new(),
             scratch: Vec::new(),
+            probes: Vec::new(),
         }
     }
 
@@ -140,6 +144,7 @@ impl Worker {
                 self.gateway.drops.count(Reason::Full);
                 self.pool.release(datagram.frame);
             }
+            self.forgive_probes();
         }
         if !self.deliveries.is_empty() {
             self.lan.transmit(&mut self.pool, &mut self.deliveries)?;
@@ -149,6 +154,21 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Probes that are longer than the interface takes are no packets that were lost.
+    fn forgive_probes(&mut self) {
+        if self.probes.is_empty() {
+            return;
+        }
+        let mut refusals = Vec::new();
+        self.underlay.refusals(&mut refusals);
+        let is_probe = |refusal: &&Refusal| {
+            refusal.cause == RefusalCause::TooLong
+                && self.probes.contains(&(refusal.remote, refusal.bytes))
+        };
+        self.tally.forgive(refusals.iter().filter(is_probe).count() as u64);
+        self.probes.clear();
     }
 
     /// A frame of the LAN.
@@ -267,6 +287,10 @@ impl Worker {
                 let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
                     return self.gateway.drops.count(Reason::NoPeer);
                 };
+                // A probe that is longer than any frame of this machine is not answered either.
+                if kind == Whole::Probe && content.len() > self.pool.max_packet() {
+                    return;
+                }
                 let Some(mut frame) = self.pool.allocate_with(&content) else {
                     return self.gateway.drops.count(Reason::NoBuffer);
                 };
@@ -275,7 +299,12 @@ impl Worker {
                     .pool
                     .with(&mut frame, |packet| gateway.seal_whole(lane, peer, kind, packet));
                 match sealed {
-                    Ok(()) => self.outgoing.push(way.datagram(frame, 0)),
+                    Ok(()) => {
+                        if kind == Whole::Probe {
+                            self.probes.push((way.remote, frame.len()));
+                        }
+                        self.outgoing.push(way.datagram(frame, 0));
+                    }
                     Err(_) => self.pool.release(frame),
                 }
             }
@@ -293,7 +322,8 @@ struct Way {
 
 impl Way {
     fn of(link: &Link) -> Option<Self> {
-        Some(Self { remote: link.address()?, answers: link.roams() })
+        let (remote, answers) = link.destination()?;
+        Some(Self { remote, answers })
     }
 
     fn datagram(self, frame: Frame, class: u8) -> Datagram {
@@ -306,8 +336,44 @@ impl Way {
 mod tests {
     use super::super::keeper;
     use super::*;
-    use gateway::codepoints::Whole;
     use packet_io::{PoolSettings, memory};
+
+    #[test]
+    fn probes_that_are_too_long_for_this_machine_are_no_losses() {
+        let gateway = keeper::at_rest("", "").gateway;
+        let link = gateway.links.get(PeerIndex(0)).unwrap();
+        let far: SocketAddr = ([192, 0, 2, 2], 8885).into();
+        link.set_address(Some(far));
+        let secret = gateway::keys::EpochSecret::new(&[1; 32], &[2; 32], &[3; 32]);
+        let ends = (gateway.settings().id, link.id);
+        let provider = &macsec_aws_lc::PROVIDER;
+        let outbound = gateway::link::Outbound::new(secret, ends, 1, 7, provider);
+        link.set_outbound(Some(Arc::new(outbound)));
+        let tally = Arc::<Tally>::default();
+        let ports = Ports {
+            pool: Pool::new(PoolSettings { frame_bytes: 4096, frames: 64 }).unwrap(),
+            lan: Box::new(memory::lan(64).0),
+            underlay: Box::new(memory::Network::new(1472, 64).attach(([192, 0, 2, 1], 1).into())),
+            tally: Arc::clone(&tally),
+        };
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let (own, clock) = (Arc::clone(&mailbox), Clock::start());
+        let mut worker = Worker::new(Arc::clone(&gateway), 0, ports, own, clock);
+        let refused = |worker: &mut Worker, kind, len| {
+            assert!(mailbox.leave(Errand::Datagram(PeerIndex(0), kind, vec![0; len])));
+            worker.round().unwrap();
+            worker.tally.tell(worker.lan.statistics(), worker.underlay.statistics());
+            Tally::total(&[Arc::clone(&tally)]).underlay.refused
+        };
+        for len in [1000, 1500, 9000] {
+            assert_eq!(refused(&mut worker, Whole::Probe, len), 0, "{len}");
+        }
+        assert_eq!(worker.underlay.statistics().refused, 1, "the one of 1500");
+        assert_eq!(gateway.drops.total(), 0);
+        assert_eq!(refused(&mut worker, Whole::Beacon, 1500), 1, "others count");
+        refused(&mut worker, Whole::Beacon, 9000);
+        assert_eq!(gateway.drops.of(Reason::NoBuffer), 1);
+    }
 
     #[test]
     fn an_errand_to_a_peer_without_an_address_costs_no_frame() {

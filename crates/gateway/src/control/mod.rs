@@ -23,17 +23,19 @@ pub mod messages;
 mod probing;
 
 use crate::bridge::PeerIndex;
+use crate::claims::{self, Questions};
 use crate::codepoints::Whole;
 use crate::gateway::{Gateway, Notice};
 use crate::keys::{EpochSecret, GatewayId};
-use crate::link::{Inbound, Outbound};
+use crate::link::{Inbound, Link, Outbound};
 use crate::schemes::SchemeName;
 use crate::tuning::OLD_EPOCH;
 use core::fmt;
+use core::net::IpAddr;
 use core::time::Duration;
 use macsec::crypto::GcmProvider;
 use messages::{Hello, Message, Offer, VERSION};
-use probing::Probing;
+use probing::{Probing, Seen};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vocabulary::{Decode, DecodeError, Instant, Random};
@@ -48,6 +50,9 @@ pub struct Timing {
     pub keepalive: Duration,
     /// Whether the path's MTU is probed.
     pub probe: bool,
+    /// Whether a path whose MTU is not probed is asked if it brings anything back, while frames go
+    /// there.
+    pub check: bool,
     /// The LAN hears of this gateway so often, so that another one notices; 0 is never.
     pub announce: Duration,
 }
@@ -58,6 +63,7 @@ impl Default for Timing {
             rekey: Duration::from_secs(3600),
             keepalive: Duration::from_secs(25),
             probe: true,
+            check: true,
             announce: Duration::from_secs(1),
         }
     }
@@ -91,6 +97,10 @@ pub enum Event {
     Incompatible(PeerIndex, SchemeName, u8),
     /// The path to the peer carries IP packets of this many bytes.
     Mtu(PeerIndex, usize),
+    /// Nothing that is sent to the peer through the tunnel is answered any more.
+    Unanswered(PeerIndex),
+    /// What is sent to the peer through the tunnel is answered again.
+    Answered(PeerIndex),
     /// Another gateway is on this LAN.
     SecondGateway(GatewayId),
 }
@@ -128,6 +138,8 @@ struct Channel {
     keepalive_at: Option<Instant>,
     probing: Probing,
     told_mtu: usize,
+    /// Where the path led, and how many frames had gone there, when the last probe was sent.
+    probed: (Option<IpAddr>, u64),
 }
 
 /// Where the agreement on an epoch is.
@@ -157,6 +169,7 @@ pub struct Control {
     random: Random,
     timing: Timing,
     channels: Vec<Channel>,
+    questions: Questions,
     announce_at: Instant,
     outputs: VecDeque<Output>,
 }
@@ -174,9 +187,14 @@ impl Control {
         timing: Timing,
         random: Random,
     ) -> Self {
-        let channels = gateway.links.iter().map(|_| Channel::default()).collect();
+        let channel = |link: &Link| Channel {
+            probing: if timing.probe { Probing::default() } else { Probing::told(link.mtu()) },
+            ..Channel::default()
+        };
+        let channels = gateway.links.iter().map(channel).collect();
         let (announce_at, outputs) = (Instant::ZERO, VecDeque::new());
-        Self { gateway, provider, random, timing, channels, announce_at, outputs }
+        let questions = Questions::default();
+        Self { gateway, provider, random, timing, channels, questions, announce_at, outputs }
     }
 
     /// The management channel to `peer` is up; `exported` is what [`EXPORTER`] gives for it at
@@ -186,9 +204,11 @@ impl Control {
     pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: Zeroizing<[u8; 32]>) {
         self.abandon(peer);
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
-        let Channel { probing, told_mtu, late, .. } = core::mem::take(channel);
+        let Channel { mut probing, told_mtu, probed, late, .. } = core::mem::take(channel);
+        // The path was away, or is another one.
+        probing.restart();
         let exported = Some(exported);
-        *channel = Channel { exported, probing, told_mtu, late, ..Channel::default() };
+        *channel = Channel { exported, probing, told_mtu, probed, late, ..Channel::default() };
         let hello = Hello { version: VERSION, scheme: self.gateway.scheme.name() };
         self.say(peer, &Message::Hello(hello));
     }
@@ -413,6 +433,8 @@ impl Control {
             self.announce_at = now + self.timing.announce;
             self.outputs.push_back(Output::Frame(gateway.announcement().to_vec()));
         }
+        let outputs = &mut self.outputs;
+        self.questions.handle_timeout(now, &gateway, |output| outputs.push_back(output));
         for link in gateway.links.iter() {
             let peer = link.peer;
             let leads = self.leads(peer);
@@ -428,7 +450,7 @@ impl Control {
                 }
             }
             self.sign_of_life(now, peer);
-            if self.timing.probe {
+            if self.timing.probe || self.timing.check {
                 self.probe(now, peer);
             }
         }
@@ -447,20 +469,50 @@ impl Control {
         let gateway = Arc::clone(&self.gateway);
         let Some(link) = gateway.links.get(peer).filter(|link| link.is_up()) else { return };
         let Ok(channel) = self.channel(peer) else { return };
-        let mut probes = Vec::new();
-        let mtu = channel.probing.handle_timeout(now, |mtu| probes.push(mtu));
-        let told = core::mem::replace(&mut channel.told_mtu, mtu);
-        link.set_mtu(mtu);
-        // Answers come in one after the other: what they end in is told.
-        if told != mtu {
-            self.outputs.push_back(Output::Event(Event::Mtu(peer, mtu)));
+        let probing = &mut channel.probing;
+        let (place, count) =
+            (link.address().map(|at| at.ip()), link.counters.frames_out.packets.get());
+        match channel.probed.0 {
+            None => probing.restart(),
+            was if was != place => probing.revalidate(),
+            _ => {}
         }
+        let seen = Seen {
+            heard: probing.sent_at().is_some_and(|sent_at| link.opened_at() > sent_at),
+            sent: channel.probed.1 != count,
+            sent_long: link.has_sent_long(),
+        };
+        let mut probes = Vec::new();
+        probing.handle_timeout(now, seen, |mtu| probes.push(mtu));
+        if !probes.is_empty() {
+            channel.probed = (place, count);
+            link.forget_long();
+        }
+        self.tell_path(link);
         for mtu in probes {
             // What sealing adds, and the kind, are not of the content.
             let around = link.headers() + crate::link::SEALING + 1;
             let padding = vec![0; mtu.saturating_sub(around)];
             self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
         }
+    }
+
+    /// Tells what is known of the path to a peer, if it has changed. Answers come in one after the
+    /// other: what they end in is told.
+    fn tell_path(&mut self, link: &Link) {
+        let peer = link.peer;
+        let Ok(channel) = self.channel(peer) else { return };
+        let (mtu, unanswered) = (channel.probing.mtu(), channel.probing.is_unanswered());
+        let told = core::mem::replace(&mut channel.told_mtu, mtu);
+        if self.timing.probe && told != mtu {
+            self.outputs.push_back(Output::Event(Event::Mtu(peer, mtu)));
+        }
+        if unanswered != link.is_unanswered() {
+            let event = if unanswered { Event::Unanswered(peer) } else { Event::Answered(peer) };
+            self.outputs.push_back(Output::Event(event));
+        }
+        link.set_mtu(mtu);
+        link.set_unanswered(unanswered);
     }
 
     /// The next thing to do, or `None`: then come back at [`wake_at`](Self::wake_at).
@@ -480,12 +532,12 @@ impl Control {
                 return Some(Output::Datagram(peer, Whole::Beacon, content));
             } else {
                 let notice = self.gateway.poll_notice()?;
-                self.take(notice);
+                self.take(now, notice);
             }
         }
     }
 
-    fn take(&mut self, notice: Notice) {
+    fn take(&mut self, now: Instant, notice: Notice) {
         match notice {
             Notice::Mka(to, frame) => {
                 for peer in to {
@@ -503,8 +555,18 @@ impl Control {
             Notice::Probed(peer, size) => {
                 let gateway = Arc::clone(&self.gateway);
                 if let (Ok(channel), Some(link)) = (self.channel(peer), gateway.links.get(peer)) {
-                    link.set_mtu(channel.probing.handle_answer(size + link.headers()));
+                    channel.probing.handle_answer(size + link.headers());
+                    link.set_mtu(channel.probing.mtu());
                 }
+            }
+            Notice::Claimed(station, peer) => {
+                self.questions.add(station, peer);
+                let outputs = &mut self.outputs;
+                self.questions
+                    .handle_timeout(now, &self.gateway, |output| outputs.push_back(output));
+            }
+            Notice::Heard(station, peers) => {
+                self.outputs.extend(peers.map(|peer| claims::heard(station, peer)));
             }
             Notice::SecondGateway(id) => {
                 self.outputs.push_back(Output::Event(Event::SecondGateway(id)));

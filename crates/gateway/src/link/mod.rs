@@ -5,6 +5,7 @@
 
 mod inbound;
 mod outbound;
+mod place;
 mod prefix;
 
 pub use inbound::{Inbound, OpenError};
@@ -20,7 +21,7 @@ use crate::pcbc::Pcbc;
 use crate::{read, write};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use core::time::Duration;
+use place::{SILENCE, Sighting, Verdict, Whereabouts};
 use std::sync::{Arc, RwLock};
 use vocabulary::{Instant, PacketBuf, Random};
 
@@ -36,42 +37,30 @@ pub struct Link {
     pub id: GatewayId,
     /// What came and went.
     pub counters: PeerCounters,
-    /// Whether the peer's address is taken from what it sends.
+    /// Whether the peer has no endpoint, so that its port is followed too.
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
-    place: RwLock<Option<Place>>,
+    place: RwLock<Whereabouts>,
     /// Bytes of the IP and UDP headers on the way there; 0 where there is no address. Every frame
     /// asks.
     headers: AtomicUsize,
-    /// When the peer was heard from there last, in microseconds.
+    /// When the peer was heard from its address last, in microseconds.
     heard_at: AtomicU64,
+    /// When anything authentic came from the peer last, in microseconds.
+    opened_at: AtomicU64,
+    /// Whether nothing that is sent to the peer is answered.
+    unanswered: AtomicBool,
+    /// Whether a frame went there, since somebody asked, that needs more than the least MTU.
+    sent_long: AtomicBool,
     /// Bytes of an IP packet that arrive in one piece.
     mtu: AtomicUsize,
     wants_epoch: AtomicBool,
     next_piece: AtomicU32,
 }
 
-/// Where a peer is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    address: SocketAddr,
-    /// The lane on which it was heard there first, unless we were told.
-    lane: Option<u8>,
-}
-
-/// Of a place from which nothing came for so long, a NAT may have forgotten the port: it counts
-/// where another lane comes from. Lanes that take turns more quickly move nobody.
-const SILENCE: Duration = Duration::from_secs(2);
-
-impl Place {
-    fn told(address: SocketAddr) -> Self {
-        Self { address, lane: None }
-    }
-}
-
 impl Link {
     /// A peer without keys yet, at `address` if that is known, to which the path carries IP
-    /// packets of `mtu` bytes. If it `roams`, it is where what it sends comes from.
+    /// packets of `mtu` bytes. If it `roams`, it has no endpoint: its port is that of what it sends.
     pub fn new(
         peer: PeerIndex,
         id: GatewayId,
@@ -85,9 +74,12 @@ impl Link {
             counters: PeerCounters::default(),
             roams,
             outbound: RwLock::new(None),
-            place: RwLock::new(None),
+            place: RwLock::default(),
             headers: AtomicUsize::new(0),
             heard_at: AtomicU64::new(0),
+            opened_at: AtomicU64::new(0),
+            unanswered: AtomicBool::new(false),
+            sent_long: AtomicBool::new(false),
             mtu: AtomicUsize::new(mtu),
             wants_epoch: AtomicBool::new(false),
             next_piece: AtomicU32::new(0),
@@ -103,28 +95,84 @@ impl Link {
 
     /// Where datagrams for the peer go.
     pub fn address(&self) -> Option<SocketAddr> {
-        read(&self.place).map(|place| place.address)
+        read(&self.place).address()
     }
 
-    /// Whether the peer is where what it sends comes from. A NAT on its way lets in what comes from
-    /// where the peer sends to, and nothing else.
-    pub fn roams(&self) -> bool {
-        self.roams
+    /// Where datagrams for the peer go, and whether they are to go from the port that it sends to: a
+    /// NAT on its way lets in nothing else.
+    pub fn destination(&self) -> Option<(SocketAddr, bool)> {
+        let place = *read(&self.place);
+        place.address().map(|address| (address, self.roams || place.is_learned()))
     }
 
-    /// Datagrams go to `address` from now on.
+    /// Datagrams go to `address` from now on, whatever was learned.
     pub fn set_address(&self, address: Option<SocketAddr>) {
-        self.set_place(address.map(Place::told));
+        self.change_place(|place| place.set(address));
     }
 
-    fn set_place(&self, place: Option<Place>) {
-        let headers = place.map_or(0, |place| match place.address.ip().to_canonical() {
+    /// The configuration or the resolver says that the peer is at `address`. An address that was
+    /// learned since counts more while what is sent there is answered.
+    pub fn tell_address(&self, address: SocketAddr) {
+        self.change_place(|place| place.tell(address, self.is_unanswered()));
+    }
+
+    /// The management channel to the peer came from the host of `address`; the port is that of its
+    /// endpoint. Datagrams go there unless the peer is heard from where it was.
+    pub fn tell_channel(&self, now: Instant, address: SocketAddr) {
+        let silent = self.is_silent(now);
+        self.change_place(|place| place.connect(address, silent, self.is_unanswered()));
+    }
+
+    /// The peer is where `former`, a link to it that is no more, has found it.
+    pub fn resume(&self, former: &Self) {
+        let known = *read(&former.place);
+        self.change_place(|place| *place = known);
+    }
+
+    fn change_place(&self, change: impl FnOnce(&mut Whereabouts)) {
+        let mut place = write(&self.place);
+        change(&mut place);
+        let headers = place.address().map_or(0, |address| match address.ip().to_canonical() {
             IpAddr::V4(_) => IPV4_HEADERS,
             IpAddr::V6(_) => IPV6_HEADERS,
         });
-        let mut held = write(&self.place);
         self.headers.store(headers, Ordering::Relaxed);
-        *held = place;
+    }
+
+    /// Whether nothing that is sent to the peer is answered.
+    pub fn is_unanswered(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Says whether what is sent to the peer is answered.
+    pub(crate) fn set_unanswered(&self, unanswered: bool) {
+        self.unanswered.store(unanswered, Ordering::Relaxed);
+    }
+
+    /// When anything authentic came from the peer last.
+    pub(crate) fn opened_at(&self) -> Instant {
+        Instant::from_micros(self.opened_at.load(Ordering::Relaxed))
+    }
+
+    /// A frame goes there that needs more than the least MTU.
+    pub(crate) fn note_long(&self) {
+        if !self.sent_long.load(Ordering::Relaxed) {
+            self.sent_long.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether such a frame went there since [`forget_long`](Self::forget_long).
+    pub(crate) fn has_sent_long(&self) -> bool {
+        self.sent_long.load(Ordering::Relaxed)
+    }
+
+    /// Such frames are noted anew.
+    pub(crate) fn forget_long(&self) {
+        self.sent_long.store(false, Ordering::Relaxed);
+    }
+
+    fn is_silent(&self, now: Instant) -> bool {
+        now - Instant::from_micros(self.heard_at.load(Ordering::Relaxed)) >= SILENCE
     }
 
     /// Bytes of UDP payload that arrive in one piece.
@@ -226,28 +274,30 @@ impl Link {
         self.seal(lane, Type::Whole, 0, packet)
     }
 
-    /// Takes note of where an authentic datagram came from, the newest of its lane. Each lane may
-    /// have a port of its own, so that of another one is news only where the peer may have lost the
-    /// one that it had: it is the `first` under new keys, or nothing comes from the old one.
+    /// Takes note of where an authentic datagram came from, the newest of its lane; `first` under
+    /// new keys.
     fn heard_from(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
-        if !self.roams {
-            return;
+        let (silent, lost) = (self.is_silent(now), self.is_unanswered());
+        let sighting = Sighting { from, lane, first, silent, lost };
+        let verdict = read(&self.place).judge(&sighting, self.roams);
+        match verdict {
+            Verdict::Elsewhere => return,
+            Verdict::Here => {}
+            Verdict::Moved => self.change_place(|place| place.follow(&sighting, self.roams)),
         }
-        let place = *read(&self.place);
-        if place.is_none_or(|place| place.address != from) {
-            let heard_at = Instant::from_micros(self.heard_at.load(Ordering::Relaxed));
-            let may_be_lost = first || now - heard_at >= SILENCE;
-            let is_news = |place: Place| {
-                may_be_lost || place.lane == Some(lane) || place.address.ip() != from.ip()
-            };
-            if !place.is_none_or(is_news) {
-                return;
-            }
-            self.set_place(Some(Place { address: from, lane: Some(lane) }));
-        }
-        self.heard_at.store(now.as_micros(), Ordering::Relaxed);
+        note(&self.heard_at, now);
     }
 }
+
+/// Notes a time that nobody asks for more precisely than by [`PRECISION`]: threads share it.
+fn note(at: &AtomicU64, now: Instant) {
+    if now.as_micros().saturating_sub(at.load(Ordering::Relaxed)) >= PRECISION {
+        at.store(now.as_micros(), Ordering::Relaxed);
+    }
+}
+
+/// Microseconds between two notes of a time.
+const PRECISION: u64 = 1000;
 
 /// All peers, and the keys by which what they send is opened.
 #[derive(Debug)]
@@ -379,6 +429,7 @@ impl Links {
             (Some(peer), reason)
         })?;
         let link = self.get(peer).ok_or((None, Reason::UnknownPeer))?;
+        note(&link.opened_at, now);
         if newest {
             link.heard_from(now, from, prefix.lane, first);
         }

@@ -76,7 +76,7 @@ pub(crate) fn settings(site: usize) -> Settings {
 /// Nothing on the wire and the LAN but what a test asks for.
 pub(crate) fn quiet() -> Timing {
     let never = Duration::ZERO;
-    Timing { probe: false, announce: never, keepalive: never, ..Timing::default() }
+    Timing { probe: false, check: false, announce: never, keepalive: never, ..Timing::default() }
 }
 
 impl Site {

@@ -2,11 +2,12 @@
 
 use super::registry::Registry;
 use super::request::{AdminRequest, Create};
+use owner_only::socket::{Listener, check_directory};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use vocabulary::Instant;
 
 /// The socket, in the controller's directory.
@@ -58,17 +59,15 @@ pub fn serve(
 ///
 /// # Errors
 /// Those of the operating system.
-pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen(directory: &Path) -> io::Result<Listener> {
+    check_directory(directory)?;
     let path = socket(directory);
     // The store is locked by now: whoever left this is gone.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(&path)?;
-    let owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&path, owner)?;
-    Ok(listener)
+    owner_only::socket::listen(&path)
 }
 
 /// Reads one request, answers it with `answer`.

@@ -26,7 +26,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{UdpSocket, UnixListener};
+use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use vocabulary::{Instant, Random};
 
@@ -49,7 +49,7 @@ pub struct Options {
 /// A running controller.
 pub struct Service {
     driver: Arc<Driver<Endpoint, Desk>>,
-    admin: UnixListener,
+    admin: owner_only::socket::Listener,
     changed: Arc<Notify>,
 }
 
@@ -279,7 +279,7 @@ impl Service {
 
     async fn attend(&self) -> Infallible {
         loop {
-            let (stream, _) = match self.admin.accept().await {
+            let stream = match self.admin.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::debug!("administrator: {error}");

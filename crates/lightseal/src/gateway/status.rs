@@ -150,6 +150,7 @@ pub(super) fn channel(peer: &PeerStanding) -> String {
     let since = spoken(peer.since_seconds);
     match peer.why_down.as_ref().filter(|_| !peer.up) {
         Some(why) => format!("{state} {since}: {why}"),
+        None if peer.up && peer.unanswered => format!("{state} {since}, nothing comes back"),
         None => format!("{state} {since}"),
     }
 }
@@ -287,6 +288,9 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
+        let mut deaf = standing(1000);
+        deaf.peers[0].unanswered = true;
+        assert!(as_text(&deaf).contains("up 5 min, nothing comes back"), "{}", as_text(&deaf));
         assert!(!text.contains("no-peer"), "what did not happen is not told:\n{text}");
         let line = line(&standing(1000), &Rates::default());
         assert!(line.starts_with("plant-a: 1 of 2 peers, 24 flows;"), "{line}");

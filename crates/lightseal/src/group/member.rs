@@ -94,7 +94,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
     } else {
         let file = std::fs::File::open(path).context(&name)?;
         let metadata = file.metadata().context(&name)?;
-        crate::keys::warn_if_exposed(&format!("token file {}", path.display()), &metadata);
+        crate::keys::refuse_exposed(&name, path, &metadata)?;
         file.take(MAX_TOKEN_BYTES).read_to_string(&mut text)
     };
     read.context(&name)?;

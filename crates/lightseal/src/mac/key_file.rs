@@ -4,7 +4,7 @@
 //! `#` mean nothing. Keys never appear in a message.
 
 use crate::failure::{Context, Failure};
-use crate::keys::{decode_hex, warn_if_exposed};
+use crate::keys::{decode_hex, refuse_exposed};
 use crate::mac::cipher::CipherName;
 use std::fs::File;
 use std::io::Read;
@@ -33,17 +33,14 @@ impl Keys {
         let name = format!("key file {}", path.display());
         let file = File::open(path).context(&name)?;
         let metadata = file.metadata().context(&name)?;
+        refuse_exposed(&name, path, &metadata)?;
         // Reserved whole, so that growing leaves no copies of keys behind.
         let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES + 1));
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text).context(&name)?;
         if text.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("{name}: longer than {MAX_FILE_BYTES} bytes")));
         }
-        let keys = parse(&text, cipher).context(&name)?;
-        if metadata.is_file() {
-            warn_if_exposed(&name, &metadata);
-        }
-        Ok(keys)
+        parse(&text, cipher).context(&name)
     }
 }
 

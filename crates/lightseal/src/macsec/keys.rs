@@ -10,7 +10,7 @@
 
 use super::numbers::Fingerprint;
 use crate::failure::{Context, Failure};
-use crate::keys::{decode_hex, warn_if_exposed};
+use crate::keys::{decode_hex, refuse_exposed};
 use macsec::{
     AssociationNumber, CipherSuite, ConfidentialityOffset, Extended, GcmProvider, SaKey, Sci,
 };
@@ -59,6 +59,7 @@ impl KeyFile {
         if !metadata.is_file() {
             return Err(Failure::new(format_args!("{name}: not a file")));
         }
+        refuse_exposed(&name, path, &metadata)?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("{name}: longer than 1 MiB")));
         }
@@ -77,7 +78,6 @@ impl KeyFile {
         if entries.iter().all(|entry| entry.peer.is_some()) {
             return Err(Failure::new(format_args!("{name} has no key to send with (tx)")));
         }
-        warn_if_exposed(&name, &metadata);
         Ok(Self { entries, _lock: file })
     }
 

@@ -40,6 +40,9 @@ pub(crate) struct MacsecArgs {
     /// Without it a restart would use numbers twice, which gives a GCM key away.
     #[arg(long, value_name = "FILE")]
     pub(crate) numbers_file: Option<PathBuf>,
+    /// The keys have never sent anything: make the file of packet numbers, which must not be there.
+    #[arg(long)]
+    pub(crate) first_use: bool,
     /// Who we are to peers, such as 02:00:00:00:00:01/1; also the address of the new interface
     /// [default: the LAN interface's address, port 1].
     #[arg(long, value_name = "ADDRESS/PORT")]
@@ -175,7 +178,7 @@ pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
             args.replay_window
         )));
     }
-    let numbers = numbers::Numbers::open(&args.numbers_file(key_file))?;
+    let numbers = numbers::Numbers::open(&args.numbers_file(key_file), args.first_use)?;
     #[cfg(target_os = "linux")]
     return station::run(args, interface, keys, numbers);
     #[cfg(not(target_os = "linux"))]

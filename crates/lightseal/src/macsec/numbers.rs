@@ -4,19 +4,25 @@
 //! then gives its authentication key away. So numbers are reserved in the file before they are
 //! used, many at a time: a crash loses some, and uses none twice. What was received is noted now
 //! and then, and at the end: after a crash, frames since the last note could be replayed once.
+//!
+//! A file that is missing is an error: keys that have sent would begin at 1 again. Whoever knows that
+//! they have not says so (`--first-use`).
 
 use crate::failure::{Context, Failure};
 use macsec::Sci;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How many numbers are reserved at a time: at a million frames a second the file is written four
 /// times a second, and 16 000 crashes fit into 32 bits.
 pub(super) const STEP: u64 = 1 << 18;
+/// The first line: a file that was cut to nothing is no numbers file.
+const HEAD: &str =
+    "# Packet numbers that keys have used. Without this file they would be used twice.\n";
 
 /// Tells keys apart without giving them away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +41,10 @@ impl Fingerprint {
 #[derive(Debug)]
 pub(super) struct Numbers {
     path: PathBuf,
+    /// Locked: two processes that write it would use numbers twice.
+    file: File,
+    /// What it says, as it was read or written last.
+    text: Option<String>,
     /// The first number that was not reserved.
     sent: BTreeMap<Fingerprint, u64>,
     /// The first number that was not received.
@@ -42,19 +52,31 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Reads the file; one that is not there is empty.
+    /// Reads the file and keeps others from it. With `first_use` it is made, and must not be there.
     ///
     /// # Errors
-    /// If it cannot be read or written, or is not one of these.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).context(name(path)),
+    /// If it is missing, in use, cannot be read or written, or is not one of these.
+    pub(super) fn open(path: &Path, first_use: bool) -> Result<Self, Failure> {
+        if first_use {
+            owner_only::file::create(path, HEAD.as_bytes()).map_err(|error| {
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => Failure::new(format_args!(
+                        "{} is there already: its keys are in use, start without --first-use",
+                        name(path)
+                    )),
+                    _ => Failure::new(format_args!("{}: {error}", name(path))),
+                }
+            })?;
+        }
+        let Some(file) = locked(path)? else {
+            return Err(Failure::new(format_args!(
+                "{} is missing: restore it, or make new keys; add --first-use if these keys have \
+                 never sent anything",
+                name(path)
+            )));
         };
-        let (sent, received) = parse(&text)
-            .map_err(|line| Failure::new(format_args!("{}, line {line}: damaged", name(path))))?;
-        let numbers = Self { path: path.to_owned(), sent, received };
+        let (sent, received, text) = (BTreeMap::new(), BTreeMap::new(), None);
+        let mut numbers = Self { path: path.to_owned(), file, text, sent, received };
         // Before frames come, not after.
         numbers.save()?;
         Ok(numbers)
@@ -74,9 +96,16 @@ impl Numbers {
     /// before stay so.
     ///
     /// # Errors
-    /// If the file cannot be written; then nothing may be sent.
+    /// If the file cannot be written, or somebody else has reserved numbers of the same key in it;
+    /// then nothing may be sent.
     pub(super) fn reserve(&mut self, key: Fingerprint, next: u64) -> Result<u64, Failure> {
-        let end = next.saturating_add(STEP).max(self.unused(key));
+        let before = self.unused(key);
+        self.read_again()?;
+        if self.unused(key) > before {
+            let name = name(&self.path);
+            return Err(Failure::new(format_args!("{name}: somebody else sends with this key")));
+        }
+        let end = next.saturating_add(STEP).max(before);
         self.sent.insert(key, end);
         self.save()?;
         Ok(end)
@@ -98,31 +127,92 @@ impl Numbers {
     /// Writes the file, whole or not at all, and onto the disk.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub(super) fn save(&self) -> Result<(), Failure> {
-        let mut text = String::from(
-            "# Packet numbers that keys have used. Without this file they would be used twice.\n",
-        );
+    /// If it cannot be written, or another process has it.
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
+        self.read_again()?;
+        let mut text = String::from(HEAD);
         for (key, next) in &self.sent {
             let _ = writeln!(text, "tx {:016x} {next}", key.0);
         }
         for ((peer, key), next) in &self.received {
             let _ = writeln!(text, "{peer} {:016x} {next}", key.0);
         }
-        self.replace(&text).context(name(&self.path))
+        let lock = |file: &File| file.try_lock().map_err(io::Error::from);
+        let file = owner_only::file::replace(&self.path, 0o600, text.as_bytes(), lock);
+        // The former file's lock goes when the new one is in its place.
+        self.file = file.context(name(&self.path))?;
+        self.text = Some(text);
+        Ok(())
     }
 
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let mut beside = self.path.as_os_str().to_owned();
-        beside.push(".part");
-        let mut file = File::create(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)?;
-        // The rename is in the directory.
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    /// Takes in what somebody else has written since: a backup that was restored, or an editor. Of
+    /// two numbers the higher one counts.
+    fn read_again(&mut self) -> Result<(), Failure> {
+        if !is_at(&self.file, &self.path).context(name(&self.path))? {
+            match locked(&self.path)? {
+                Some(file) => self.file = file,
+                // It is written again.
+                None => return Ok(()),
+            }
+        }
+        let text = std::fs::read_to_string(&self.path).context(name(&self.path))?;
+        if self.text.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        let damaged =
+            |line| Failure::new(format_args!("{}, line {line}: damaged", name(&self.path)));
+        let (sent, received) = parse(&text).map_err(damaged)?;
+        for (key, next) in sent {
+            let own = self.sent.entry(key).or_insert(next);
+            *own = next.max(*own);
+        }
+        for (from, next) in received {
+            let own = self.received.entry(from).or_insert(next);
+            *own = next.max(*own);
+        }
+        self.text = Some(text);
+        Ok(())
     }
+}
+
+/// Opens and locks the file, unless it is missing.
+fn locked(path: &Path) -> Result<Option<File>, Failure> {
+    loop {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context(name(path)),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let name = name(path);
+                return Err(Failure::new(format_args!("{name}: another process sends with it")));
+            }
+            Err(TryLockError::Error(error)) => return Err(error).context(name(path)),
+        }
+        // It may have been replaced before it was locked.
+        if is_at(&file, path).context(name(path))? {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// Whether `file` is what stands at `path`.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let own = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> io::Result<bool> {
+    path.try_exists()
 }
 
 type Parsed = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);
@@ -130,6 +220,9 @@ type Parsed = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);
 /// What a file says, or the number of the line that it does not say it in.
 fn parse(text: &str) -> Result<Parsed, usize> {
     let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
+    if text.is_empty() {
+        return Err(1);
+    }
     for (number, line) in (1_usize..).zip(text.lines()).filter(|(_, line)| !line.starts_with('#')) {
         let mut words = line.split(' ');
         let mut word = || words.next().ok_or(number);
@@ -154,17 +247,28 @@ mod tests {
 
     const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 2], port: 1 };
 
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("lightseal-numbers-{name}-{}", std::process::id()))
+    }
+
+    /// As a process that starts again: the former one has ended.
+    fn again(numbers: Numbers) -> Numbers {
+        let path = numbers.path.clone();
+        drop(numbers);
+        Numbers::open(&path, false).unwrap()
+    }
+
     #[test]
     fn numbers_outlive_the_process_and_are_used_once() {
-        let path = std::env::temp_dir().join(format!("lightseal-numbers-{}", std::process::id()));
+        let path = path("once");
         let (key, other) = (Fingerprint::of(b"key"), Fingerprint::of(b"other"));
-        let mut numbers = Numbers::open(&path).unwrap();
+        let mut numbers = Numbers::open(&path, true).unwrap();
         assert_eq!((numbers.unused(key), numbers.unseen(PEER, key)), (1, 1));
         assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
         assert!(numbers.note(PEER, other, 77) && !numbers.note(PEER, other, 70));
 
         // It crashed: what was reserved is gone, and what was received since is not known.
-        let mut numbers = Numbers::open(&path).unwrap();
+        let mut numbers = again(numbers);
         assert_eq!((numbers.unused(key), numbers.unused(other)), (1 + STEP, 1));
         assert_eq!(numbers.unseen(PEER, other), 1);
         assert_eq!(numbers.reserve(key, 1 + STEP).unwrap(), 1 + 2 * STEP);
@@ -173,10 +277,64 @@ mod tests {
         numbers.save().unwrap();
 
         // It ended well.
-        let numbers = Numbers::open(&path).unwrap();
-        assert_eq!((numbers.unused(key), numbers.unseen(PEER, other)), (STEP + 10, 78));
-        let mut last = Numbers::open(&path).unwrap();
+        let mut last = again(numbers);
+        assert_eq!((last.unused(key), last.unseen(PEER, other)), (STEP + 10, 78));
         assert_eq!(last.reserve(other, u64::MAX - 1).unwrap(), u64::MAX);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_missing_file_is_made_only_where_one_asks_for_it() {
+        let path = path("missing");
+        let said = Numbers::open(&path, false).unwrap_err().to_string();
+        assert!(said.contains("is missing") && said.contains("--first-use"), "{said}");
+        drop(Numbers::open(&path, true).unwrap());
+        let said = Numbers::open(&path, true).unwrap_err().to_string();
+        assert!(said.contains("start without --first-use"), "{said}");
+        // As earlier versions wrote it.
+        std::fs::write(&path, format!("{HEAD}tx {:016x} 5\n", Fingerprint::of(b"k").0)).unwrap();
+        let numbers = Numbers::open(&path, false).unwrap();
+        assert_eq!(numbers.unused(Fingerprint::of(b"k")), 5);
+        drop(numbers);
+        std::fs::write(&path, "").unwrap();
+        assert!(Numbers::open(&path, false).unwrap_err().to_string().contains("damaged"));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_has_one_user_also_after_it_was_written() {
+        let path = path("user");
+        let mut numbers = Numbers::open(&path, true).unwrap();
+        for _ in 0..2 {
+            let said = Numbers::open(&path, false).unwrap_err().to_string();
+            assert!(said.contains("another process sends with it"), "{said}");
+            numbers.save().unwrap();
+        }
+        drop(numbers);
+        drop(Numbers::open(&path, false).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn what_others_wrote_counts_if_it_is_higher_and_a_file_that_is_gone_is_written_again() {
+        let path = path("others");
+        let key = Fingerprint::of(b"key");
+        let mut numbers = Numbers::open(&path, true).unwrap();
+        assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
+        let backup = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(numbers.reserve(key, 1 + STEP).unwrap(), 1 + 2 * STEP);
+        // A restored backup is behind, and changes nothing.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, backup).unwrap();
+        assert_eq!(numbers.reserve(key, 1 + 2 * STEP).unwrap(), 1 + 3 * STEP);
+        let far = 10 * STEP;
+        std::fs::write(&path, format!("{HEAD}tx {:016x} {far}\n", key.0)).unwrap();
+        let said = numbers.reserve(key, 1 + 3 * STEP).unwrap_err().to_string();
+        assert!(said.contains("somebody else sends with this key"), "{said}");
+        std::fs::remove_file(&path).unwrap();
+        numbers.save().unwrap();
+        let numbers = again(numbers);
+        assert_eq!(numbers.unused(key), far);
         std::fs::remove_file(&path).unwrap();
     }
 

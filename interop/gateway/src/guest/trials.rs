@@ -473,10 +473,11 @@ fn own_end(guest: &mut Guest) -> Result<String, Failure> {
     let keys = scratch.file("keys");
     let theirs = macsec.key(End::A, 0);
     let text = format!("tx 0 1 {KEY}\n{}/1 0 1 {theirs}\n", End::A.address_text());
-    fs::write(&keys, text).map_err(|error| Failure::broken(keys.display(), error))?;
+    let written = fs::write(&keys, text).and_then(|()| crate::ends::owner_alone(&keys));
+    written.map_err(|error| Failure::broken(keys.display(), error))?;
     let mut command = place.command(guest.lightseal());
     command.args(["macsec", "--interface", "lan", "--tap", "macsec0", "--sci"]);
-    command.arg(format!("{SCI}/1")).arg("--key-file").arg(&keys);
+    command.arg(format!("{SCI}/1")).arg("--first-use").arg("--key-file").arg(&keys);
     let mut end = Daemon::start(&mut command, &scratch.file("log"))?;
     let is_up = || place.ip("link show macsec0 up").is_ok_and(|shown| !shown.is_empty());
     end.wait_until("a MACsec interface", Duration::from_secs(10), is_up)?;

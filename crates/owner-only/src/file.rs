@@ -1,0 +1,273 @@
+//! Files of secrets, and files that are replaced whole.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A file of secrets that other users can read or write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    mode: u32,
+    path: PathBuf,
+}
+
+impl fmt::Display for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mode, path } = self;
+        write!(f, "open to other users (mode {mode:03o}): chmod 600 {}", path.display())
+    }
+}
+
+impl std::error::Error for Exposed {}
+
+impl From<Exposed> for io::Error {
+    fn from(exposed: Exposed) -> Self {
+        Self::new(io::ErrorKind::PermissionDenied, exposed)
+    }
+}
+
+/// Refuses a file of secrets that other users can read or write.
+///
+/// What systemd hands in (`LoadCredential=`) may be its own file with an ACL for the service's user;
+/// the ACL's mask stands in the place of the group's rights then. What is no regular file, such as a
+/// pipe, is nobody else's business.
+///
+/// # Errors
+/// If others can read or write it.
+#[cfg(unix)]
+pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
+    use std::os::unix::fs::PermissionsExt;
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+    let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
+    let forbidden = if is_credential { 0o037 } else { 0o077 };
+    let mode = metadata.permissions().mode() & 0o777;
+    if metadata.is_file() && mode & forbidden != 0 {
+        return Err(Exposed { mode, path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// Nothing is known of other users here.
+///
+/// # Errors
+/// Never.
+#[cfg(not(unix))]
+pub fn refuse_exposed(_: &Path, _: &Metadata) -> Result<(), Exposed> {
+    Ok(())
+}
+
+/// Changes when a file is written, or another one takes its place: also with the time of its last
+/// change set back and the length unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    modified: Option<SystemTime>,
+    len: u64,
+    /// Device, inode, and the time of the last change of either content or metadata.
+    place: (u64, u64, i64, i64),
+}
+
+impl Version {
+    /// That of a file.
+    pub fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        let place = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let place = (0, 0, 0, 0);
+        Self { modified: metadata.modified().ok(), len: metadata.len(), place }
+    }
+}
+
+/// Makes a file of secrets that only this user can read.
+///
+/// # Errors
+/// It cannot be written, or there is something of that name already, be it a symbolic link to
+/// nowhere: a key that is overwritten is gone.
+pub fn create(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = fresh(path, 0o600)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half of a secret is of no use.
+        let _ = std::fs::remove_file(path);
+    }
+    written
+}
+
+/// Writes a file whole or not at all, and onto the disk, with this mode less the umask. A symbolic
+/// link is replaced, not followed. Returns the new file, open; `prepare` sees it before it takes its
+/// place.
+///
+/// # Errors
+/// It cannot be written, or `prepare` fails: then the file is as it was.
+pub fn replace(
+    path: &Path,
+    mode: u32,
+    content: &[u8],
+    prepare: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<File> {
+    let beside = beside(path)?;
+    let mut file = fresh(&beside, mode)?;
+    let replaced = file
+        .write_all(content)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| prepare(&file))
+        .and_then(|()| std::fs::rename(&beside, path));
+    if let Err(error) = replaced {
+        let _ = std::fs::remove_file(&beside);
+        return Err(error);
+    }
+    // The rename is in the directory. Some file systems have nothing to write there.
+    #[cfg(unix)]
+    {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(file)
+}
+
+/// Finds out whether [`replace`] could write the file, without a trace of the attempt.
+///
+/// # Errors
+/// If it could not.
+pub fn try_replace(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let beside = beside(path)?;
+    fresh(&beside, 0o600)?;
+    std::fs::remove_file(&beside)
+}
+
+/// A name beside `path` that nobody can guess, and so prepare.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)
+        .map_err(|error| io::Error::other(format!("no randomness: {error}")))?;
+    let mut name = OsString::from(path.as_os_str());
+    name.push(format!(".{:016x}.part", u64::from_be_bytes(random)));
+    Ok(name.into())
+}
+
+/// A file that was not there: `O_EXCL` follows no symbolic link.
+fn fresh(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    options.open(path)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-owner-only-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let dir = Dir::new("replace");
+        let path = dir.0.join("a");
+        replace(&path, 0o600, b"one", |_| Ok(())).unwrap();
+        replace(&path, 0o600, b"two", |_| Ok(())).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), mode(&path)), (b"two".to_vec(), 0o600));
+        let refused = replace(&path, 0o600, b"three", |_| Err(io::ErrorKind::Other.into()));
+        assert!(refused.is_err() && std::fs::read(&path).unwrap() == b"two");
+        try_replace(&path).unwrap();
+        assert_eq!(dir.names(), ["a"]);
+        assert!(try_replace(&dir.0).is_err());
+        assert!(try_replace(&dir.0.join("no/such/a")).is_err());
+    }
+
+    #[test]
+    fn symbolic_links_lead_nowhere() {
+        let dir = Dir::new("links");
+        let (victim, path) = (dir.0.join("victim"), dir.0.join("a"));
+        std::fs::write(&victim, "kept").unwrap();
+        // What somebody prepared under the name that was once used.
+        symlink(&victim, dir.0.join("a.part")).unwrap();
+        replace(&path, 0o600, b"mine", |_| Ok(())).unwrap();
+        try_replace(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        symlink(&victim, &path).unwrap();
+        assert_eq!(create(&path, b"mine").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        replace(&path, 0o600, b"mine", |_| Ok(())).unwrap();
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+    }
+
+    #[test]
+    fn secrets_are_their_owners() {
+        let dir = Dir::new("secrets");
+        let path = dir.0.join("key");
+        create(&path, b"secret").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(refuse_exposed(&path, &path.metadata().unwrap()), Ok(()));
+        for exposed in [0o640, 0o604, 0o620, 0o601] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(exposed)).unwrap();
+            let said = refuse_exposed(&path, &path.metadata().unwrap()).unwrap_err().to_string();
+            assert!(said.contains(&format!("mode {exposed:03o}): chmod 600 {}", path.display())));
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_same_length_and_time_is_another_version() {
+        let dir = Dir::new("version");
+        let (path, other) = (dir.0.join("a"), dir.0.join("b"));
+        std::fs::write(&path, "one").unwrap();
+        let before = path.metadata().unwrap();
+        let modified = before.modified().unwrap();
+        let backdate = |path: &Path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.set_modified(modified).unwrap();
+        };
+        assert_eq!(Version::of(&before), Version::of(&path.metadata().unwrap()));
+        std::fs::write(&other, "two").unwrap();
+        backdate(&other);
+        std::fs::rename(&other, &path).unwrap();
+        let replaced = path.metadata().unwrap();
+        assert_eq!((replaced.modified().unwrap(), replaced.len()), (modified, 3));
+        assert_ne!(Version::of(&before), Version::of(&replaced), "another inode");
+        // Time stamps of files may be coarse.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::fs::write(&path, "six").unwrap();
+        backdate(&path);
+        let written = path.metadata().unwrap();
+        assert_eq!((written.modified().unwrap(), written.len()), (modified, 3));
+        assert_ne!(Version::of(&replaced), Version::of(&written), "another change time");
+    }
+}

@@ -1,0 +1,184 @@
+//! A Unix socket for one user.
+//!
+//! `bind` makes a file whose mode the umask decides, and only `listen` lets anybody connect: the
+//! mode is set between the two, so that there is no moment at which others could come in. Where the
+//! umask or the file system fails all the same, a connection of another user is refused when it
+//! comes, by the credentials that the kernel has of it.
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as begin, socket_with,
+};
+use rustix::process::geteuid;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::task::{Context, Poll, ready};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket that takes connections of the user that has opened it, and of root.
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    owner: u32,
+}
+
+/// Makes `directory`, its owner's alone, if it is not there, and [checks](check_directory) it.
+///
+/// # Errors
+/// Those of the operating system, or what is wrong with the directory.
+pub fn prepare_directory(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    check_directory(directory)
+}
+
+/// Finds out whether a directory may hold a socket: it must be this user's or root's, and nobody
+/// else must be able to change what is in it.
+///
+/// # Errors
+/// Those of the operating system, or what is wrong with the directory.
+pub fn check_directory(directory: &Path) -> io::Result<()> {
+    let metadata = directory.metadata()?;
+    let (mode, owner) = (metadata.permissions().mode() & 0o7777, metadata.uid());
+    let refused = |what: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    if owner != geteuid().as_raw() && owner != 0 {
+        return refused(format!("the directory belongs to another user ({owner})"));
+    }
+    // In a sticky directory others make files, and remove none that are not theirs.
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        return refused(format!(
+            "other users can change the directory (mode {mode:03o}): chmod 700 {}",
+            directory.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Opens a socket at `path`, where nothing must be. Must be called within a tokio runtime.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn listen(path: &Path) -> io::Result<Listener> {
+    let socket = bound(path)?;
+    begin(&socket, BACKLOG)?;
+    let listener = std::os::unix::net::UnixListener::from(socket);
+    Ok(Listener { listener: UnixListener::from_std(listener)?, owner: geteuid().as_raw() })
+}
+
+/// A socket with its file's mode set, to which nobody can connect yet.
+fn bound(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(socket)
+}
+
+impl Listener {
+    /// Accepts the next connection. One of another user is closed and is an error, after which
+    /// others can be accepted.
+    ///
+    /// # Errors
+    /// Those of the operating system, and that another user came.
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        std::future::poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// As [`accept`](Self::accept).
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+        let accepted = ready!(self.listener.poll_accept(context));
+        Poll::Ready(accepted.and_then(|(stream, _)| {
+            admit(stream.peer_cred()?.uid(), self.owner)?;
+            Ok(stream)
+        }))
+    }
+}
+
+/// Refuses users other than the owner and root.
+fn admit(user: u32, owner: u32) -> io::Result<()> {
+    if user == owner || user == 0 {
+        return Ok(());
+    }
+    let what = format!("user {user} is not let in");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream as Connection;
+    use std::path::PathBuf;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-owner-socket-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn nobody_connects_before_the_mode_is_set() {
+        let dir = Dir::new("bound");
+        prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("s");
+        let socket = bound(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        // However open the file is, nobody listens yet.
+        set_mode(&path, 0o666);
+        let error = Connection::connect(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        begin(&socket, BACKLOG).unwrap();
+        Connection::connect(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn its_owner_is_let_in_and_others_are_not() {
+        let dir = Dir::new("owner");
+        prepare_directory(&dir.0).unwrap();
+        let path = dir.0.join("s");
+        let mut listener = listen(&path).unwrap();
+        let _own = Connection::connect(&path).unwrap();
+        listener.accept().await.unwrap();
+        assert!(listen(&path).is_err(), "one socket a name");
+        let own = geteuid().as_raw();
+        assert!(admit(own, own).is_ok() && admit(0, 4711).is_ok());
+        assert_eq!(admit(4711, 4712).unwrap_err().to_string(), "user 4711 is not let in");
+        if own != 0 {
+            listener.owner = own + 1;
+            let _other = Connection::connect(&path).unwrap();
+            assert!(listener.accept().await.is_err());
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        let dir = Dir::new("directory");
+        prepare_directory(&dir.0).unwrap();
+        assert_eq!(dir.0.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        for (mode, good) in [(0o755, true), (0o1777, true), (0o775, false), (0o777, false)] {
+            set_mode(&dir.0, mode);
+            assert_eq!(prepare_directory(&dir.0).is_ok(), good, "{mode:o}");
+        }
+        set_mode(&dir.0, 0o777);
+        let said = prepare_directory(&dir.0).unwrap_err().to_string();
+        assert!(said.contains("chmod 700"), "{said}");
+    }
+}
