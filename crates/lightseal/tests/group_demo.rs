@@ -1,5 +1,8 @@
 //! `lightseal demo group`, which fails by itself if it does not show what it is to show.
 
+mod program;
+
+use program::Running;
 use serde_json::Value;
 use std::process::Command;
 
@@ -19,7 +22,7 @@ fn check(outcome: &Value, servers: u64) {
 }
 
 #[test]
-fn who_is_put_out_reads_nothing_more_inside_of_one_process() {
+fn an_evicted_server_reads_nothing_more_inside_of_one_process() {
     let outcome = demonstrate(&["--in-process", "--servers", "5"]);
     assert_eq!(outcome["form"], "in-process");
     check(&outcome, 5);
@@ -27,8 +30,49 @@ fn who_is_put_out_reads_nothing_more_inside_of_one_process() {
 
 /// In namespaces where they can be had, with libcoap's programs; in one process elsewhere.
 #[test]
-fn who_is_put_out_reads_nothing_more() {
+fn an_evicted_server_reads_nothing_more() {
     let outcome = demonstrate(&["--servers", "3", "--profile", "axiom-1.2"]);
     eprintln!("in the form {}", outcome["form"]);
     check(&outcome, 3);
+}
+
+/// Namespaces and folders of the demonstration whose process had this number.
+fn left_by(id: u32) -> Vec<String> {
+    let begins = format!("lightseal-demo-{id}-");
+    let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let folders = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let namespaces = Command::new("ip").args(["netns", "list"]).output();
+    let namespaces = namespaces.map(|output| output.stdout).unwrap_or_default();
+    let namespaces = String::from_utf8_lossy(&namespaces).into_owned();
+    let namespaces = namespaces.lines().map(str::to_owned).collect::<Vec<_>>();
+    folders.chain(namespaces).filter(|name| name.starts_with(&begins)).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_demonstration_that_is_interrupted_leaves_nothing_behind() {
+    for (signal, inside) in
+        [("INT", true), ("HUP", true), ("INT", false), ("TERM", false), ("HUP", false)]
+    {
+        let args: &[&str] = if inside { &["--in-process"] } else { &["--servers", "3"] };
+        let mut demo = Running::start_quietly(&[&["demo", "group"], args].concat());
+        demo.wait_for("a controller at");
+        assert!(!left_by(demo.id()).is_empty(), "its keys lie in a folder");
+        demo.signal(signal);
+        assert_eq!(demo.wait(), Some(2), "{signal}");
+        assert_eq!(left_by(demo.id()), [""; 0], "{signal}");
+    }
+}
+
+/// Killed, it cannot clear up: the next one does.
+#[cfg(unix)]
+#[test]
+fn what_a_killed_demonstration_left_is_removed_by_the_next() {
+    let mut killed = Running::start_quietly(&["demo", "group", "--servers", "3"]);
+    killed.wait_for("a controller at");
+    killed.signal("KILL");
+    killed.wait();
+    assert!(!left_by(killed.id()).is_empty());
+    demonstrate(&["--in-process", "--servers", "3"]);
+    assert_eq!(left_by(killed.id()), [""; 0]);
 }
