@@ -38,6 +38,7 @@ mod signals;
 mod slots;
 mod statistics;
 mod table;
+mod terminal;
 mod units;
 
 use clap::CommandFactory;

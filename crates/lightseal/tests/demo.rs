@@ -2,6 +2,8 @@
 
 mod program;
 
+#[cfg(target_os = "linux")]
+use program::eventually;
 use program::{Running, lightseal};
 use serde_json::Value;
 
@@ -60,5 +62,31 @@ fn it_can_be_stopped_early_and_says_what_it_knows() {
     demo.signal("INT");
     assert_eq!(demo.wait(), Some(0));
     demo.wait_for("Stopped early");
-    demo.wait_for("goodput (authenticated payload / bytes)");
+    demo.wait_for("goodput: authenticated payload");
+}
+
+/// Without a controlling terminal no SIGHUP comes: only the terminal itself tells.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_ends_when_its_terminal_is_closed() {
+    use std::io::Read;
+    use std::process::Stdio;
+    let size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = nix::pty::openpty(Some(&size), None).unwrap();
+    let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+    // By itself it would take a quarter of an hour.
+    let mut demo = lightseal(&["demo", "--messages", "1000000"]);
+    demo.stdin(slave()).stdout(slave()).stderr(Stdio::null());
+    let mut child = demo.spawn().unwrap();
+    // The command keeps what it lent the child.
+    drop((demo, pty.slave));
+    let mut terminal = std::fs::File::from(pty.master);
+    let (mut picture, mut piece) = (Vec::new(), [0; 4096]);
+    while !String::from_utf8_lossy(&picture).contains("one tag each") {
+        let len = terminal.read(&mut piece).unwrap();
+        assert!(len > 0 && picture.len() < 1_000_000, "no picture came");
+        picture.extend_from_slice(&piece[..len]);
+    }
+    drop(terminal);
+    assert_eq!(eventually(|| child.try_wait().unwrap()).code(), Some(2));
 }

@@ -1,5 +1,8 @@
 //! `lightseal demo group`, which fails by itself if it does not show what it is to show.
 
+mod program;
+
+use program::Running;
 use serde_json::Value;
 use std::process::Command;
 
@@ -19,7 +22,7 @@ fn check(outcome: &Value, servers: u64) {
 }
 
 #[test]
-fn who_is_put_out_reads_nothing_more_inside_of_one_process() {
+fn an_evicted_server_reads_nothing_more_inside_of_one_process() {
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
     }
@@ -30,7 +33,7 @@ fn who_is_put_out_reads_nothing_more_inside_of_one_process() {
 
 /// In namespaces where they can be had, with libcoap's programs; in one process elsewhere.
 #[test]
-fn who_is_put_out_reads_nothing_more() {
+fn an_evicted_server_reads_nothing_more() {
     // Either form has it.
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
@@ -40,4 +43,51 @@ fn who_is_put_out_reads_nothing_more() {
         skip::part("in namespaces", "needs root, iproute2, libcoap3-bin and TUN devices");
     }
     check(&outcome, 3);
+}
+
+/// Namespaces and folders of the demonstration whose process had this number.
+fn left_by(id: u32) -> Vec<String> {
+    let begins = format!("lightseal-demo-{id}-");
+    let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let folders = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let namespaces = Command::new("ip").args(["netns", "list"]).output();
+    let namespaces = namespaces.map(|output| output.stdout).unwrap_or_default();
+    let namespaces = String::from_utf8_lossy(&namespaces).into_owned();
+    let namespaces = namespaces.lines().map(str::to_owned).collect::<Vec<_>>();
+    folders.chain(namespaces).filter(|name| name.starts_with(&begins)).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_demonstration_that_is_interrupted_leaves_nothing_behind() {
+    if let Err(reason) = skip::multicast() {
+        return skip::test(reason);
+    }
+    for (signal, inside) in
+        [("INT", true), ("HUP", true), ("INT", false), ("TERM", false), ("HUP", false)]
+    {
+        let args: &[&str] = if inside { &["--in-process"] } else { &["--servers", "3"] };
+        let mut demo = Running::start_quietly(&[&["demo", "group"], args].concat());
+        demo.wait_for("a controller at");
+        assert!(!left_by(demo.id()).is_empty(), "its keys lie in a folder");
+        demo.signal(signal);
+        assert_eq!(demo.wait(), Some(2), "{signal}");
+        assert_eq!(left_by(demo.id()), [""; 0], "{signal}");
+    }
+}
+
+/// Killed, it cannot clear up: the next one does.
+#[cfg(unix)]
+#[test]
+fn what_a_killed_demonstration_left_is_removed_by_the_next() {
+    if let Err(reason) = skip::multicast() {
+        return skip::test(reason);
+    }
+    let mut killed = Running::start_quietly(&["demo", "group", "--servers", "3"]);
+    killed.wait_for("a controller at");
+    killed.signal("KILL");
+    killed.wait();
+    assert!(!left_by(killed.id()).is_empty());
+    demonstrate(&["--in-process", "--servers", "3"]);
+    assert_eq!(left_by(killed.id()), [""; 0]);
 }

@@ -24,7 +24,7 @@ use session::{SentLog, Session, Standing};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use view::View;
+use view::{View, Wish};
 
 /// How often messages that are due are sent.
 const TICK: Duration = Duration::from_millis(1);
@@ -35,7 +35,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// A handshake on loopback takes milliseconds, unless the relay loses half of it.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// After so long without an arrival nothing more will come: five silences.
+/// How long no message must have arrived until none is expected any more.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// What the demo is about to do, for the view and the report.
@@ -84,7 +84,8 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
     while readings.taken() < plan.messages {
         tokio::select! {
             _ = tick.tick() => {}
-            signal = signals.next() => if signal == Signal::Stop {
+            // A terminal that is closed sends SIGHUP, and a demo has nothing to read again.
+            signal = signals.next() => if matches!(signal, Signal::Stop | Signal::Reload) {
                 complete = false;
                 break;
             }
@@ -98,9 +99,13 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
         if Instant::now() >= next_frame {
             next_frame += FRAME;
             let standings: Vec<_> = sessions.iter().map(Session::standing).collect();
-            if !view.show(&standings, started.elapsed()) {
-                complete = false;
-                break;
+            match view.show(&standings, started.elapsed()) {
+                Wish::GoOn => {}
+                Wish::Stop => {
+                    complete = false;
+                    break;
+                }
+                Wish::Gone => return Err(Failure::new("standard output is gone")),
             }
         }
     }

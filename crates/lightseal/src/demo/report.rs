@@ -6,28 +6,57 @@ use crate::failure::{Context, Failure};
 use std::io::Write;
 use std::time::Duration;
 
-/// A row of the table: its label, and a cell from a session and the plain one.
+/// A row of a table: its label, and the cell of a session beside the one with plain tags.
 type Row = (&'static str, fn(&Standing, &Standing) -> String);
 
-const ROWS: &[Row] = &[
-    ("goodput (authenticated payload / bytes)", |s, _| percent(s.goodput)),
-    ("  against one tag a message", |s, plain| times(s.goodput, plain.goodput)),
+/// What remains at the end.
+const RESULTS: &[Row] = &[
+    ("goodput", |s, _| percent(s.goodput)),
+    ("  beside one tag each", |s, plain| times(s.goodput, plain.goodput)),
     ("bytes a message", |s, _| format!("{:.2}", s.bytes_per_message)),
     ("messages sent", |s, _| s.sent.to_string()),
     ("  delivered", |s, _| s.delivered.to_string()),
     ("  byte for byte as sent", |s, _| s.identical.to_string()),
-    ("records lost by the relay", |s, _| of(s.lost_by_relay, s.sent)),
-    ("messages lost", |s, _| of(s.sent - s.delivered, s.sent)),
-    ("datagrams lost in sockets", |s, _| s.lost_in_sockets.to_string()),
-    ("delay to full authentication, mean", |s, _| milliseconds(s.delay_mean_ms)),
+    ("  lost", |s, _| s.missing().to_string()),
+    ("  lost, share", |s, _| share(s.missing(), s.sent)),
+    ("lost by the relay", |s, _| s.lost_by_relay.to_string()),
+    ("  share", |s, _| share(s.lost_by_relay, s.sent)),
+    ("lost in sockets", |s, _| s.lost_in_sockets.to_string()),
+    ("authenticated after", |s, _| milliseconds(s.delay_mean_ms)),
     ("  95th percentile", |s, _| milliseconds(s.delay_p95_ms)),
-    ("  messages sent meanwhile, mean", |s, _| format!("{:.1}", s.messages_behind)),
+    ("  messages sent by then", |s, _| format!("{:.1}", s.messages_behind)),
     ("record bytes", |s, _| s.record_bytes.to_string()),
-    ("handshake bytes (apart)", |s, _| s.handshake_bytes.to_string()),
+    ("handshake bytes", |s, _| s.handshake_bytes.to_string()),
 ];
 
-const LABEL_WIDTH: usize = 41;
-const CELL_WIDTH: usize = 16;
+/// What the live view shows, most important first: a low terminal cuts the last ones.
+const LIVE: &[Row] = &[
+    ("goodput", |s, _| percent(s.goodput)),
+    ("  beside one tag each", |s, plain| times(s.goodput, plain.goodput)),
+    ("bytes a message", |s, _| format!("{:.2}", s.bytes_per_message)),
+    ("authenticated after", |s, _| milliseconds(s.delay_mean_ms)),
+    ("  95th percentile", |s, _| milliseconds(s.delay_p95_ms)),
+    ("delivered", |s, _| s.delivered.to_string()),
+    ("  byte for byte as sent", |s, _| s.identical.to_string()),
+    ("lost or waiting", |s, _| s.missing().to_string()),
+    ("lost by the relay", |s, _| s.lost_by_relay.to_string()),
+];
+
+/// What the words of the tables mean.
+const MEANINGS: &str = "\
+goodput: authenticated payload, as a share of all bytes sent
+authenticated after: mean time from sending a message until
+  its whole tag is verified
+";
+
+/// Widths in columns: with three sessions a table fits a terminal of 60.
+const LABEL_WIDTH: usize = 23;
+const CELL_WIDTH: usize = 12;
+
+/// How many sessions fit side by side into `width` columns, at least one.
+pub(super) fn sessions_that_fit(width: u16) -> usize {
+    (usize::from(width).saturating_sub(LABEL_WIDTH) / CELL_WIDTH).max(1)
+}
 
 /// Prints the results to standard output.
 ///
@@ -72,27 +101,38 @@ fn table(plan: &Plan, standings: &[Standing], took: Duration, complete: bool) ->
         out += "Stopped early; so far:\n";
     }
     out += &format!(
-        "{} messages of {} bytes in {:.1} s over {} independent loss, seed {}\n\n",
+        "{} messages of {} bytes in {:.1} s\n{} independent loss, seed {}\n\n",
         standings.first().map_or(0, |s| s.sent),
         super::readings::MESSAGE_BYTES,
         took.as_secs_f64(),
         plan.loss,
         plan.seed
     );
-    out += &format!("{:LABEL_WIDTH$}", "");
-    for standing in standings {
-        out += &format!("{:>CELL_WIDTH$}", title(&standing.scheme));
-    }
-    out.push('\n');
-    let Some(plain) = standings.first() else { return out };
-    for (label, cell) in ROWS {
-        out += &format!("{label:LABEL_WIDTH$}");
-        for standing in standings {
-            out += &format!("{:>CELL_WIDTH$}", cell(standing, plain));
-        }
+    for line in lines(RESULTS, standings, standings.len()) {
+        out += &line;
         out.push('\n');
     }
+    out.push('\n');
+    out += MEANINGS;
     out
+}
+
+/// The live view's table, with a head, of the first `shown` sessions.
+pub(super) fn live_lines(standings: &[Standing], shown: usize) -> Vec<String> {
+    lines(LIVE, standings, shown)
+}
+
+/// A line for the sessions' names, and one for each row.
+fn lines(rows: &[Row], standings: &[Standing], shown: usize) -> Vec<String> {
+    let Some(plain) = standings.first() else { return Vec::new() };
+    let line = |label: &str, cell: &dyn Fn(&Standing) -> String| {
+        let cells = standings.iter().take(shown);
+        let cells: String = cells.map(|s| format!("{:>CELL_WIDTH$}", cell(s))).collect();
+        format!("{label:LABEL_WIDTH$}{cells}")
+    };
+    let head = line("", &|standing| title(&standing.scheme));
+    let rows = rows.iter().map(|(label, cell)| line(label, &|standing| cell(standing, plain)));
+    std::iter::once(head).chain(rows).collect()
 }
 
 fn percent(ratio: f64) -> String {
@@ -100,11 +140,11 @@ fn percent(ratio: f64) -> String {
 }
 
 fn times(ratio: f64, base: f64) -> String {
-    if base > 0.0 { format!("{:.3} x", ratio / base) } else { "-".into() }
+    if base > 0.0 { format!("{:.2} x", ratio / base) } else { "-".into() }
 }
 
-fn of(part: u64, whole: u64) -> String {
-    format!("{part} ({})", percent(part as f64 / whole.max(1) as f64))
+fn share(part: u64, whole: u64) -> String {
+    percent(part as f64 / whole.max(1) as f64)
 }
 
 fn milliseconds(ms: f64) -> String {
@@ -115,26 +155,54 @@ fn milliseconds(ms: f64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_row_has_a_cell_for_every_session() {
-        let plan = Plan {
+    fn plan() -> Plan {
+        Plan {
             messages: 100,
             rate: 10,
             loss: net::Probability::percent(1),
             seed: 3,
             source: String::new(),
-        };
-        let plain =
-            Standing { scheme: "off".into(), sent: 100, goodput: 0.3, ..Standing::default() };
-        let agg =
-            Standing { scheme: "agg:8".into(), sent: 100, goodput: 0.6, ..Standing::default() };
-        let text = table(&plan, &[plain, agg], Duration::from_secs(10), false);
+        }
+    }
+
+    fn standing(scheme: &str, goodput: f64) -> Standing {
+        Standing { scheme: scheme.into(), sent: 100, goodput, ..Standing::default() }
+    }
+
+    #[test]
+    fn every_row_has_a_cell_for_every_session() {
+        let standings = [standing("off", 0.3), standing("agg:8", 0.6)];
+        let text = table(&plan(), &standings, Duration::from_secs(10), false);
         assert!(text.starts_with("Stopped early"));
         assert!(text.contains("one tag each") && text.contains("agg:8"));
-        assert!(text.contains("2.000 x"), "{text}");
+        assert!(text.contains("2.00 x"), "{text}");
         let width = LABEL_WIDTH + 2 * CELL_WIDTH;
         let rows = text.lines().skip_while(|line| !line.contains("agg:8"));
-        assert!(rows.clone().count() == ROWS.len() + 1);
-        assert!(rows.clone().all(|row| row.chars().count() == width), "{text}");
+        let rows: Vec<_> = rows.take_while(|line| !line.is_empty()).collect();
+        assert_eq!(rows.len(), RESULTS.len() + 1);
+        assert!(rows.iter().all(|row| row.chars().count() == width), "{text}");
+    }
+
+    #[test]
+    fn the_table_fits_60_columns_with_the_largest_values() {
+        let largest = |scheme: &str| Standing {
+            sent: 16_777_216,
+            delivered: 16_000_000,
+            identical: 16_000_000,
+            lost_by_relay: 777_216,
+            record_bytes: 16_777_216 * 29,
+            handshake_bytes: 99_999,
+            bytes_per_message: 129.01,
+            delay_mean_ms: 12_345.67,
+            delay_p95_ms: 23_456.78,
+            messages_behind: 123_456.7,
+            ..standing(scheme, 1.0)
+        };
+        let standings = [largest("off"), largest("agg:16"), largest("r2d2:100")];
+        let text = table(&plan(), &standings, Duration::from_secs(10_000), true);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        for value in ["16777216", "486539264", "23456.78 ms"] {
+            assert!(text.contains(&format!(" {value}")), "{value} is not whole in\n{text}");
+        }
     }
 }

@@ -101,6 +101,13 @@ pub(crate) struct Standing {
     pub(crate) messages_behind: f64,
 }
 
+impl Standing {
+    /// Messages that were sent and have not arrived.
+    pub(crate) fn missing(&self) -> u64 {
+        self.sent.saturating_sub(self.delivered)
+    }
+}
+
 fn loopback() -> Result<UdpSocket, Failure> {
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     socket::bind(any_port).context("cannot get a socket on loopback")

@@ -2,29 +2,43 @@
 
 use super::Plan;
 use super::readings::MESSAGE_BYTES;
-use super::report::title;
+use super::report::{live_lines, sessions_that_fit, title};
 use super::session::Standing;
-use ratatui::DefaultTerminal;
+use crate::terminal::{Heard, LiveTerminal};
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline, Wrap};
+use ratatui::widgets::{Gauge, Paragraph, Sparkline, Wrap};
 use std::io::{Write, stdout};
 use std::time::Duration;
 
 /// How often a plain line is printed.
 const LINE: Duration = Duration::from_secs(2);
 
-/// Seconds of delivery that the live view draws, at ten frames a second.
+/// Frames whose deliveries the live view draws, ten a second.
 const HISTORY: usize = 300;
+
+/// The colour of payload, and of the bytes around it.
+const PAYLOAD: Color = Color::Green;
+const OVERHEAD: Color = Color::DarkGray;
+
+/// What the user of a view wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// That the sessions go on.
+    GoOn,
+    /// The results so far.
+    Stop,
+    /// Nothing: standard output is gone.
+    Gone,
+}
 
 /// Shows how the sessions stand.
 pub(crate) enum View {
     /// A live view. The terminal is restored when it is dropped.
     Live(Live),
-    /// A line for each session now and then.
+    /// A line for each session every two seconds.
     Lines {
         /// When the next lines are due.
         next: Duration,
@@ -35,46 +49,45 @@ pub(crate) enum View {
 
 /// The live view's state.
 pub(crate) struct Live {
-    terminal: DefaultTerminal,
+    terminal: LiveTerminal,
     plan: Plan,
     /// Messages delivered between two frames, by session.
     history: Vec<Vec<u64>>,
     last: Vec<u64>,
 }
 
-impl Drop for Live {
-    fn drop(&mut self) {
-        ratatui::restore();
-    }
-}
-
 impl View {
     /// A live view, or lines, or nothing when the output is for a program.
     pub(crate) fn new(live: bool, silent: bool, plan: &Plan) -> Self {
-        if live && let Ok(terminal) = ratatui::try_init() {
+        if live && let Some(terminal) = LiveTerminal::start() {
             let plan = plan.clone();
             return Self::Live(Live { terminal, plan, history: Vec::new(), last: Vec::new() });
         }
         if silent {
             return Self::Silent;
         }
-        // Whoever closes our output early has seen enough; `show` will notice.
+        // An output that is closed already is noticed by `show`.
         let _ = writeln!(
             stdout(),
-            "{} messages a session, {} a second, {} independent loss each way\n\
-             messages: {}\n\
-             path: application - client proxy - lossy relay - server proxy - service, on loopback",
+            "{} messages a session, {} a second\n{} independent loss each way\n\
+             messages: {}\n{PATH}, on loopback\n\n\
+             {:>6}{:>14}{:>10}{:>10}{:>9}{:>10}",
             plan.messages,
             plan.rate,
             plan.loss,
-            plan.source
+            plan.source,
+            "time",
+            "tags",
+            "delivered",
+            "goodput",
+            "bytes",
+            "delay"
         );
         Self::Lines { next: LINE }
     }
 
-    /// Shows the present standing. Returns `false` if the user asked to stop, or
-    /// reads no more.
-    pub(crate) fn show(&mut self, standings: &[Standing], elapsed: Duration) -> bool {
+    /// Shows the present standing, and asks what the user wants.
+    pub(crate) fn show(&mut self, standings: &[Standing], elapsed: Duration) -> Wish {
         match self {
             Self::Live(live) => live.show(standings),
             Self::Lines { next } if elapsed >= *next => {
@@ -82,43 +95,40 @@ impl View {
                 for standing in standings {
                     let written = writeln!(
                         stdout(),
-                        "{:4.0} s  {:>12}  sent {:6}  delivered {:6}  goodput {:5.2} %  \
-                         {:5.2} B a message  authenticated after {:5.2} ms",
+                        "{:>4.0} s{:>14}{:>10}{:>8.2} %{:>7.2} B{:>7.2} ms",
                         elapsed.as_secs_f64(),
                         title(&standing.scheme),
-                        standing.sent,
                         standing.delivered,
                         standing.goodput * 100.0,
                         standing.bytes_per_message,
                         standing.delay_mean_ms
                     );
                     if written.is_err() {
-                        return false;
+                        return Wish::Gone;
                     }
                 }
-                true
+                Wish::GoOn
             }
-            Self::Lines { .. } | Self::Silent => true,
+            Self::Lines { .. } | Self::Silent => Wish::GoOn,
         }
     }
 }
 
 impl Live {
-    fn show(&mut self, standings: &[Standing]) -> bool {
+    fn show(&mut self, standings: &[Standing]) -> Wish {
         self.remember(standings);
         let (plan, history) = (&self.plan, &self.history);
-        // A terminal that went away is no reason to stop measuring.
-        let _ = self.terminal.draw(|frame| draw(frame, plan, standings, history));
-        while event::poll(Duration::ZERO).unwrap_or(false) {
-            if let Ok(Event::Key(key)) = event::read() {
-                let control_c =
-                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-                if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-                    return false;
-                }
+        if !self.terminal.draw(|frame| draw(frame, plan, standings, history)) {
+            return Wish::Gone;
+        }
+        loop {
+            match self.terminal.wait(Duration::ZERO) {
+                Heard::Nothing => return Wish::GoOn,
+                Heard::Redraw => {}
+                Heard::Stop => return Wish::Stop,
+                Heard::Gone => return Wish::Gone,
             }
         }
-        true
     }
 
     fn remember(&mut self, standings: &[Standing]) {
@@ -135,103 +145,114 @@ impl Live {
     }
 }
 
+/// The way of a message.
+const PATH: &str = "application → proxy → lossy relay → proxy → service";
+
 fn draw(frame: &mut Frame<'_>, plan: &Plan, standings: &[Standing], history: &[Vec<u64>]) {
-    let [head, progress, columns, foot] = Layout::vertical([
+    let shown = sessions_that_fit(frame.area().width).min(standings.len());
+    let table = live_lines(standings, shown);
+    let [head, progress, facts, records, delivered, foot] = Layout::vertical([
         Constraint::Length(5),
-        Constraint::Length(1),
-        Constraint::Min(16),
+        Constraint::Length(2),
+        Constraint::Length(table.len() as u16 + 1),
+        Constraint::Length(standings.len() as u16 + 2),
+        Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let text = Text::from(vec![
+    frame.render_widget(Paragraph::new(heading(plan)).wrap(Wrap { trim: true }), head);
+    let sent = standings.first().map_or(0, |standing| standing.sent);
+    draw_progress(frame, progress, sent, plan.messages);
+    let lines = table.into_iter().enumerate();
+    let lines: Vec<_> = lines
+        .map(|(nth, line)| if nth == 0 { Line::from(line.bold()) } else { Line::from(line) })
+        .collect();
+    frame.render_widget(Paragraph::new(lines), facts);
+    frame.render_widget(Paragraph::new(record_bars(standings, records.width)), records);
+    draw_deliveries(frame, delivered, standings, history);
+    let hidden = standings.len() - shown;
+    let foot_text = match hidden {
+        0 => "q: stop early".to_owned(),
+        _ => format!("q: stop early   {hidden} more in a wider window"),
+    };
+    frame.render_widget(Line::from(foot_text.dark_gray()), foot);
+}
+
+fn heading(plan: &Plan) -> Text<'static> {
+    Text::from(vec![
         Line::from(vec![
             "lightseal demo".bold(),
-            format!(
-                "  {} messages of {MESSAGE_BYTES} bytes in each session, {} a second, {} loss",
-                plan.messages, plan.rate, plan.loss
-            )
-            .into(),
+            format!("  {} messages of {MESSAGE_BYTES} bytes a session", plan.messages).into(),
         ]),
-        Line::from("application → client proxy → lossy relay → server proxy → service".cyan()),
+        Line::from(format!("{} a second, {} of the records lost", plan.rate, plan.loss)),
+        Line::from(PATH.cyan()),
         Line::from(plan.source.clone().dark_gray()),
-    ]);
-    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), head);
-    let sent = standings.first().map_or(0, |standing| standing.sent);
-    let done = (sent as f64 / f64::from(plan.messages.max(1))).min(1.0);
-    let gauge = Gauge::default().ratio(done).label(format!("{sent} sent"));
-    frame.render_widget(gauge.gauge_style(Style::new().fg(Color::Blue)), progress);
-    let areas = Layout::horizontal(standings.iter().map(|_| Constraint::Fill(1))).split(columns);
-    let plain = standings.first().map_or(0.0, |standing| standing.goodput);
-    for ((area, standing), history) in areas.iter().zip(standings).zip(history) {
-        draw_session(frame, *area, standing, plain, history);
-    }
-    frame.render_widget(Line::from("q: stop early".dark_gray()), foot);
+    ])
 }
 
-fn draw_session(
+/// A bar with its label beside it, since a label over a bar is hard to read.
+fn draw_progress(frame: &mut Frame<'_>, area: Rect, sent: u64, all: u32) {
+    let label = format!("{sent} sent ");
+    let [text, bar] =
+        Layout::horizontal([Constraint::Length(label.len() as u16), Constraint::Fill(1)])
+            .areas(Rect { height: area.height.min(1), ..area });
+    frame.render_widget(Line::from(label), text);
+    let done = (sent as f64 / f64::from(all.max(1))).min(1.0);
+    let gauge = Gauge::default().ratio(done).label("").gauge_style(Style::new().fg(Color::Blue));
+    frame.render_widget(gauge, bar);
+}
+
+/// The mean record of each session, to one scale: the payload, and the bytes around it.
+fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
+    const LABEL: usize = 13;
+    const BYTES: usize = 9;
+    let longest = standings.iter().map(|standing| standing.bytes_per_message).fold(1.0, f64::max);
+    let columns = usize::from(width).saturating_sub(LABEL + BYTES);
+    let scale = columns as f64 / longest;
+    let mut lines = vec![Line::from(vec![
+        "a mean record: ".dark_gray(),
+        Span::styled("█", Style::new().fg(PAYLOAD)),
+        " payload, ".dark_gray(),
+        Span::styled("█", Style::new().fg(OVERHEAD)),
+        " header and tag".dark_gray(),
+    ])];
+    lines.extend(standings.iter().map(|standing| {
+        let cells = |bytes: f64| "█".repeat((bytes * scale).round().max(0.0) as usize);
+        let payload = (MESSAGE_BYTES as f64).min(standing.bytes_per_message);
+        Line::from(vec![
+            Span::from(format!("{:LABEL$}", title(&standing.scheme))),
+            Span::styled(cells(payload), Style::new().fg(PAYLOAD)),
+            Span::styled(cells(standing.bytes_per_message - payload), Style::new().fg(OVERHEAD)),
+            Span::from(format!("{:7.2} B", standing.bytes_per_message)),
+        ])
+    }));
+    lines
+}
+
+/// Deliveries over time, where there is room for them.
+fn draw_deliveries(
     frame: &mut Frame<'_>,
     area: Rect,
-    standing: &Standing,
-    plain: f64,
-    history: &[u64],
+    standings: &[Standing],
+    history: &[Vec<u64>],
 ) {
-    let color = if standing.scheme == "off" { Color::Yellow } else { Color::Green };
-    let block = Block::bordered().title(title(&standing.scheme)).border_style(color);
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
-    let [goodput, facts, wire, label, delivered] = Layout::vertical([
-        Constraint::Length(2),
-        Constraint::Length(8),
-        Constraint::Length(2),
-        Constraint::Length(2),
-        Constraint::Max(4),
-    ])
-    .areas(inner);
-    let gauge = Gauge::default()
-        .ratio(standing.goodput.clamp(0.0, 1.0))
-        .label(format!("goodput {:.2} %", standing.goodput * 100.0))
-        .gauge_style(Style::new().fg(color));
-    frame.render_widget(gauge, goodput);
-    let against = if plain > 0.0 { standing.goodput / plain } else { 0.0 };
-    let lost = standing.sent.saturating_sub(standing.delivered);
-    let facts_text = vec![
-        fact("against one tag each", format!("{against:.2} x")),
-        fact("bytes a message", format!("{:.2}", standing.bytes_per_message)),
-        fact("delivered", standing.delivered.to_string()),
-        fact("as sent", standing.identical.to_string()),
-        fact("lost or waiting", lost.to_string()),
-        fact("lost by the relay", standing.lost_by_relay.to_string()),
-        fact("full authentication", format!("{:.2} ms", standing.delay_mean_ms)),
-        fact("  95th percentile", format!("{:.2} ms", standing.delay_p95_ms)),
-    ];
-    frame.render_widget(Paragraph::new(facts_text), facts);
-    frame.render_widget(wire_bar(standing, wire.width, color), wire);
-    let text = Line::from("delivered each 0.1 s".dark_gray());
-    frame.render_widget(Paragraph::new(vec![Line::default(), text]), label);
-    // A sparkline draws from its first value on; the newest are those to see.
-    let first = history.len().saturating_sub(usize::from(delivered.width));
-    let history = history.get(first..).unwrap_or_default();
-    let spark = Sparkline::default().data(history).style(Style::new().fg(color));
-    frame.render_widget(spark, delivered);
-}
-
-fn fact(label: &str, value: String) -> Line<'static> {
-    Line::from(vec![Span::from(format!("{label:22}")), value.bold()])
-}
-
-/// A mean record drawn to scale: what the application sent, and what was added.
-fn wire_bar(standing: &Standing, width: u16, color: Color) -> Paragraph<'static> {
-    /// Columns a byte: a plain record of ten bytes then fills most of a third of 100 columns.
-    const SCALE: f64 = 1.0;
-    let overhead = (standing.bytes_per_message - MESSAGE_BYTES as f64).max(0.0);
-    let cells = |bytes: f64| "█".repeat((bytes * SCALE).round().min(f64::from(width)) as usize);
-    Paragraph::new(vec![
-        Line::from(vec![
-            Span::styled(cells(MESSAGE_BYTES as f64), Style::new().fg(color)),
-            cells(overhead).dark_gray(),
-        ]),
-        Line::from(format!("{MESSAGE_BYTES} B payload + {overhead:.2} B").dark_gray()),
-    ])
+    if area.height < 3 {
+        return;
+    }
+    let areas = Layout::horizontal(standings.iter().map(|_| Constraint::Fill(1)))
+        .spacing(1)
+        .split(Rect { height: area.height.min(6), ..area });
+    for ((area, standing), history) in areas.iter().zip(standings).zip(history) {
+        let [label, line] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*area);
+        let text = format!("{}, in 0.1 s", title(&standing.scheme));
+        frame.render_widget(Line::from(text.dark_gray()), label);
+        // A sparkline draws from its first value on; the newest are those to see.
+        let first = history.len().saturating_sub(usize::from(line.width));
+        let newest = history.get(first..).unwrap_or_default();
+        let spark = Sparkline::default().data(newest).style(Style::new().fg(PAYLOAD));
+        frame.render_widget(spark, line);
+    }
 }
 
 #[cfg(test)]
@@ -255,6 +276,7 @@ mod tests {
             identical: 9_974,
             goodput,
             bytes_per_message,
+            delay_p95_ms: 2_345.67,
             ..Standing::default()
         };
         let standings = [
@@ -269,22 +291,36 @@ mod tests {
     }
 
     #[test]
-    fn the_live_view_fits_a_terminal_of_100_columns() {
-        let screen = screen(100, 30);
-        for expected in [
-            "lightseal demo",
-            "load average",
-            "10000 sent",
-            "one tag each",
-            "agg:16",
-            "goodput 34.38 %",
-            "goodput 67.73 %",
-            "1.97 x",
-            "10 B payload + 19.01 B",
-            "q: stop early",
-        ] {
-            assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
+    fn the_live_view_shows_every_digit_in_80_by_24_and_in_60_columns() {
+        for (width, height) in [(60, 24), (80, 24), (110, 40)] {
+            let screen = screen(width, height);
+            for expected in [
+                "lightseal demo",
+                "load average",
+                "10000 sent ",
+                "one tag each",
+                "agg:16",
+                " 34.38 %     64.71 %     67.73 %",
+                "1.97 x",
+                " 29.01       15.11       14.10",
+                " 2345.67 ms",
+                "9974",
+                "lost by the relay",
+                " header and tag",
+                "  29.01 B",
+                "q: stop early",
+            ] {
+                assert!(screen.contains(expected), "{expected:?} is not on\n{screen}");
+            }
+            assert_eq!(screen.contains(", in 0.1 s"), height >= 40, "{screen}");
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_fewer_sessions_and_says_so() {
+        let screen = screen(50, 24);
+        assert!(screen.contains("64.71 %") && !screen.contains("67.7"), "{screen}");
+        assert!(screen.contains("1 more in a wider window"), "{screen}");
     }
 
     #[test]

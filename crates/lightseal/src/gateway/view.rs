@@ -1,10 +1,9 @@
 //! A gateway in a terminal, live.
 
 use super::status::{Rate, Rates, channel, or_dash, spoken};
+use crate::terminal::{Heard, LiveTerminal};
 use gateway_host::status::Standing;
-use ratatui::DefaultTerminal;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
@@ -15,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Moments that are drawn.
 const HISTORY: usize = 300;
 
-/// The live view. The terminal is restored when it is dropped.
+/// The live view.
 pub(super) struct Live {
-    terminal: DefaultTerminal,
+    terminal: LiveTerminal,
     history: History,
 }
 
@@ -36,44 +35,26 @@ impl History {
     }
 }
 
-impl Drop for Live {
-    fn drop(&mut self) {
-        ratatui::restore();
-    }
-}
-
 impl Live {
     /// `None` if the terminal can show none.
     pub(super) fn start() -> Option<Self> {
-        let terminal = ratatui::try_init().ok()?;
-        Some(Self { terminal, history: History::default() })
+        Some(Self { terminal: LiveTerminal::start()?, history: History::default() })
     }
 
-    /// Shows how things stand, for so long. Returns `false` if the user asked to stop.
+    /// Shows the gateway's standing for `time`. Returns `false` if the user asked to stop, or the
+    /// terminal is gone.
     pub(super) fn show(&mut self, standing: &Standing, rates: &Rates, time: Duration) -> bool {
         self.history.remember(rates);
         let until = Instant::now() + time;
         loop {
             let history = &self.history;
-            if self.terminal.draw(|frame| draw(frame, standing, rates, history)).is_err() {
+            if !self.terminal.draw(|frame| draw(frame, standing, rates, history)) {
                 return false;
             }
-            let left = until.saturating_duration_since(Instant::now());
-            match event::poll(left) {
-                Ok(false) => return true,
-                Ok(true) => match event::read() {
-                    Ok(Event::Key(key)) => {
-                        let control_c = key.code == KeyCode::Char('c')
-                            && key.modifiers.contains(KeyModifiers::CONTROL);
-                        if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-                            return false;
-                        }
-                    }
-                    // Drawn again, in its new size if it has one.
-                    Ok(_) => {}
-                    Err(_) => return false,
-                },
-                Err(_) => return false,
+            match self.terminal.wait(until.saturating_duration_since(Instant::now())) {
+                Heard::Nothing => return true,
+                Heard::Redraw => {}
+                Heard::Stop | Heard::Gone => return false,
             }
         }
     }

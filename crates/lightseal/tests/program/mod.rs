@@ -98,6 +98,11 @@ impl Running {
         }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by name.
     #[cfg(not(unix))]
     pub(crate) fn signal(&self, name: &str) {

@@ -183,7 +183,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
         }
     }
     let evicted_ms = began.elapsed().as_millis() as u64;
-    teller.say(format_args!("{last} is put out; a new epoch after {evicted_ms} ms"));
+    teller.say(format_args!("{last} is evicted; a new epoch after {evicted_ms} ms"));
     // Members hear of it by multicast.
     tokio::time::sleep(QUIET).await;
     let read = || asked.last().map_or(0, |asked| asked.load(Ordering::Relaxed));

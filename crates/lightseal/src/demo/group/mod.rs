@@ -1,18 +1,27 @@
-//! `lightseal demo group`: a group with a controller, one that asks and several that answer; one of
-//! these is put out while all run, and keeps its keys.
+//! `lightseal demo group`: a group with a controller, a client and several servers. One server is
+//! evicted while all run, and keeps its keys.
 //!
 //! - [`namespaces`]: network namespaces on a bridge, unmodified CoAP programs behind TUN devices;
-//! - [`inside`]: the same in this process over loopback, for who is not root.
+//! - [`inside`]: the same demonstration in this process over loopback, which needs no root;
+//! - [`leftovers`]: removes what a demonstration that was killed left behind.
 
 mod inside;
+#[cfg(unix)]
+mod leftovers;
 #[cfg(target_os = "linux")]
 mod namespaces;
 
 use crate::failure::{Context, Failure};
+use crate::signals::{Signal, Signals};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Begins the names of namespaces and folders of a demonstration. Its process's number follows.
+const NAME_PREFIX: &str = "lightseal-demo-";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GroupDemoArgs {
@@ -42,20 +51,20 @@ struct Outcome {
     joined_ms: u64,
     /// Answers to one request to all.
     answers: usize,
-    /// Answers to one request of who is put out, before that.
+    /// Answers to one request of the device that is evicted, before its eviction.
     answers_to_evicted: usize,
-    /// From the eviction to the epoch that the evicted one has no keys of, in milliseconds.
+    /// From the eviction to the epoch whose keys the evicted device lacks, in milliseconds.
     evicted_ms: u64,
-    /// Answers to one request after one was put out.
+    /// Answers to one request of the client after the eviction.
     answers_after: usize,
-    /// Messages that who was put out read after that, with the keys it had.
+    /// Messages that the evicted device read after its eviction, with the keys it had.
     evicted_read: usize,
-    /// Answers that it got.
+    /// Answers that the evicted device got after its eviction.
     evicted_answers: usize,
 }
 
 impl Outcome {
-    /// What must be, and is not.
+    /// The first thing that is not as it must be.
     fn fault(&self) -> Option<String> {
         let Self { servers, answers, answers_after, evicted_read, evicted_answers, .. } = self;
         if answers != servers {
@@ -63,14 +72,17 @@ impl Outcome {
         }
         // Its own server may answer it past the group.
         if self.answers_to_evicted < servers - 1 {
-            return Some(format!("who is to be put out got {} answers", self.answers_to_evicted));
+            return Some(format!(
+                "the later evicted server got {} answers",
+                self.answers_to_evicted
+            ));
         }
         if *answers_after != servers - 1 {
             return Some(format!("{answers_after} of {} answered in the end", servers - 1));
         }
         if evicted_read + evicted_answers > 0 {
             return Some(format!(
-                "who was put out read {evicted_read} messages and got {evicted_answers} answers"
+                "the evicted server read {evicted_read} messages and got {evicted_answers} answers"
             ));
         }
         None
@@ -92,14 +104,40 @@ impl Teller {
     }
 }
 
-/// A directory that is gone with this.
+/// Whether the user asked a demonstration to end before its time.
+#[derive(Clone, Debug, Default)]
+struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    fn request(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// If the user asked for the end.
+    fn check(&self) -> Result<(), Failure> {
+        if self.0.load(Ordering::Relaxed) { Err(Self::failure()) } else { Ok(()) }
+    }
+
+    fn failure() -> Failure {
+        Failure::new("interrupted; processes, namespaces and keys of the demonstration are removed")
+    }
+}
+
+/// Waits for Ctrl-C, SIGTERM or a terminal that is closed.
+async fn interrupted(signals: &mut Signals) {
+    while signals.next().await == Signal::Statistics {}
+}
+
+/// A directory that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn make() -> Result<Self, Failure> {
         let mut name = [0; 8];
         getrandom::fill(&mut name).context("no randomness")?;
-        let name = format!("lightseal-demo-{:016x}", u64::from_le_bytes(name));
+        let id = std::process::id();
+        let name = format!("{NAME_PREFIX}{id}-{:016x}", u64::from_le_bytes(name));
         let path = std::env::temp_dir().join(name);
         // Never one that somebody else has made ready: keys lie in it.
         let mut builder = std::fs::DirBuilder::new();
@@ -126,19 +164,29 @@ impl Drop for Scratch {
 /// What could not be had, or what was other than it must be.
 pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     let teller = Teller { quiet: args.json };
+    // From here on no signal ends the process before everything is removed.
+    let mut signals = Signals::listen()?;
+    #[cfg(unix)]
+    leftovers::remove();
     let outcome = match site(args) {
         #[cfg(target_os = "linux")]
-        Ok(site) => namespaces::run(site, args.servers.into(), &args.profile, teller).await?,
+        Ok(site) => {
+            teller.say("this takes half a minute");
+            namespaces::run(site, args.servers.into(), &args.profile, teller, &mut signals).await?
+        }
         #[cfg(not(target_os = "linux"))]
         Ok(never) => match never {},
         Err(reason) => {
             teller.say(format_args!("{reason}: everything runs in this process, on loopback"));
-            inside::run(args.servers.into(), teller).await?
+            tokio::select! {
+                outcome = inside::run(args.servers.into(), teller) => outcome?,
+                () = interrupted(&mut signals) => return Err(Interrupt::failure()),
+            }
         }
     };
     let Outcome { servers, answers_after, evicted_read, evicted_answers, .. } = &outcome;
     teller.say(format_args!(
-        "{answers_after} of {servers} answer now. Who was put out, and kept its keys, read \
+        "{answers_after} of {servers} answer now. The evicted server kept its keys. It read \
          {evicted_read} messages and got {evicted_answers} answers."
     ));
     if args.json {

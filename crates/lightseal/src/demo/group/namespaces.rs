@@ -1,7 +1,8 @@
 //! A group in network namespaces on a bridge, with CoAP programs that know nothing of it.
 
-use super::{Outcome, Scratch, Teller};
+use super::{Interrupt, NAME_PREFIX, Outcome, Scratch, Teller, interrupted};
 use crate::failure::{Context, Failure};
+use crate::signals::Signals;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,10 +19,14 @@ const DEVICE: &str = "group0";
 const LEISURE_SECONDS: &str = "6";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The namespaces, and what runs in them. All are gone with this.
+/// How often a program that runs, or a condition, is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The namespaces and the programs that run in them. All are removed when this is dropped.
 pub(super) struct Site {
     names: Vec<String>,
     running: Vec<Child>,
+    interrupt: Interrupt,
 }
 
 fn ip(args: &[&str]) -> Result<(), Failure> {
@@ -34,19 +39,32 @@ fn ip(args: &[&str]) -> Result<(), Failure> {
     Err(Failure::new(format_args!("ip {}: {}", args.join(" "), said.trim())))
 }
 
+/// The lines that `ip` prints, none if it fails.
+pub(super) fn lines_of_ip(args: &[&str]) -> Vec<String> {
+    let output = Command::new("ip").args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let printed = output.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect()
+}
+
+/// Removes a namespace, or leaves it if that cannot be.
+pub(super) fn remove_namespace(name: &str) {
+    let _ = ip(&["netns", "del", name]);
+}
+
 impl Site {
-    /// A bridge, and so many namespaces on it; the first is the bridge's own.
+    /// A bridge, and `count` namespaces on it; the first namespace is the bridge's own.
     pub(super) fn build(count: usize) -> Result<Self, Failure> {
         let id = std::process::id();
-        let mut site = Self { names: Vec::new(), running: Vec::new() };
-        let bridge = format!("lightseal-{id}-bridge");
+        let interrupt = Interrupt::default();
+        let mut site = Self { names: Vec::new(), running: Vec::new(), interrupt };
+        let bridge = format!("{NAME_PREFIX}{id}-bridge");
         ip(&["netns", "add", &bridge])?;
         site.names.push(bridge.clone());
         let link = ["-n", &bridge, "link"];
         ip(&[&link[..], &["add", "br0", "type", "bridge", "mcast_snooping", "0"]].concat())?;
         ip(&[&link[..], &["set", "br0", "up"]].concat())?;
         for nth in 1..=count {
-            let (name, port) = (format!("lightseal-{id}-{nth}"), format!("port{nth}"));
+            let (name, port) = (format!("{NAME_PREFIX}{id}-{nth}"), format!("port{nth}"));
             ip(&["netns", "add", &name])?;
             site.names.push(name.clone());
             let add = ["-n", &name, "link", "add", "eth0", "type", "veth", "peer", "name", &port];
@@ -78,14 +96,45 @@ impl Site {
         Ok(())
     }
 
-    /// Asks the group from a namespace, as anybody would, and counts the answers.
+    /// Asks the group from a namespace, as any CoAP client would, and counts the answers.
     fn request(&self, nth: usize) -> Result<usize, Failure> {
         let mut client = self.command(nth, CLIENT);
         client.args(["-N", "-w", "-B", LEISURE_SECONDS, "-m", "get"]);
         client.arg(format!("coap://[{ADDRESS}]/time"));
-        let output = client.stdout(Stdio::piped()).output().context(CLIENT)?;
+        let mut child = client.stdout(Stdio::piped()).spawn().context(CLIENT)?;
+        let ended =
+            self.wait_until(CLIENT, || child.try_wait().map(|code| code.is_some()).context(CLIENT));
+        let _ = child.kill();
+        let output = child.wait_with_output().context(CLIENT)?;
+        ended?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.lines().filter(|line| !line.trim().is_empty()).count())
+    }
+
+    /// Does nothing for a while, unless the user asks for the end.
+    fn pause(&self, time: Duration) -> Result<(), Failure> {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            self.interrupt.check()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn wait_until(
+        &self,
+        what: &str,
+        mut is_so: impl FnMut() -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let began = Instant::now();
+        while !is_so()? {
+            self.interrupt.check()?;
+            if began.elapsed() > PATIENCE {
+                return Err(Failure::new(format_args!("{what}: not within 30 s")));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 }
 
@@ -96,7 +145,7 @@ impl Drop for Site {
             let _ = child.wait();
         }
         for name in &self.names {
-            let _ = ip(&["netns", "del", name]);
+            remove_namespace(name);
         }
     }
 }
@@ -117,17 +166,6 @@ fn admin(state: &Path, args: &[&str]) -> Result<Value, Failure> {
     serde_json::from_slice(&output.stdout).context("admin")
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> Result<bool, Failure>) -> Result<(), Failure> {
-    let began = Instant::now();
-    while !is_so()? {
-        if began.elapsed() > PATIENCE {
-            return Err(Failure::new(format_args!("{what}: not within 30 s")));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
 /// How many messages a device has handed to its applications, by its statistics.
 fn delivered(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -140,11 +178,21 @@ pub(super) async fn run(
     servers: usize,
     profile: &str,
     teller: Teller,
+    signals: &mut Signals,
 ) -> Result<Outcome, Failure> {
     let profile = profile.to_owned();
-    // Programs are waited for: in a thread that may, which ends with its children when it fails.
-    let work = tokio::task::spawn_blocking(move || act(site, servers, &profile, teller));
-    work.await.context("demonstration")?
+    let interrupt = site.interrupt.clone();
+    // A thread of its own may wait for programs. It ends with its children when it fails.
+    let mut work = tokio::task::spawn_blocking(move || act(site, servers, &profile, teller));
+    tokio::select! {
+        // Ctrl-C in a terminal also ends the programs, whose failures would hide the reason.
+        biased;
+        () = interrupted(signals) => interrupt.request(),
+        outcome = &mut work => return outcome.context("demonstration")?,
+    }
+    let outcome = work.await.context("demonstration")?;
+    interrupt.check()?;
+    outcome
 }
 
 fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<Outcome, Failure> {
@@ -163,7 +211,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
         command
     })?;
     let runs = || Ok(office.join("admin.sock").exists());
-    wait_until("the controller", runs)?;
+    site.wait_until("the controller", runs)?;
     teller.say(format_args!("a controller at {reached}, group {GROUP} at {group}, {profile}"));
 
     let began = Instant::now();
@@ -199,11 +247,11 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
         site.start(command)?;
     }
     let members = |office: &Path| Ok(admin(office, &["show", GROUP])?["members"].as_u64());
-    wait_until("members", || Ok(members(&office)? == Some(servers as u64 + 1)))?;
+    site.wait_until("members", || Ok(members(&office)? == Some(servers as u64 + 1)))?;
     for nth in client..=evicted {
         let path = site.names[nth].clone();
         let is_up = || Ok(ip(&["-n", &path, "link", "show", DEVICE]).is_ok());
-        wait_until("a TUN device", is_up)?;
+        site.wait_until("a TUN device", is_up)?;
     }
     let joined_ms = began.elapsed().as_millis() as u64;
     teller.say(format_args!("{} devices are in after {joined_ms} ms", servers + 1));
@@ -212,7 +260,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
         server.args(["-g", ADDRESS, "-G", DEVICE]);
         site.start(server)?;
     }
-    std::thread::sleep(Duration::from_secs(1));
+    site.pause(Duration::from_secs(1))?;
     teller.say(format_args!("{CLIENT} -N -m get coap://[{ADDRESS}]/time, unmodified:"));
     let answers = site.request(client)?;
     teller.say(format_args!("{answers} answers of {servers} times {SERVER}"));
@@ -222,8 +270,8 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
     let (before, began) = (delivered_now(&site, evicted, &stats)?, Instant::now());
     admin(&office, &["evict", GROUP, &last])?;
     let evicted_ms = began.elapsed().as_millis() as u64;
-    teller.say(format_args!("{last} is put out, within {evicted_ms} ms"));
-    std::thread::sleep(Duration::from_secs(1));
+    teller.say(format_args!("{last} is evicted, within {evicted_ms} ms"));
+    site.pause(Duration::from_secs(1))?;
     let answers_after = site.request(client)?;
     teller.say(format_args!("the same request: {answers_after} answers"));
     // Its own server would answer it, past the group.
@@ -254,7 +302,7 @@ fn delivered_now(site: &Site, nth: usize, stats: &Path) -> Result<usize, Failure
     let child = &site.running[nth_member];
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).context("a member")?;
-    wait_until("statistics", || Ok(stats.exists()))?;
+    site.wait_until("statistics", || Ok(stats.exists()))?;
     Ok(delivered(stats))
 }
 

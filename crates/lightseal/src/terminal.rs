@@ -1,0 +1,103 @@
+//! A terminal that shows a live view, for every command that has one.
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How often a view that waits looks whether its terminal is still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the user of a live view did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing, for as long as was waited.
+    Nothing,
+    /// The window has another size, or a key was pressed that means nothing.
+    Redraw,
+    /// The user pressed q, Esc or Ctrl-C.
+    Stop,
+    /// The terminal was closed, or the connection to it ended.
+    Gone,
+}
+
+/// A terminal in raw mode with a screen of its own. Dropping it restores the terminal.
+pub(crate) struct LiveTerminal {
+    screen: DefaultTerminal,
+    heard: Receiver<Heard>,
+}
+
+impl LiveTerminal {
+    /// `None` if standard output is a terminal that can show no live view.
+    pub(crate) fn start() -> Option<Self> {
+        let screen = ratatui::try_init().ok()?;
+        let (sender, heard) = mpsc::channel();
+        // A thread of its own reads the keys: at the end of its input crossterm reads on for
+        // ever and returns to nobody.
+        std::thread::spawn(move || {
+            while let Ok(event) = event::read() {
+                if sender.send(meaning(&event)).is_err() {
+                    return;
+                }
+            }
+        });
+        Some(Self { screen, heard })
+    }
+
+    /// Draws one picture. Returns `false` if the terminal takes none any more.
+    pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> bool {
+        !is_gone() && self.screen.draw(picture).is_ok()
+    }
+
+    /// Waits for at most `patience` until the user does something.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Heard {
+        let until = Instant::now() + patience;
+        loop {
+            if is_gone() {
+                return Heard::Gone;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match self.heard.recv_timeout(left.min(LOOK)) {
+                Ok(heard) => return heard,
+                Err(RecvTimeoutError::Disconnected) => return Heard::Gone,
+                Err(RecvTimeoutError::Timeout) if left <= LOOK => return Heard::Nothing,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+impl Drop for LiveTerminal {
+    fn drop(&mut self) {
+        if !is_gone() {
+            ratatui::restore();
+        }
+    }
+}
+
+fn meaning(event: &Event) -> Heard {
+    let Event::Key(key) = event else { return Heard::Redraw };
+    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+        Heard::Stop
+    } else {
+        Heard::Redraw
+    }
+}
+
+/// Whether the other end of the terminal on standard output was closed.
+#[cfg(unix)]
+fn is_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let output = std::io::stdout();
+    let mut watched = [PollFd::new(&output, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    poll(&mut watched, Some(&at_once)).is_ok_and(|_| watched[0].revents().intersects(gone))
+}
+
+/// A console that is closed ends the program, so that nothing is left to be noticed.
+#[cfg(not(unix))]
+fn is_gone() -> bool {
+    false
+}
