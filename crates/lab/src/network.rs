@@ -5,6 +5,7 @@ use crate::channels::{Channels, Model, Rule};
 use crate::energy::Device;
 use crate::links::Layer;
 use crate::world::{Node, Topology, World};
+use core::time::Duration;
 use vocabulary::Random;
 
 /// Everything about a world but its nodes' programs.
@@ -24,6 +25,8 @@ pub struct Network {
     pub device: Device,
     /// Whether processors take their time.
     pub computes: bool,
+    /// How long after a datagram a node sends what it says to it, beside what it computes.
+    pub answer_after: Duration,
 }
 
 impl Network {
@@ -38,6 +41,7 @@ impl Network {
             lost_acknowledgements: true,
             device: Device::by_name("wismote").expect("it is among the devices"),
             computes: false,
+            answer_after: Duration::ZERO,
         }
     }
 
@@ -60,6 +64,7 @@ impl Network {
         if self.computes {
             world.compute(self.device.cpu);
         }
+        world.answer_after(self.answer_after);
         Ok(world)
     }
 }

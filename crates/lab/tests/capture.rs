@@ -7,7 +7,6 @@ use dtls::{AggregationPolicy, ClientConfig, ProtocolVersion, Psk, ServerConfig, 
 use lab::capture::pcap::{Error, Reader};
 use lab::capture::{Captured, Conversation, Decryption, Entry, Stripped, Tally, describe};
 use lab::handshakes::{Course, PROFILES};
-use lab::links::beacon::Downlink;
 use lab::links::{Layer, beacon, tsch, xmac};
 use lab::network::Network;
 use std::sync::Arc;
@@ -104,8 +103,7 @@ fn whoever_has_the_keys_reads_all_of_a_capture() {
 
 /// Lines of nodes on every link layer, with loss.
 fn networks() -> Vec<Network> {
-    let beacon =
-        beacon::Settings { beacon_order: 3, superframe_order: 1, downlink: Downlink::Direct };
+    let beacon = beacon::Settings::direct(3, 1);
     let lines = [
         Network::line(3, Layer::XMac(xmac::Settings::contiki(125.0))),
         Network::line(3, Layer::Tsch(tsch::Settings::dedicated(101, 3))),

@@ -34,8 +34,7 @@ fn layers() -> [(String, Layer); 6] {
         (format!("X-MAC, CI {interval} ms"), Layer::XMac(xmac::Settings::contiki(interval)))
     };
     let beacon = |beacon_order| {
-        let downlink = beacon::Downlink::Direct;
-        let settings = beacon::Settings { beacon_order, superframe_order: 1, downlink };
+        let settings = beacon::Settings::direct(beacon_order, 1);
         let interval = settings.interval_micros() as f64 / 1e3;
         (format!("beacons, BI {interval} ms, CAP 30.7 ms"), Layer::Beacon(settings))
     };

@@ -30,14 +30,7 @@ fn networks() -> Vec<(&'static str, f64, usize, Network)> {
     let layers = [
         ("X-MAC, CI 125 ms", Layer::XMac(xmac::Settings::contiki(125.0))),
         ("TSCH, L = 101, C = 1", Layer::Tsch(tsch::Settings::dedicated(101, 1))),
-        (
-            "beacons, BI 983 ms, CAP 30.7 ms",
-            Layer::Beacon(beacon::Settings {
-                beacon_order: 6,
-                superframe_order: 1,
-                downlink: beacon::Downlink::Direct,
-            }),
-        ),
+        ("beacons, BI 983 ms, CAP 30.7 ms", Layer::Beacon(beacon::Settings::direct(6, 1))),
     ];
     let mut networks = Vec::new();
     for (link, layer) in layers {

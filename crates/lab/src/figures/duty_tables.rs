@@ -113,8 +113,7 @@ fn multi_hop(options: &Options) -> Result<Output, Error> {
 fn matches(options: &Options) -> Result<Output, Error> {
     let mut rows = Vec::new();
     for (count, beacon_order, superframe_order) in [(1, 6, 2), (2, 5, 1), (3, 5, 2)] {
-        let downlink = beacon::Downlink::Direct;
-        let settings = beacon::Settings { beacon_order, superframe_order, downlink };
+        let settings = beacon::Settings::direct(beacon_order, superframe_order);
         let (interval, access) = (settings.interval_micros(), settings.access_micros());
         let beside = point(2, Layer::Beacon(settings));
         let [over_tsch, over_beacons] = [tsch(2, 101, count), beside]

@@ -31,14 +31,20 @@ const RETRIES: u32 = 3;
 /// The longer of the spaces between frames (macLIFSPeriod).
 const SPACE_MICROS: u64 = 640;
 
+/// The shorter of the spaces between frames (macSIFSPeriod), and up to which length a frame is
+/// followed by it (aMaxSIFSFrameSize).
+const SHORT_SPACE_MICROS: u64 = 192;
+const MOST_BYTES_BEFORE_SHORT_SPACE: usize = 18;
+
 /// How long an acknowledgement is awaited (macAckWaitDuration).
 const ACK_WAIT_MICROS: u64 = 864;
 
 /// A clear channel assessment.
 const ASSESSMENT_MICROS: u64 = 128;
 
-/// Bytes of a beacon with 64-bit addresses and one pending, and of a data request.
-const BEACON_BYTES: usize = 27;
+/// Bytes of a beacon with a 64-bit address, of an address pending in it, and of a data request.
+const BEACON_BYTES: usize = 19;
+const PENDING_BYTES: usize = 8;
 const REQUEST_BYTES: usize = 22;
 
 /// How frames go down from a head to its members.
@@ -64,6 +70,9 @@ pub struct Settings {
     /// How frames go down.
     #[serde(default)]
     pub downlink: Downlink,
+    /// Whether beacons have a 16-bit address, as those of ns-3 have.
+    #[serde(default)]
+    pub short_beacons: bool,
 }
 
 const fn least(a: u32, b: u32) -> u32 {
@@ -71,6 +80,21 @@ const fn least(a: u32, b: u32) -> u32 {
 }
 
 impl Settings {
+    /// Direct frames in both directions, with beacons of 64-bit addresses.
+    pub const fn direct(beacon_order: u32, superframe_order: u32) -> Self {
+        let downlink = Downlink::Direct;
+        Self { beacon_order, superframe_order, downlink, short_beacons: false }
+    }
+
+    /// Bytes of a beacon. One that tells of an indirect frame names the receiver.
+    const fn beacon_bytes(&self) -> usize {
+        let pending = match self.downlink {
+            Downlink::Direct => 0,
+            Downlink::Indirect => PENDING_BYTES,
+        };
+        BEACON_BYTES + pending - if self.short_beacons { 6 } else { 0 }
+    }
+
     /// The beacon interval, in microseconds.
     pub const fn interval_micros(&self) -> u64 {
         BASE_MICROS << least(self.beacon_order, MOST_ORDER)
@@ -106,6 +130,7 @@ impl Setting for Settings {
             clusters: Vec::new(),
             ways: Vec::new(),
             index: BTreeMap::new(),
+            acknowledging: BTreeMap::new(),
         };
         for (cluster, head) in heads.into_iter().enumerate() {
             beacon.clusters.push(Cluster::default());
@@ -144,6 +169,8 @@ struct Beacon {
     clusters: Vec<Cluster>,
     ways: Vec<Sending>,
     index: BTreeMap<(NodeId, NodeId), usize>,
+    /// Until when a node's radio is busy with its last acknowledgement.
+    acknowledging: BTreeMap<NodeId, u64>,
 }
 
 /// The air of a cluster.
@@ -170,20 +197,27 @@ struct Sending {
     active: bool,
     /// The receiver has the first frame.
     received: bool,
+    /// The receiver acknowledges the first frame.
+    acknowledged: bool,
 }
 
-/// Timers: the first clear channel assessment, the second, sending, the end of it, and of the
-/// space behind it.
+/// Timers: the first clear channel assessment, the second, sending, the end of the frame, of its
+/// acknowledgement, and of the space behind that.
 const ASSESS: u16 = 0;
 const ASSESS_AGAIN: u16 = 1;
 const SEND: u16 = 2;
-const END: u16 = 3;
-const SPACED: u16 = 4;
+const SENT: u16 = 3;
+const END: u16 = 4;
+const SPACED: u16 = 5;
 
-/// Time on the air of a frame and its acknowledgement, which begins on a boundary of backoff
-/// periods (section 7.5.6.4.2), half a period later on average.
+/// From the end of a frame to the end of its acknowledgement.
+const ANSWER_MICROS: u64 = TURNAROUND_MICROS + airtime_micros(ACK_BYTES);
+
+/// Time on the air of a frame and its acknowledgement. The standard lets an acknowledgement begin
+/// one turnaround after the frame, or on the next boundary of backoff periods (section 7.5.6.4.2);
+/// radios that acknowledge by themselves, and ns-3, do the former.
 const fn acknowledged_micros(bytes: usize) -> u64 {
-    airtime_micros(bytes) + TURNAROUND_MICROS + UNIT_MICROS / 2 + airtime_micros(ACK_BYTES)
+    airtime_micros(bytes) + ANSWER_MICROS
 }
 
 impl Beacon {
@@ -198,6 +232,7 @@ impl Beacon {
             retries: 0,
             active: false,
             received: false,
+            acknowledged: false,
         });
         self.ways.len() - 1
     }
@@ -206,7 +241,10 @@ impl Beacon {
     fn period(&self, cluster: usize, interval: u64) -> (u64, u64) {
         let access = self.settings.access_micros();
         let start = interval * self.settings.interval_micros() + cluster as u64 * access;
-        let beacon = (airtime_micros(BEACON_BYTES) + SPACE_MICROS).div_ceil(UNIT_MICROS);
+        let bytes = self.settings.beacon_bytes();
+        let space =
+            if bytes <= MOST_BYTES_BEFORE_SHORT_SPACE { SHORT_SPACE_MICROS } else { SPACE_MICROS };
+        let beacon = (airtime_micros(bytes) + space).div_ceil(UNIT_MICROS);
         (start + beacon * UNIT_MICROS, start + access)
     }
 
@@ -254,11 +292,11 @@ impl Beacon {
             return;
         }
         (sending.backoffs, sending.exponent) = (0, LEAST_EXPONENT);
-        let (cluster, indirect) = (sending.cluster, sending.indirect);
+        let (cluster, indirect, node) = (sending.cluster, sending.indirect, sending.from);
         let from = match indirect {
             // Told by the next beacon, and asked for behind it.
             true => self.period(cluster, self.interval(cluster, now) + 1).0,
-            false => now,
+            false => self.acknowledging.get(&node).map_or(now, |until| now.max(*until)),
         };
         self.back_off(air, way, from);
     }
@@ -308,31 +346,37 @@ impl Beacon {
         (air_of.began, air_of.until) = (now, air_of.until.max(until));
         air.energy.spend(from, Use::Send, airtime_micros(bytes));
         air.energy.spend(from, Use::Listen, ACK_WAIT_MICROS);
-        self.set(air, way, END, until);
+        self.set(air, way, SENT, until - ANSWER_MICROS);
     }
 
-    fn end(&mut self, air: &mut Air<'_>, way: usize) {
+    /// The frame has been sent: the receiver has it, or not, and begins to acknowledge it.
+    fn sent(&mut self, air: &mut Air<'_>, way: usize) {
         let now = air.now.as_micros();
         let Sending { cluster, from, indirect, .. } = self.ways[way];
         let collided = self.clusters[cluster].collided;
         let Some((to, frame)) = self.ways[way].frames.front() else { return };
         let to = *to;
-        let start = now - acknowledged_micros(frame.len());
+        let start = now - airtime_micros(frame.len());
         let asked =
             !indirect || air.signal(to, from, REQUEST_BYTES) && air.answer(from, to, ACK_BYTES);
-        let mut is_acknowledged = false;
+        let mut acknowledged = false;
         if asked && air.frame(start, from, to, frame) && !collided {
-            let answered = start + airtime_micros(frame.len()) + TURNAROUND_MICROS;
-            is_acknowledged = air.acknowledge(answered, to, from, frame);
+            acknowledged = air.acknowledge(now + TURNAROUND_MICROS, to, from, frame);
             air.energy.spend(to, Use::Send, airtime_micros(ACK_BYTES));
+            self.acknowledging.insert(to, now + ANSWER_MICROS);
             if !self.ways[way].received {
-                air.arrive(now + SPACE_MICROS, to, frame.clone());
+                air.arrive(now, to, frame.clone());
             }
             self.ways[way].received = true;
         }
+        self.ways[way].acknowledged = acknowledged;
+        self.set(air, way, END, now + ANSWER_MICROS);
+    }
+
+    fn end(&mut self, air: &mut Air<'_>, way: usize) {
         let sending = &mut self.ways[way];
         sending.retries += 1;
-        if is_acknowledged || sending.retries > RETRIES {
+        if sending.acknowledged || sending.retries > RETRIES {
             return self.next(air, way);
         }
         sending.active = false;
@@ -361,6 +405,7 @@ impl LinkLayer for Beacon {
             ASSESS => self.assess(air, way, false),
             ASSESS_AGAIN => self.assess(air, way, true),
             SEND => self.send_now(air, way),
+            SENT => self.sent(air, way),
             END => self.end(air, way),
             _ => {
                 self.ways[way].active = false;
@@ -375,7 +420,7 @@ impl LinkLayer for Beacon {
         let as_member = match (topology.parent(node), self.settings.downlink) {
             (None, _) => 0,
             (Some(_), Downlink::Direct) => access,
-            (Some(_), Downlink::Indirect) => airtime_micros(BEACON_BYTES),
+            (Some(_), Downlink::Indirect) => airtime_micros(self.settings.beacon_bytes()),
         };
         let as_head = if topology.children(node).is_empty() { 0 } else { access };
         Idle { listen_micros: intervals * (as_member + as_head), slots: 0 }

@@ -338,6 +338,7 @@ impl File {
                 lost_acknowledgements: self.channel.acknowledgements,
                 device,
                 computes: self.device.computes,
+                answer_after: Duration::ZERO,
             },
             profile,
             pairs,

@@ -23,6 +23,7 @@ use crate::energy::{Cpu, Meter, Slot as Timeslot, Spent, Use, Work};
 use crate::links::{Arrival, LinkLayer, Timer};
 use crate::lowpan::{Packet, Reassembly, Sequence, frames};
 use capture::Frames;
+use core::time::Duration;
 use queue::Queue;
 use vocabulary::{Instant, Random};
 
@@ -104,6 +105,7 @@ pub struct World<N> {
     random: Random,
     energy: Meter,
     cpu: Option<Cpu>,
+    answer_after_micros: u64,
     capture: Option<Frames>,
     buf: Vec<u8>,
 }
@@ -128,6 +130,7 @@ impl<N: Node> World<N> {
             random,
             energy,
             cpu: None,
+            answer_after_micros: 0,
             capture: None,
             buf: vec![0; 2048],
         }
@@ -136,6 +139,12 @@ impl<N: Node> World<N> {
     /// Lets processors take their time.
     pub const fn compute(&mut self, cpu: Cpu) {
         self.cpu = Some(cpu);
+    }
+
+    /// Has every node wait this long after a datagram before it sends what it says to it. A node
+    /// that waits takes other datagrams meanwhile.
+    pub fn answer_after(&mut self, wait: Duration) {
+        self.answer_after_micros = vocabulary::time::micros(wait);
     }
 
     /// Keeps every frame that is sent from now on.
@@ -181,7 +190,7 @@ impl<N: Node> World<N> {
     /// wants.
     pub fn with_node<T>(&mut self, id: NodeId, act: impl FnOnce(&mut N) -> T) -> T {
         let done = act(&mut self.slot_mut(id).node);
-        self.serve(id);
+        self.serve(id, 0);
         done
     }
 
@@ -220,7 +229,7 @@ impl<N: Node> World<N> {
                 }
                 slot.wake_at = None;
                 slot.node.wake(at);
-                self.serve(id);
+                self.serve(id, 0);
                 Some(Some(id))
             }
             Event::Link(timer) => {
@@ -295,7 +304,7 @@ impl<N: Node> World<N> {
                 NodeId::EVERYBODY => slot.node.receive_multicast(now, *from, payload),
                 _ => slot.node.receive(now, *from, payload),
             }
-            self.serve(id);
+            self.serve(id, self.answer_after_micros);
             return Some(id);
         }
         if packet.hops > 0 {
@@ -328,8 +337,8 @@ impl<N: Node> World<N> {
         }
     }
 
-    /// Does what a node wants.
-    fn serve(&mut self, id: NodeId) {
+    /// Does what a node wants. Packets are sent `wait_micros` later than the processor has made them.
+    fn serve(&mut self, id: NodeId, wait_micros: u64) {
         let mut micros = 0;
         loop {
             let mut buf = core::mem::take(&mut self.buf);
@@ -341,7 +350,7 @@ impl<N: Node> World<N> {
             match wish {
                 Wish::Send { to, len } => {
                     let packet = Packet::new(id, to, &buf[..len]);
-                    self.hand_over(id, packet, micros);
+                    self.hand_over(id, packet, micros + wait_micros);
                 }
                 Wish::WakeAt(at) => {
                     let at = at.max(now);

@@ -36,6 +36,9 @@ pub(crate) struct HandshakeArgs {
     /// Let processors take their time.
     #[arg(long)]
     computes: bool,
+    /// Seconds that each node waits after a datagram before it sends its answer.
+    #[arg(long, value_name = "S", default_value = "0", value_parser = wait)]
+    answer_after: Duration,
     /// The first retransmission timeout in seconds [default: 2 with tinydtls's timers, otherwise
     /// one that suits the link].
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -67,6 +70,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     value.map(Duration::from_secs_f64).ok_or_else(|| "must be from 0.001 to 3600".into())
 }
 
+fn wait(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
+}
+
 /// Runs and prints.
 pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
     let channel = Model::Bernoulli { delivery: args.delivery };
@@ -77,6 +84,7 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
         channel,
         device: args.device.clone(),
         computes: args.computes,
+        answer_after: args.answer_after,
         ..Network::line(args.nodes, args.link.clone())
     };
     let chosen = match args.profile.is_empty() {
@@ -147,6 +155,7 @@ fn as_json(args: &HandshakeArgs, found: &[(&Profile, Summary)]) -> Value {
         "link": args.link,
         "nodes": args.nodes,
         "delivery": args.delivery,
+        "answer_after_s": args.answer_after.as_secs_f64(),
         "seed": args.seed,
         "profiles": profiles.collect::<serde_json::Map<_, _>>(),
     })
