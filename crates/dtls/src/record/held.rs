@@ -1,5 +1,6 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
+use aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use aggregation::{DropReason, Outcome};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -70,6 +71,8 @@ pub struct Held {
     /// Heap behind all slots, free ones included.
     capacity: usize,
     budget: usize,
+    /// The longest payload that was verified by shared tags.
+    longest: usize,
 }
 
 /// What an occupied slot counts for beside its payload, so that empty payloads are bounded too.
@@ -88,13 +91,28 @@ impl Held {
             bytes: 0,
             capacity: 0,
             budget,
+            longest: 0,
         }
+    }
+
+    /// How many bytes a scheme's records may take, overhead included: as many rivals as it holds
+    /// of each of `numbers` numbers, each as long as the longest payload that was verified; and in
+    /// any case a record of each, of `longest` bytes. Never more than the budget.
+    #[inline]
+    pub fn shared_budget(&self, numbers: usize, longest: usize) -> usize {
+        let rivals = (numbers * HELD_PER_NUMBER).min(CANDIDATES) * (self.longest + SLOT_COST);
+        rivals.max(numbers * (longest + SLOT_COST)).min(self.budget)
     }
 
     /// Copies a payload in; `None` if it does not fit the budget.
     pub fn hold(&mut self, payload: &[u8]) -> Option<Slot> {
+        self.hold_within(self.budget, payload)
+    }
+
+    /// As [`hold`](Self::hold), with a budget that is no greater than its own.
+    pub fn hold_within(&mut self, budget: usize, payload: &[u8]) -> Option<Slot> {
         let cost = payload.len() + SLOT_COST;
-        if self.bytes + cost > self.budget {
+        if self.bytes + cost > budget {
             return None;
         }
         let slot = match self.free.pop() {
@@ -131,6 +149,7 @@ impl Held {
     /// As [`resolve`](Self::resolve), for a payload that is verified.
     #[inline]
     pub fn verified(&mut self, slot: Slot, record: RecordId) -> usize {
+        self.longest = self.longest.max(self.payload(slot).len());
         if self.waiting_early == 0 && self.early.is_empty() {
             return self.deliver(slot);
         }

@@ -7,14 +7,14 @@ use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
-use crate::record::held::{Held, RecordId};
+use crate::record::held::{Held, RecordId, Slot};
 use crate::record::number::nearest;
 use crate::record::open::{Inner, SecurityLevel, Tally};
 use crate::stats::ReceiveStats;
 use aggregation::scheme::TAG_BYTES;
 use aggregation::tuning::WINDOW;
 use aggregation::{
-    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict,
+    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
 };
 use alloc::boxed::Box;
 use subtle::ConstantTimeEq;
@@ -38,6 +38,7 @@ impl Opening {
         match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
+                limit: MAX_CONTENT + 1,
                 prf: aggregated(secret, scheme.context()),
                 mask: NumberMask::new(masks, epoch, suite, scheme, secret),
                 scheme,
@@ -49,6 +50,7 @@ impl Opening {
             _ => Self::Standard(Standard {
                 protection: suite.keying.plain(secret),
                 tag_len: suite.tag_len,
+                limit: MAX_CONTENT + 1,
                 window: ReplayWindow::new(),
             }),
         }
@@ -58,6 +60,14 @@ impl Opening {
     pub(in crate::record) fn deliver_from(&mut self, bits: Option<u8>) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.set_threshold(bits);
+        }
+    }
+
+    /// Refuses records of more bytes, type and padding included.
+    pub(in crate::record) const fn limit(&mut self, bytes: usize) {
+        match self {
+            Self::Standard(standard) => standard.limit = bytes,
+            Self::Aggregated(aggregated) => aggregated.limit = bytes,
         }
     }
 
@@ -81,7 +91,9 @@ impl Opening {
     pub(in crate::record) fn late_below(&self) -> u64 {
         match self {
             // What a failed set tells comes with its verdicts.
-            Self::Aggregated(Aggregated { scheme: Scheme::Agg(_), opener, .. }) => {
+            Self::Aggregated(Aggregated { scheme, opener, .. })
+                if matches!(scheme.unchecked(), Scheme::Agg(_)) =>
+            {
                 opener.window_start()
             }
             Self::Aggregated(Aggregated { opener, .. }) => {
@@ -191,6 +203,8 @@ impl Opening {
 pub(in crate::record) struct Standard {
     protection: Box<dyn Protection>,
     tag_len: usize,
+    /// The most bytes of a record, type and padding included.
+    limit: usize,
     window: ReplayWindow,
 }
 
@@ -208,6 +222,10 @@ impl Standard {
             return None;
         }
         let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
+        if content.len() > self.limit {
+            stats.malformed += 1;
+            return None;
+        }
         tally.usage.add_evaluated(header.len(), content.len());
         if self.protection.open(record, content, tag).is_err() {
             tally.forged(stats);
@@ -234,6 +252,8 @@ impl Standard {
 /// Application data shares tags.
 pub(in crate::record) struct Aggregated {
     epoch: u64,
+    /// The most bytes of a record, type included.
+    limit: usize,
     prf: Box<dyn PrfProtection>,
     mask: NumberMask,
     scheme: Scheme,
@@ -256,8 +276,14 @@ impl Aggregated {
         tally: &mut Tally,
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
-        let Self { prf, scheme, opener, .. } = self;
+        let Self { prf, scheme, opener, limit, .. } = self;
         let number = record.number;
+        // Nobody is to have long junk decrypted, nor held.
+        let tags_len = scheme.tags_len(number);
+        if body.len() > *limit + TAG_BYTES + tags_len {
+            stats.malformed += 1;
+            return None;
+        }
         // Wrong numbers may well be used ones.
         tally.unsettled += 1;
         let admitted = opener.admit(number);
@@ -265,7 +291,8 @@ impl Aggregated {
             stats.replayed += 1;
             return None;
         }
-        let Some(opened) = prf.open(record, body, scheme.aggregate_len(number)) else {
+        let opened = prf.open(record, body, tags_len);
+        let Some(opened) = opened.filter(|opened| opened.content_len <= *limit) else {
             stats.malformed += 1;
             return None;
         };
@@ -273,8 +300,17 @@ impl Aggregated {
         let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
         let (kind, payload) = content.split_first()?;
         let kind = ContentType(*kind);
+        let (own, aggregate) = tags.split_at_checked(if opened.own_tag { TAG_BYTES } else { 0 })?;
+        let (aggregate, check) =
+            aggregate.split_at_checked(aggregate.len().checked_sub(scheme.check_len())?)?;
+        // Whoever fails it is no rival of anybody, and no try.
+        if let [check] = check
+            && !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, aggregate)))
+        {
+            stats.check_failed += 1;
+            return None;
+        }
         if opened.own_tag {
-            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
             if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
                 tally.forged(stats);
                 return None;
@@ -301,12 +337,12 @@ impl Aggregated {
             stats.refused += 1;
             return None;
         }
-        let payload_len = payload.len();
-        let Some(slot) = held.hold(payload) else {
+        let Some(slot) = self.hold(number, payload, held, tally, stats) else {
             stats.buffer_full += 1;
             return None;
         };
-        match opener.offer_data(&**prf, number, opened.state, tags, slot) {
+        let payload_len = payload.len();
+        match self.opener.offer_data(&*self.prf, number, opened.state, aggregate, slot) {
             Offer::Held => {
                 tally.arrivals += 1;
                 tally.note(number, payload_len, Fate::Came);
@@ -322,6 +358,28 @@ impl Aggregated {
             }
         }
         None
+    }
+
+    /// Copies a payload in. Where there is no room, rivals of other numbers go for it.
+    fn hold(
+        &mut self,
+        number: u64,
+        payload: &[u8],
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) -> Option<Slot> {
+        let budget = held.shared_budget(self.scheme.waiting_numbers(), self.limit);
+        loop {
+            if let Some(slot) = held.hold_within(budget, payload) {
+                return Some(slot);
+            }
+            let len_of = |slot| held.payload(slot).len();
+            if !self.opener.evict(&*self.prf, number, payload.len(), &len_of) {
+                return None;
+            }
+            self.settle(held, tally, stats);
+        }
     }
 
     /// Gives the opener the closing tag at the epoch's end; later, if what came so far is too far
@@ -359,7 +417,12 @@ impl Aggregated {
                 Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
                 _ => Fate::Suspect,
             };
-            tally.note(number, held.payload(slot).len(), fate);
+            // Another may stand in the place of one that had to go.
+            if outcome != Outcome::Dropped(DropReason::Evicted)
+                || self.opener.level(number).is_none()
+            {
+                tally.note(number, held.payload(slot).len(), fate);
+            }
             held.resolve(slot, record, outcome);
             stats.unverified += 1;
             stats.forged += u64::from(forged);
