@@ -181,22 +181,23 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     }
 
     /// The next decision on a held record: verified ones first, each kind ascending.
-    #[inline]
+    #[inline(always)]
     pub fn next_verdict(&mut self) -> Option<Verdict> {
         let verdict = match &mut self.inner {
             Inner::Agg(agg) => agg.next_verdict(),
             Inner::Bits(opener) => opener.next_verdict(),
         };
         if let Some(Verdict { outcome: Outcome::Dropped(reason), .. }) = verdict {
-            self.refuted += u64::from(reason == DropReason::Failed);
-            self.end_delivery();
+            self.count_dropped(reason);
         }
         verdict
     }
 
     /// Ends delivery before verification once too much of what was delivered has failed.
     #[cold]
-    fn end_delivery(&mut self) {
+    #[inline(never)]
+    fn count_dropped(&mut self, reason: DropReason) {
+        self.refuted += u64::from(reason == DropReason::Failed);
         let Some(bits) = self.threshold else { return };
         let unresolved = match &self.inner {
             Inner::Agg(agg) => agg.unresolved(),

@@ -47,7 +47,7 @@ fn delivered(configs: Configs, payload_len: usize, attack: Attack) -> (f64, Rece
     pair.rule = Box::new(move |direction, _, datagram| {
         let mut fate = pass(datagram);
         if direction == Direction::ToServer && datagram[0] & 0xe0 == 0x20 && datagram.len() > 24 {
-            if seen % attack.every == 0 {
+            if seen.is_multiple_of(attack.every) {
                 for (filler, junk) in (0x41..).zip(attack.rivals) {
                     fate.push((Duration::from_millis(5), rival(datagram, *junk, filler)));
                 }
@@ -245,6 +245,85 @@ fn records_beyond_the_limit_are_refused() {
                 assert_eq!(opened || held.bytes() > 0, taken, "{scheme} {kind:?} {len}");
                 assert_eq!(stats.malformed, u64::from(!taken), "{scheme} {kind:?} {len}");
             }
+        }
+    }
+}
+
+/// A late record from elsewhere that lets newer ones be verified says nothing of where the peer is.
+#[test]
+fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
+    for scheme in ["agg:4", "agg:8", "r2d2:50"] {
+        for checked in [false, true] {
+            let mut configs = aggregated(scheme);
+            for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+                settings.connection_id = Some(6);
+                settings.return_routability = checked;
+                settings.unchecked_address_change = true;
+            }
+            let mut pair = configs.pair(3);
+            pair.connect().assert_connected();
+            let elsewhere = "[2001:db8::bad]:7".parse().unwrap();
+            // Of eight records one is late, and a copy of it that comes from elsewhere is not as late: it
+            // lets those after it be verified, which came from the peer.
+            let mut sent = 0;
+            pair.rule = Box::new(move |direction, _, datagram| {
+                let is_data = direction == Direction::ToServer && datagram.len() > 10;
+                sent += u32::from(is_data);
+                let late = is_data && sent % 8 == 5;
+                vec![(Duration::from_millis(if late { 100 } else { 1 }), datagram.to_vec())]
+            });
+            let mut copy = Vec::new();
+            for n in 1..=200u32 {
+                pair.client_send(format!("payload {n}").as_bytes());
+                pair.run_for(Duration::from_millis(5));
+                if n % 8 == 5 {
+                    copy = pair.log.last().expect("it was sent").1.clone();
+                }
+                pair.run_for(Duration::from_millis(15));
+                if n % 8 == 0 {
+                    pair.inject_from(elsewhere, copy.clone());
+                    pair.run_for(Duration::from_millis(1));
+                }
+            }
+            pair.run_for(Duration::from_secs(2));
+            assert!(pair.moves.is_empty(), "{scheme}, checked: {checked}: {:?}", pair.moves);
+            assert!(pair.server_received.len() == 200, "{scheme}: {}", pair.server_received.len());
+        }
+    }
+}
+
+/// A peer that moved is followed under shared tags too, once what came from there is verified.
+#[test]
+fn a_peer_that_moved_is_followed_by_its_verified_records() {
+    for scheme in ["agg:8", "r2d2:100"] {
+        let mut configs = aggregated(scheme);
+        for settings in [&mut configs.client.settings, &mut configs.server.settings] {
+            settings.connection_id = Some(6);
+        }
+        let mut pair = configs.pair(3);
+        pair.connect().assert_connected();
+        let old = pair.client_address;
+        pair.client_address = "[2001:db8::1]:50000".parse().unwrap();
+        for n in 0..40u32 {
+            pair.client_send(format!("payload {n}").as_bytes());
+            pair.run_for(Duration::from_millis(50));
+        }
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.moves, [(old, pair.client_address)], "{scheme}");
+        assert_eq!(pair.server_received.len(), 40, "{scheme}");
+    }
+}
+
+/// R2D2 stands four rivals ahead of every record, long ones and from the first record on.
+#[test]
+fn r2d2_stands_four_rivals_ahead_of_each_record() {
+    for scheme in ["r2d2:50", "r2d2:100", "r2d2:200"] {
+        for (payload, rivals) in
+            [(30, &[15, 15, 15, 15][..]), (1000, &[1_000, 1_000, 1_000, 1_000])]
+        {
+            let attack = Attack { every: 1, rivals };
+            let (percent, stats) = delivered(aggregated(scheme), payload, attack);
+            assert!(percent > 95.0, "{scheme}, {payload} bytes: {percent:.1} %, {stats:?}");
         }
     }
 }

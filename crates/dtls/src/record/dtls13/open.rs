@@ -39,6 +39,8 @@ impl Opening {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
                 limit: MAX_CONTENT + 1,
+                room: Held::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
+                checked: scheme.is_checked(),
                 prf: aggregated(secret, scheme.context()),
                 mask: NumberMask::new(masks, epoch, suite, scheme, secret),
                 scheme,
@@ -67,7 +69,10 @@ impl Opening {
     pub(in crate::record) const fn limit(&mut self, bytes: usize) {
         match self {
             Self::Standard(standard) => standard.limit = bytes,
-            Self::Aggregated(aggregated) => aggregated.limit = bytes,
+            Self::Aggregated(aggregated) => {
+                aggregated.limit = bytes;
+                aggregated.room = Held::least_budget(aggregated.scheme.waiting_numbers(), bytes);
+            }
         }
     }
 
@@ -139,7 +144,11 @@ impl Opening {
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
-            Self::Standard(standard) => standard.open(record, body, tally, stats),
+            Self::Standard(standard) => {
+                let inner = standard.open(record, body, tally, stats)?;
+                held.authenticated(number);
+                Some(inner)
+            }
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, stats);
                 aggregated.close();
@@ -160,7 +169,7 @@ impl Opening {
         if let Self::Aggregated(aggregated) = self {
             aggregated.last_closing = Some(closing);
             aggregated.close();
-            aggregated.settle(held, tally, stats);
+            aggregated.settle_apart(held, tally, stats);
         }
     }
 
@@ -194,7 +203,7 @@ impl Opening {
     ) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.expire_below(u64::MAX);
-            aggregated.settle(held, tally, stats);
+            aggregated.settle_apart(held, tally, stats);
         }
     }
 }
@@ -254,6 +263,10 @@ pub(in crate::record) struct Aggregated {
     epoch: u64,
     /// The most bytes of a record, type included.
     limit: usize,
+    /// Bytes that payloads may take in any case.
+    room: usize,
+    /// Whether records have check bytes.
+    checked: bool,
     prf: Box<dyn PrfProtection>,
     mask: NumberMask,
     scheme: Scheme,
@@ -291,24 +304,30 @@ impl Aggregated {
             stats.replayed += 1;
             return None;
         }
-        let opened = prf.open(record, body, tags_len);
-        let Some(opened) = opened.filter(|opened| opened.content_len <= *limit) else {
+        let Some(opened) = prf.open(record, body, tags_len) else {
             stats.malformed += 1;
             return None;
         };
+        if opened.content_len > *limit {
+            stats.malformed += 1;
+            return None;
+        }
         tally.usage.add_evaluated(record.header.len(), opened.content_len);
         let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
         let (kind, payload) = content.split_first()?;
         let kind = ContentType(*kind);
-        let (own, aggregate) = tags.split_at_checked(if opened.own_tag { TAG_BYTES } else { 0 })?;
-        let (aggregate, check) =
-            aggregate.split_at_checked(aggregate.len().checked_sub(scheme.check_len())?)?;
+        let (own, mut aggregate) = match opened.own_tag {
+            true => tags.split_at_checked(TAG_BYTES)?,
+            false => (&[][..], &*tags),
+        };
         // Whoever fails it is no rival of anybody, and no try.
-        if let [check] = check
-            && !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, aggregate)))
-        {
-            stats.check_failed += 1;
-            return None;
+        if self.checked {
+            let (check, rest) = aggregate.split_last()?;
+            if !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, rest))) {
+                stats.check_failed += 1;
+                return None;
+            }
+            aggregate = rest;
         }
         if opened.own_tag {
             if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
@@ -319,6 +338,7 @@ impl Aggregated {
                 stats.replayed += 1;
                 return None;
             }
+            held.authenticated(number);
             tally.arrivals += 1;
             tally.authentic(stats);
             tally.note(number, 0, |_| Fate::Control);
@@ -337,9 +357,9 @@ impl Aggregated {
             stats.refused += 1;
             return None;
         }
-        let Some(slot) = self.hold(number, payload, held, tally, stats) else {
-            stats.buffer_full += 1;
-            return None;
+        let slot = match held.hold_within(self.room, payload) {
+            Some(slot) => slot,
+            None => self.hold_at_cost(number, payload, held, tally, stats)?,
         };
         let payload_len = payload.len();
         match self.opener.offer_data(&*self.prf, number, opened.state, aggregate, slot) {
@@ -360,8 +380,10 @@ impl Aggregated {
         None
     }
 
-    /// Copies a payload in. Where there is no room, rivals of other numbers go for it.
-    fn hold(
+    /// Copies a payload in for which there is no room in any case. Rivals of other numbers may go for it.
+    #[cold]
+    #[inline(never)]
+    fn hold_at_cost(
         &mut self,
         number: u64,
         payload: &[u8],
@@ -376,9 +398,10 @@ impl Aggregated {
             }
             let len_of = |slot| held.payload(slot).len();
             if !self.opener.evict(&*self.prf, number, payload.len(), &len_of) {
+                stats.buffer_full += 1;
                 return None;
             }
-            self.settle(held, tally, stats);
+            self.settle_apart(held, tally, stats);
         }
     }
 
@@ -392,7 +415,15 @@ impl Aggregated {
         }
     }
 
+    /// [`Self::settle`] where it is rare: one copy of it is enough in the way of every record.
+    #[cold]
+    #[inline(never)]
+    fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
+        self.settle(held, tally, stats);
+    }
+
     /// Delivers what the opener verified and frees what it dropped.
+    #[inline(always)]
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
             let record = RecordId { epoch: self.epoch, number };

@@ -142,7 +142,7 @@ impl Sealing {
                 let state = prf.seal(record, content);
                 let (own, tags) = tags.split_at_mut(own_tag_len(kind));
                 let (aggregate, check) = tags.split_at_mut(tags.len() - scheme.check_len());
-                let checked = scheme.is_checked().then(|| state.clone());
+                let checked = if check.is_empty() { None } else { Some(state.clone()) };
                 let kind = if own.is_empty() { Kind::Data } else { Kind::Control };
                 if kind == Kind::Control {
                     own.copy_from_slice(&prf.block(&state, TAG_BLOCK));
