@@ -7,7 +7,8 @@
 //! - [`cuts`]: every message cut and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
-//! - [`injection`]: what junk costs those who share tags;
+//! - [`injection`]: what junk costs those who share tags; [`rivals`]: what junk ahead of genuine
+//!   records, of any length, leaves of them;
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
 //! - [`noise`]: any bytes to members of groups and their controller;
@@ -32,6 +33,7 @@ pub mod mutate;
 pub mod noise;
 mod onpath;
 mod parallel;
+pub mod rivals;
 pub mod secrets;
 pub mod targets;
 pub mod tunnel;

@@ -22,7 +22,7 @@ local HANDSHAKE = 2
 
 local dtls = Proto("lsdtls", "DTLS 1.3 with aggregated tags")
 dtls.prefs.ports = Pref.range("Ports", "", "The servers' UDP ports", 65535)
-local ABOUT_SCHEME = "off, agg:N, r2d2:O or sliding:O, as for lightseal proxy --aggregate"
+local ABOUT_SCHEME = "off, agg:N, r2d2:O or sliding:O, with +check where so agreed, as for lightseal proxy --aggregate"
 dtls.prefs.to_server = Pref.string("Scheme to the server", "off", ABOUT_SCHEME)
 dtls.prefs.to_client = Pref.string("Scheme to the client", "off", ABOUT_SCHEME)
 dtls.prefs.id_to_server = Pref.uint("Connection ID to the server", 0, "Its bytes")
@@ -74,8 +74,10 @@ end
 -- what is encrypted, since content types and numbers are encrypted too.
 local function read_scheme(text)
     if text == "off" then return { plain = true } end
-    local name, parameter = string.match(text, "^(%l[%w]*):(%d+)$")
+    local name, parameter, option = string.match(text, "^(%l[%w]*):(%d+)(%+?%l*)$")
     parameter = tonumber(parameter)
+    if option == "+check" and (name == "agg" or name == "r2d2") then return { hidden = true } end
+    if option ~= "" then return { hidden = true, unknown = true } end
     if name == "agg" and parameter >= 2 and parameter <= 16 then return { hidden = true } end
     local is_even = parameter == 50 or parameter == 100 or parameter == 150 or parameter == 200
     if (name == "r2d2" or name == "sliding") and is_even then

@@ -23,10 +23,12 @@ pub(crate) struct Candidate {
     untold: Option<Outcome>,
     /// The caller has been told of it before it was decided.
     early: bool,
+    /// Came among the first of its number.
+    pub(crate) first: bool,
     /// Not decided yet, or verified in a set that still needs the share.
     needed: bool,
     /// Not decided yet.
-    open: bool,
+    pub(crate) open: bool,
 }
 
 impl Candidate {
@@ -48,6 +50,8 @@ pub(crate) struct Pool<const N: usize> {
     /// then ascending. Only the first `untold` are in use.
     order: [Handle; N],
     untold: usize,
+    /// Candidates that the caller was told of before they were decided, and that never were.
+    unresolved: u64,
 }
 
 impl<const N: usize> Pool<N> {
@@ -57,16 +61,17 @@ impl<const N: usize> Pool<N> {
         for place in 0..N {
             free[place / 64] |= 1 << (place % 64);
         }
-        Self { places: [const { None }; N], free, used: 0, order: [0; N], untold: 0 }
+        Self { places: [const { None }; N], free, used: 0, order: [0; N], untold: 0, unresolved: 0 }
     }
 
-    /// Adds an undecided candidate, if there is room.
+    /// Adds an undecided candidate, if there is room. `first`: it is among the first of its number.
     pub(crate) fn add(
         &mut self,
         number: u64,
         state: PrfState,
         share: u128,
         slot: Option<u16>,
+        first: bool,
     ) -> Option<Handle> {
         let word = self.free.iter().position(|word| *word != 0)?;
         let place = word * 64 + self.free[word].trailing_zeros() as usize;
@@ -79,6 +84,7 @@ impl<const N: usize> Pool<N> {
             slot,
             untold: None,
             early: false,
+            first,
             needed: true,
             open: true,
         });
@@ -121,12 +127,22 @@ impl<const N: usize> Pool<N> {
         self.places[usize::from(handle)].as_mut().expect("numbers name live candidates")
     }
 
-    /// The undecided candidate with the highest number.
-    pub(crate) fn highest(&self) -> Option<(Handle, u64)> {
-        let open = (0..).zip(&self.places).filter_map(|(handle, place)| {
-            place.as_ref().filter(|c| c.open).map(|c| (handle, c.number))
-        });
-        open.max_by_key(|&(_, number)| number)
+    /// The undecided data candidates, each with its slot.
+    pub(crate) fn open_data(&self) -> impl Iterator<Item = (Handle, &Candidate, u16)> {
+        (0..).zip(&self.places).filter_map(|(handle, place)| {
+            let candidate = place.as_ref().filter(|candidate| candidate.open)?;
+            Some((handle, candidate, candidate.slot?))
+        })
+    }
+
+    /// Candidates that were delivered before they were decided, and that never were.
+    pub(crate) const fn unresolved(&self) -> u64 {
+        self.unresolved
+    }
+
+    /// So much speaks for a candidate that it is no sign of forgery if it is never decided.
+    pub(crate) fn excuse(&mut self, handle: Handle) {
+        self.get_mut(handle).early = false;
     }
 
     /// Decides a candidate as genuine; its share stays. Returns whether it was
@@ -154,9 +170,12 @@ impl<const N: usize> Pool<N> {
         let news = candidate.open && candidate.slot.is_some();
         candidate.open = false;
         candidate.needed = false;
+        let unresolved = news && candidate.early && reason != DropReason::Failed;
+        let told = candidate.untold.is_none();
+        self.unresolved += u64::from(unresolved);
         if news {
             self.tell(handle, Outcome::Dropped(reason));
-        } else if candidate.untold.is_none() {
+        } else if told {
             self.vacate(handle);
         }
         news
@@ -172,7 +191,9 @@ impl<const N: usize> Pool<N> {
     /// Takes a candidate out without a verdict to come; returns its slot.
     pub(crate) fn remove(&mut self, handle: Handle) -> Option<u16> {
         self.forget_untold(handle);
-        self.vacate(handle).and_then(|candidate| candidate.slot)
+        let candidate = self.vacate(handle)?;
+        self.unresolved += u64::from(candidate.early);
+        candidate.slot
     }
 
     /// The next untold outcome.

@@ -12,7 +12,8 @@ pub(crate) trait Definition: Copy {
     /// Its number in messages and keys. From 0x80 on, parameters in messages have their length
     /// before them, so that who does not know the scheme can skip it: use those.
     const IDENTIFIER: u8;
-    /// How it is written, such as `agg:n`: a name, a colon, a letter for a number.
+    /// How it is written, such as `agg:n`: a name, a colon, a letter for a number. `+check` may
+    /// follow.
     const FORM: &'static str;
     /// What is said of a number that it does not take.
     const WRONG: SchemeError;
@@ -20,6 +21,8 @@ pub(crate) trait Definition: Copy {
     const PARAMETERS: usize;
     /// Whether its layout follows [`Order::Keyed`].
     const DRAWN: bool = false;
+    /// Whether each record carries a check byte too.
+    const CHECKED: bool = false;
 
     /// Its parameters; zeros behind. The epoch's keys are bound to all of them.
     fn parameters(self) -> [u8; 2];

@@ -49,6 +49,13 @@
 //! is a guess; what a record's level is after the guesses is an account that charges each of
 //! them, so that an attacker who sees every verdict gains nothing by trying.
 //!
+//! # Junk
+//!
+//! Anybody who has seen a record can send junk under its number. Of one number up to four rivals
+//! are held: the first two, and of all others the two of least rank, a block of the pseudorandom
+//! function that serves nothing else ([`RANK_BLOCK`]). With a check byte in each record
+//! ([`Checked`]) the caller drops all but one in 256 of the junk before it is offered.
+//!
 //! # A scheme of one's own
 //!
 //! The sliding window, [`SlidingWindow`], is R2D2 with D_j = 0 … 7 for every j: a scheme is a file
@@ -104,18 +111,23 @@ extern crate std;
 mod agg;
 mod bits;
 mod candidates;
+mod check;
 pub mod choice;
 mod definition;
 pub mod opener;
 pub mod prf;
 mod r2d2;
+mod rivals;
 pub mod scheme;
 pub mod sealer;
 mod sliding;
 pub mod tuning;
 mod window;
 
+pub use check::{Checked, check_byte};
 pub use opener::{Counters, DropReason, Offer, Opener, Outcome, Refusal, Verdict};
-pub use prf::{Block, CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK};
+pub use prf::{
+    Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Prf, PrfState, RANK_BLOCK, TAG_BLOCK,
+};
 pub use scheme::{Order, Overprovision, Scheme, SchemeError, SetSize, SlidingWindow};
 pub use sealer::{Kind, SealError, Sealer};

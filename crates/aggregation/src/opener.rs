@@ -22,7 +22,8 @@ use core::fmt;
 ///
 /// Guarantees: each number is verified at most once; verified records of one batch
 /// come in ascending order (batches may overlap); what is verified was sealed, but
-/// for a chance of 2^-96 a check under injection and 2^-128 without.
+/// for a chance of 2^-96 a check under injection and 2^-128 without. Over the 2^33
+/// evaluations that a key's limits allow an attacker comes to about 2^-67.
 ///
 /// Memory is fixed: 13 KiB and 66 bytes for each of `CANDIDATES`, at most 255, so 25 KiB as it
 /// stands. When candidates run out, the one with the highest number goes.
@@ -58,7 +59,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// Without, data waits until it is verified.
     ///
     /// After 2^(bits − 20) records that were delivered so and failed (below 21 bits: the first)
-    /// this ends by itself, and [`threshold`](Self::threshold) is `None` again.
+    /// this ends by itself, and [`threshold`](Self::threshold) is `None` again. One that is never
+    /// decided counts half, unless [`tuning::EXCUSED_BITS`] more than `bits` spoke for it.
     pub fn set_threshold(&mut self, bits: Option<u8>) {
         self.threshold = bits.filter(|&bits| bits < 128);
         match &mut self.inner {
@@ -123,6 +125,26 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
         offer
     }
 
+    /// Gives up a candidate so that a record of `number` whose body takes `len` bytes has room in the
+    /// caller's memory; `len_of` says what the body in a slot takes. Returns whether one was: its
+    /// verdict, [`DropReason::Evicted`], is to come, and there may be need for more.
+    ///
+    /// The longest rival of the number with the most of them goes first. The first candidates of a
+    /// number never go for a third one.
+    #[cold]
+    pub fn evict<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        len: usize,
+        len_of: &dyn Fn(u16) -> usize,
+    ) -> bool {
+        match &mut self.inner {
+            Inner::Agg(agg) => agg.evict(number, len, len_of),
+            Inner::Bits(opener) => opener.evict(prf, number, len, len_of),
+        }
+    }
+
     /// Takes a control record whose own full tag was correct. `Ok` means that it is the
     /// first of its number and may be acted on; there will be no verdict for it.
     ///
@@ -159,20 +181,32 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     }
 
     /// The next decision on a held record: verified ones first, each kind ascending.
-    #[inline]
+    #[inline(always)]
     pub fn next_verdict(&mut self) -> Option<Verdict> {
         let verdict = match &mut self.inner {
             Inner::Agg(agg) => agg.next_verdict(),
             Inner::Bits(opener) => opener.next_verdict(),
         };
-        if verdict.is_some_and(|verdict| verdict.outcome == Outcome::Dropped(DropReason::Failed)) {
-            self.refuted += 1;
-            let bits = u32::from(self.threshold.unwrap_or(0));
-            if self.refuted >= 1 << bits.saturating_sub(tuning::PROVISIONAL_FREE_BITS).min(63) {
-                self.set_threshold(None);
-            }
+        if let Some(Verdict { outcome: Outcome::Dropped(reason), .. }) = verdict {
+            self.count_dropped(reason);
         }
         verdict
+    }
+
+    /// Ends delivery before verification once too much of what was delivered has failed.
+    #[cold]
+    #[inline(never)]
+    fn count_dropped(&mut self, reason: DropReason) {
+        self.refuted += u64::from(reason == DropReason::Failed);
+        let Some(bits) = self.threshold else { return };
+        let unresolved = match &self.inner {
+            Inner::Agg(agg) => agg.unresolved(),
+            Inner::Bits(opener) => opener.unresolved(),
+        };
+        let free = u32::from(bits).saturating_sub(tuning::PROVISIONAL_FREE_BITS);
+        if self.refuted.saturating_mul(2).saturating_add(unresolved) >= 2 << free.min(62) {
+            self.set_threshold(None);
+        }
     }
 
     /// Gives up every set that lies wholly below `number`, and with
@@ -309,7 +343,7 @@ pub enum DropReason {
     Failed,
     /// It was not verified in time.
     Expired,
-    /// Its room went to a record of a lower number.
+    /// Its room went to another record.
     Evicted,
 }
 

@@ -13,6 +13,13 @@ pub const TAG_BLOCK: u8 = 0;
 /// Output block of closing tags, used for nothing else.
 pub const CLOSING_BLOCK: u8 = 255;
 
+/// Output block by which a receiver chooses among rivals, used for nothing else. It never leaves
+/// the receiver, and no tag has any of its bits: what is chosen says nothing of what is genuine.
+pub const RANK_BLOCK: u8 = 254;
+
+/// Output block of check bytes, used for nothing else.
+pub const CHECK_BLOCK: u8 = 253;
+
 /// What a pseudorandom function remembers of a record, from which it computes any
 /// output block: LightMAC's V, CCM's full tag U, HMAC's block 0.
 ///
@@ -81,4 +88,18 @@ pub struct ClosingTag {
     pub count: u8,
     /// The XOR of their closing blocks. Not secret.
     pub tag: Block,
+}
+
+/// Block `index` of a record together with the aggregate that it carries: whoever alters either of
+/// the two gets another block.
+pub(crate) fn bound_block<P: Prf + ?Sized>(
+    prf: &P,
+    index: u8,
+    state: &PrfState,
+    aggregate: Block,
+) -> Block {
+    // CBC-MAC over two blocks, the record's state and the aggregate. The state itself ⊕ the
+    // aggregate would not do: LightMAC's states of two records may differ by a known value.
+    let inner = u128::from_ne_bytes(prf.block(state, index)) ^ u128::from_ne_bytes(aggregate);
+    prf.block(&PrfState::from(inner.to_ne_bytes()), index)
 }

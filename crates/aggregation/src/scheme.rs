@@ -1,9 +1,12 @@
 //! Aggregation schemes, their parameters and names.
 
 pub use crate::agg::scheme::SetSize;
+use crate::check::{CHECK_BYTES, Checked};
 use crate::definition::{Definition, Layout};
 pub use crate::r2d2::scheme::{Overprovision, SHARED_BY};
+use crate::r2d2::table::SPAN;
 pub use crate::sliding::SlidingWindow;
+use crate::tuning;
 use core::fmt;
 use core::str::FromStr;
 use zeroize::Zeroize;
@@ -30,7 +33,7 @@ macro_rules! schemes {
         impl Scheme {
             /// Scheme identifier, n and overprovisioning o: what the epoch's keys bind.
             /// `00 00 00` for plain tags, `01 n 00` for Agg(n), `02 08 o` for R2D2(8, o),
-            /// `80 08 o` for a sliding window.
+            /// `80 08 o` for a sliding window; with check bytes `81 n 00` and `82 08 o`.
             pub fn context(self) -> [u8; 3] {
                 match self {
                     Self::Plain => [0; 3],
@@ -82,6 +85,16 @@ macro_rules! schemes {
                 }
             }
 
+            /// Whether each record carries a check byte behind its tags:
+            /// [`check_byte`](crate::check_byte).
+            #[inline]
+            pub const fn is_checked(self) -> bool {
+                match self {
+                    Self::Plain => false,
+                    $(Self::$name(_) => <$parameters>::CHECKED,)*
+                }
+            }
+
             /// Whether dependency sets are drawn by a secret: [`Order::Keyed`].
             pub const fn is_drawn(self) -> bool {
                 match self {
@@ -99,13 +112,14 @@ macro_rules! schemes {
             }
         }
 
-        /// `off`, `agg:8`, `r2d2:100`, `sliding:100`.
+        /// `off`, `agg:8`, `r2d2:100`, `sliding:100`, `agg:8+check`.
         impl fmt::Display for Scheme {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     Self::Plain => f.write_str("off"),
                     $(Self::$name(scheme) => {
-                        write!(f, "{}:{}", name(<$parameters>::FORM), scheme.number())
+                        let (name, option) = parts(<$parameters>::FORM);
+                        write!(f, "{name}:{}{option}", scheme.number())
                     })*
                 }
             }
@@ -118,12 +132,15 @@ macro_rules! schemes {
                 if text == "off" {
                     return Ok(Self::Plain);
                 }
-                let (named, number) = text.split_once(':').ok_or(SchemeError::Name)?;
+                let (rest, option) = text.split_at(text.find('+').unwrap_or(text.len()));
+                let (named, number) = rest.split_once(':').ok_or(SchemeError::Name)?;
+                // `agg:+8` is no option but a number that is none.
+                let (number, option) = if number.is_empty() { ("+", "") } else { (number, option) };
                 let number = match number.starts_with(['+', '0']) {
                     true => None,
                     false => number.parse().ok(),
                 };
-                $(if named == name(<$parameters>::FORM) {
+                $(if (named, option) == parts(<$parameters>::FORM) {
                     let scheme = number.and_then(<$parameters>::from_number);
                     return scheme.map(Self::$name).ok_or(<$parameters>::WRONG);
                 })*
@@ -140,11 +157,16 @@ schemes! {
     R2d2(Overprovision),
     /// A sliding window: each record carries a short tag over itself and the seven before it.
     Sliding(SlidingWindow),
+    /// [`Self::Agg`], with a check byte in each record.
+    AggChecked(Checked<SetSize>),
+    /// [`Self::R2d2`], with a check byte in each record.
+    R2d2Checked(Checked<Overprovision>),
 }
 
-/// What stands before a form's colon.
-fn name(form: &'static str) -> &'static str {
-    form.split_once(':').map_or(form, |(name, _)| name)
+/// What stands before a form's colon, and from its plus sign on.
+fn parts(form: &'static str) -> (&'static str, &'static str) {
+    let (form, option) = form.split_at(form.find('+').unwrap_or(form.len()));
+    (form.split_once(':').map_or(form, |(name, _)| name), option)
 }
 
 /// Which dependency sets the bits of an R2D2 tag have.
@@ -188,6 +210,43 @@ impl Scheme {
         match SetSize::new(n) {
             Some(n) => Some(Self::Agg(n)),
             None => None,
+        }
+    }
+
+    /// This scheme without check bytes: how its records share tags.
+    #[must_use]
+    pub const fn unchecked(self) -> Self {
+        match self {
+            Self::AggChecked(scheme) => Self::Agg(scheme.scheme()),
+            Self::R2d2Checked(scheme) => Self::R2d2(scheme.scheme()),
+            scheme => scheme,
+        }
+    }
+
+    /// Bytes behind the content of a data record: the aggregate and the check byte.
+    #[inline]
+    pub fn tags_len(self, number: u64) -> usize {
+        self.aggregate_len(number) + self.check_len()
+    }
+
+    /// The most that [`Self::tags_len`] gives for any record.
+    pub fn largest_tags_len(self) -> usize {
+        self.largest_aggregate_len() + self.check_len()
+    }
+
+    /// Bytes of check in each record: 1 or 0.
+    #[inline]
+    pub const fn check_len(self) -> usize {
+        if self.is_checked() { CHECK_BYTES } else { 0 }
+    }
+
+    /// Numbers of which records may wait for their tags at once while genuine ones come in: those
+    /// that a tag to come covers, and those that it waits for.
+    pub const fn waiting_numbers(self) -> usize {
+        match self.unchecked() {
+            Self::Plain => 0,
+            Self::Agg(n) => n.get() as usize + tuning::LATENESS as usize,
+            _ => SPAN + tuning::LATENESS as usize,
         }
     }
 
@@ -249,7 +308,12 @@ mod tests {
         assert!(Scheme::r2d2(0).is_none() && Scheme::r2d2(51).is_none());
         assert_eq!("r2d2:250".parse::<Scheme>(), Err(SchemeError::Overprovision));
         assert!(matches!("sliding:51".parse::<Scheme>(), Err(SchemeError::Parameter(_))));
-        let forms = "an aggregation scheme is `off`, `agg:n`, `r2d2:o` or `sliding:o`";
+        assert_eq!("agg:8+".parse::<Scheme>(), Err(SchemeError::Name));
+        assert_eq!("agg:8+checks".parse::<Scheme>(), Err(SchemeError::Name));
+        assert_eq!("agg:17+check".parse::<Scheme>(), Err(SchemeError::SetSize));
+        assert_eq!("sliding:50+check".parse::<Scheme>(), Err(SchemeError::Name));
+        let forms = "an aggregation scheme is `off`, `agg:n`, `r2d2:o`, `sliding:o`, \
+                     `agg:n+check` or `r2d2:o+check`";
         assert_eq!(SchemeError::Name.to_string(), forms);
     }
 
@@ -258,7 +322,10 @@ mod tests {
         let r2d2 = Overprovision::ALL.map(Scheme::R2d2);
         let sliding = Overprovision::ALL.map(SlidingWindow::new).map(Scheme::Sliding);
         let shared = (2..=16).filter_map(Scheme::agg).chain(r2d2).chain(sliding);
-        for scheme in shared.chain([Scheme::Plain]) {
+        let checked = Overprovision::ALL.map(|o| Scheme::R2d2Checked(Checked::new(o)));
+        let sizes = (2..=16).filter_map(SetSize::new);
+        let checked = sizes.map(|n| Scheme::AggChecked(Checked::new(n))).chain(checked);
+        for scheme in shared.chain(checked).chain([Scheme::Plain]) {
             assert_eq!(scheme.to_string().parse(), Ok(scheme));
             let [identifier, parameters @ ..] = scheme.context();
             if let Some(len) = Scheme::parameters_len(identifier) {
@@ -270,6 +337,9 @@ mod tests {
         assert_eq!("sliding:100".parse().map(Scheme::context), Ok([0x80, 8, 100]));
         assert_eq!(Scheme::agg(16).map(Scheme::context), Some([1, 16, 0]));
         assert_eq!(Scheme::r2d2(200).map(Scheme::context), Some([2, 8, 200]));
+        assert_eq!("agg:16+check".parse().map(Scheme::context), Ok([0x81, 16, 0]));
+        assert_eq!("r2d2:50+check".parse().map(Scheme::context), Ok([0x82, 8, 50]));
+        assert_eq!("r2d2:50+check".parse().map(Scheme::unchecked), Ok(r2d2[0]));
         assert_eq!(Scheme::Plain.context(), [0, 0, 0]);
     }
 

@@ -12,8 +12,14 @@ pub const WINDOW: usize = 128;
 pub const LATENESS: u64 = 37;
 
 /// Candidates held for one number: the true record and three forged ones. With sets
-/// of 16, a choice has at most 4^16 = 2^32 ways, which leaves 96 bits of a tag.
+/// of 16, a choice has at most 4^16 = 2^32 ways, which leaves 96 bits of a tag for each check.
+/// A key allows 2^33 evaluations, 2^29 checks of such sets: 2^61 ways, which leaves 67.
 pub const HELD_PER_NUMBER: usize = 4;
+
+/// Candidates of a number that no later one displaces. Whoever is faster than the genuine record
+/// can fill these places and not choose who gets the others; whoever comes after it cannot take
+/// its place.
+pub const FIRST_PER_NUMBER: usize = 2;
 
 /// Candidates evaluated for one number, held or not, before it is given up.
 pub const EVALUATED_PER_NUMBER: u8 = 64;
@@ -38,6 +44,10 @@ pub const NEAR: u64 = 8;
 /// Provisional delivery from θ bits on bears 2^(θ − this) refutations an epoch, at least one:
 /// what came before the last had its chance of 2^-θ each, and all together 2^-this.
 pub const PROVISIONAL_FREE_BITS: u32 = 20;
+
+/// Bits beyond the threshold with which a payload that was delivered early counts as genuine though
+/// it expires: a forged one has them with a chance of 2^-this.
+pub const EXCUSED_BITS: u8 = 20;
 
 /// Records of a direction between two changes of its parameters that a receiver asks for: of an
 /// epoch number only two bits travel, and a change costs a record or two.

@@ -61,7 +61,9 @@ fn main() -> ExitCode {
         _ => None,
     };
     let Some(((scheme, records), bytes)) = parsed else {
-        eprintln!("usage: records off|agg:N|r2d2:O|sliding:O RECORDS BYTES");
+        eprintln!(
+            "usage: records off|agg:N|r2d2:O|sliding:O|agg:N+check|r2d2:O+check RECORDS BYTES"
+        );
         return ExitCode::from(2);
     };
     println!("{} of {records} delivered", run(scheme, records, bytes));

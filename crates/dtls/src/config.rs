@@ -1,6 +1,6 @@
 //! What a host decides before an association begins.
 
-use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, PskKeyExchangeMode};
+use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
     CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, NamedGroup, Provider,
 };
@@ -292,7 +292,9 @@ pub struct Settings {
     /// grant what they are asked for.
     pub max_fragment_length: Option<MaxFragmentLength>,
     /// The longest plaintext this end takes in a record, in bytes, type and padding
-    /// included in DTLS 1.3 (RFC 8449): 64 to 16,385.
+    /// included in DTLS 1.3 (RFC 8449): 64 to 16,385. Longer ones are dropped unread. By default
+    /// none is stated, but where shared tags are wanted what fits a datagram of
+    /// [`datagram_bytes`](Self::datagram_bytes): then a peer with larger ones must keep to it.
     pub record_size_limit: Option<u16>,
     /// Whether the peer may use connection IDs, and how long its ones for this end are
     /// to be, in bytes: zero to give one and want none (RFC 9146, RFC 9147, section 9).
@@ -325,7 +327,9 @@ pub struct Settings {
     pub initial_timeout: Duration,
     /// A handshake fails when it takes longer; at least a millisecond.
     pub handshake_deadline: Duration,
-    /// Received payloads held at once, in bytes with overhead.
+    /// Received payloads held at once, at most, in bytes with overhead. Those that wait for shared
+    /// tags take less of it: four of each number that the scheme waits for, as long as the longest
+    /// payload that was verified so far, or one as long as a record may be.
     pub receive_buffer_bytes: usize,
     /// Payloads queued for sending, in bytes.
     pub send_buffer_bytes: usize,
@@ -442,6 +446,17 @@ impl Settings {
             return Err(ConfigError::Timeout);
         }
         Ok(())
+    }
+
+    /// The limit on records that this end states (RFC 8449): as set, or, where shared tags are
+    /// wanted and received records wait for them, what datagrams as large as its own can have.
+    pub(crate) fn stated_record_limit(&self) -> Option<u16> {
+        let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
+        self.record_size_limit.or_else(|| {
+            // A header of the flags and a byte of the number.
+            let limit = self.datagram_bytes.saturating_sub(2).min(MAX_CONTENT + 1);
+            shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
+        })
     }
 
     /// Whether tickets may be used.

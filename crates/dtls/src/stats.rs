@@ -40,6 +40,8 @@ counters! {
         replayed,
         /// Records whose own tag did not verify.
         unauthentic,
+        /// Records whose check byte is wrong.
+        check_failed,
         /// Payloads given to the application before they were verified.
         provisional,
         /// Such payloads that failed afterwards.

@@ -46,8 +46,9 @@ pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 pub const DATAGRAM_BYTES: usize = 1200;
 /// Smallest UDP payload limit that may be set; flights are fragmented to it.
 pub const MIN_DATAGRAM_BYTES: usize = 80;
-/// Received data held for verification or for the application, in bytes.
-pub const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
+/// Received data held for verification or for the application, in bytes: as many candidates as an
+/// [`Opener`](aggregation::Opener) holds, each as long as a datagram.
+pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 /// Application data queued before the handshake ends, in bytes.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// Largest UDP payload limit that may be set: what UDP's length field allows.

@@ -83,26 +83,26 @@ def suites():
     key, nonce, sn = keys(16, CONTEXT)
     sealed = AESCCM(key, 16).encrypt(nonce, AGGREGATED, HEADER)
     content, tag = sealed[:-16], sealed[-16:]
-    blocks = [aes(expand_label(SECRET, b"agg x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255)]
+    blocks = [aes(expand_label(SECRET, b"agg x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255, 254, 253)]
     print("AES_128_CCM aggregated", content.hex(), tag.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
     key, iv, sn = (expand_label(SECRET, b"dangerous " + l, CONTEXT, n) for l, n in ((b"key", 16), (b"iv", 12), (b"sn", 16)))
     sealed = AESGCM(key).encrypt(xor(iv, bytes(4) + struct.pack(">Q", NUMBER)), AGGREGATED, HEADER)
     content, tag = sealed[:-16], sealed[-16:]
-    blocks = [aes(expand_label(SECRET, b"dangerous x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255)]
+    blocks = [aes(expand_label(SECRET, b"dangerous x", CONTEXT + bytes([i]), 16), tag) for i in (1, 2, 255, 254, 253)]
     print("DANGEROUS_GCM aggregated", content.hex(), tag.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
     for context, content in ((bytes(3), PLAIN), (CONTEXT, AGGREGATED)):
         key, nonce, sn = keys(16, context)
         content = ctr(key, nonce, content)
         message = struct.pack(">Q", NUMBER)[2:] + bytes([len(HEADER)]) + HEADER + content
         state = lightmac_state(expand_label(SECRET, b"lm1", context, 16), message)
-        blocks = [aes(expand_label(SECRET, b"lm2", context + bytes([i]), 16), state) for i in (0, 1, 2, 255)]
+        blocks = [aes(expand_label(SECRET, b"lm2", context + bytes([i]), 16), state) for i in (0, 1, 2, 255, 254, 253)]
         print("AES_128_CTR_LIGHTMAC", context.hex(), content.hex(), *[b.hex() for b in blocks], aes(sn, SAMPLE)[:2].hex())
 
     for context, content in ((b"", PLAIN), (CONTEXT, AGGREGATED)):
         key, iv = (expand_label(SECRET, label, context, 32) for label in (b"key", b"iv"))
         nonce = xor(iv, bytes(24) + struct.pack(">Q", NUMBER))
         tag = hmac.new(key, nonce + HEADER + content, hashlib.sha256).digest()
-        extended = [(bytes([i]), expand_label(SECRET, b"agg x", context + bytes([i]), 32)) for i in (1, 2, 255)]
+        extended = [(bytes([i]), expand_label(SECRET, b"agg x", context + bytes([i]), 32)) for i in (1, 2, 255, 254, 253)]
         blocks = [hmac.new(key, i + tag[:16], hashlib.sha256).digest()[:16] for i, key in extended]
         print("SHA256_SHA256", context.hex(), content.hex(), tag.hex(), *[b.hex() for b in blocks])
 

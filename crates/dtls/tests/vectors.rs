@@ -53,7 +53,7 @@ fn another_implementation_seals_the_same_records() {
     let file = file();
     let secret: [u8; 32] = unhex(&file["traffic_secret"]).try_into().expect("32 bytes");
     let groups = list(&file, "groups");
-    assert_eq!(groups.len(), 3 * 11);
+    assert_eq!(groups.len(), 3 * 15);
     for group in groups {
         let (name, scheme) = (group["suite"].as_str().expect("a name"), scheme(&group["scheme"]));
         let suite = rustcrypto::PROVIDER.suite(suite(name)).expect("the provider has it");

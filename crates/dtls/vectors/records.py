@@ -21,7 +21,7 @@ from lightmac import expand_label, lightmac  # noqa: E402
 SECRET = bytes(range(32))
 EPOCH_BITS = 3
 APPLICATION_DATA, CLOSING, LOSS_REPORT, EPOCH_END = 23, 0xE0, 0xE1, 0xE2
-CLOSING_BLOCK = 255
+CLOSING_BLOCK, CHECK_BLOCK = 255, 253
 
 
 def xored(a, b):
@@ -54,6 +54,8 @@ class LightMac:
             k2 = expand_label(SECRET, b"lm2", self.ctx + bytes([i]), 16)
             return lightmac(aes, self.k1, k2, message, 16, 128, 128)
 
+        # The last step of F_i: the block cipher under K2.
+        f.step = lambda i, block: aes(expand_label(SECRET, b"lm2", self.ctx + bytes([i]), 16), block)
         return sealed, f
 
 
@@ -79,6 +81,7 @@ class Ccm:
             key = expand_label(SECRET, b"agg x", self.ctx + bytes([i]), 16)
             return tag if i == 0 else aes(key, tag)
 
+        f.step = lambda i, block: aes(expand_label(SECRET, b"agg x", self.ctx + bytes([i]), 16), block)
         return counter_mode(self.key, prefix, plain)(1), f
 
 
@@ -95,9 +98,13 @@ class Hmac:
         def f(i):
             if i == 0:
                 return block
+            return step(i, block)
+
+        def step(i, block):
             key = expand_label(SECRET, b"agg x", self.ctx + bytes([i]), 32)
             return hmac.new(key, bytes([i]) + block, hashlib.sha256).digest()[:16]
 
+        f.step = step
         return plain, f
 
 
@@ -106,13 +113,17 @@ class Epoch:
 
     def __init__(self, suite, scheme):
         name, parameter = scheme.split(":")
+        parameter, *option = parameter.split("+")
         parameter = int(parameter)
+        self.checked = bool(option)
         self.n = parameter if name == "agg" else None
         ctx = {
-            "agg": bytes([1, parameter, 0]),
-            "r2d2": bytes([2, 8, parameter]),
-            "sliding": bytes([0x80, 8, parameter]),
-        }[name]
+            ("agg", False): bytes([1, parameter, 0]),
+            ("r2d2", False): bytes([2, 8, parameter]),
+            ("sliding", False): bytes([0x80, 8, parameter]),
+            ("agg", True): bytes([0x81, parameter, 0]),
+            ("r2d2", True): bytes([0x82, 8, parameter]),
+        }[name, self.checked]
         self.suite = suite(ctx)
         iv_bytes = 12 if self.suite.encrypts else 32
         self.iv = expand_label(SECRET, b"iv", ctx, iv_bytes)
@@ -143,6 +154,14 @@ class Epoch:
             tag.append(bit)
         return octets(tag)
 
+    def check(self, f, aggregate):
+        if not self.checked:
+            return b""
+        block = f(CHECK_BLOCK)
+        if aggregate:
+            block = f.step(CHECK_BLOCK, xored(block, aggregate.ljust(16, b"\0")))
+        return block[:1]
+
     def seal(self, kind, content, long):
         number = len(self.sent)
         nonce = (int.from_bytes(self.iv, "big") ^ number).to_bytes(len(self.iv), "big")
@@ -151,7 +170,8 @@ class Epoch:
         clear = (number % 256**size).to_bytes(size, "big")
         body, f = self.suite.seal(nonce, bytes([flags]) + clear, bytes([kind]) + content, number)
         self.sent.append(f)
-        behind = body + (f(0) if kind != APPLICATION_DATA else b"") + self.aggregate()
+        aggregate = self.aggregate()
+        behind = body + (f(0) if kind != APPLICATION_DATA else b"") + aggregate + self.check(f, aggregate)
         if self.suite.encrypts:
             sample = behind[:16]
             if len(sample) < 16:
@@ -170,6 +190,7 @@ class Epoch:
 def records():
     schemes = [f"agg:{n}" for n in (2, 4, 16)]
     schemes += [f"{name}:{o}" for name in ("r2d2", "sliding") for o in (50, 100, 150, 200)]
+    schemes += ["agg:2+check", "agg:4+check", "r2d2:50+check", "r2d2:200+check"]
     for suite in (LightMac, Ccm, Hmac):
         for scheme in schemes:
             epoch = Epoch(suite, scheme)
@@ -192,17 +213,22 @@ def messages():
     agg = lambda n: bytes([1, n])
     r2d2 = lambda o: bytes([2, 8, o])
     sliding = lambda o: bytes([0x80, 2, 8, o])
+    checked_agg = lambda n: bytes([0x81, 1, n])
+    checked_r2d2 = lambda o: bytes([0x82, 2, 8, o])
     lists = [
         (["agg:8", "agg:2"], ["r2d2:50"], agg(8) + agg(2) + b"\0" + r2d2(50)),
         ([], ["sliding:100", "agg:16"], b"\0" + sliding(100) + agg(16)),
         (["r2d2:200"], [], r2d2(200) + b"\0"),
+        (["agg:8+check", "agg:8"], ["r2d2:50+check"], checked_agg(8) + agg(8) + b"\0" + checked_r2d2(50)),
     ]
     answers = [
         ("agg:8", "r2d2:50", agg(8) + b"\0" + r2d2(50)),
         ("off", "agg:16", b"\0\0" + agg(16)),
         ("sliding:150", "off", sliding(150) + b"\0\0"),
+        ("agg:16+check", "r2d2:100+check", checked_agg(16) + b"\0" + checked_r2d2(100)),
     ]
     updates = [("off", b"\0"), ("agg:4", agg(4)), ("r2d2:100", r2d2(100)), ("sliding:50", sliding(50))]
+    updates += [("agg:4+check", checked_agg(4)), ("r2d2:150+check", checked_r2d2(150))]
     tag = bytes(range(16))
     ends = [
         (0, None, bytes(6)),

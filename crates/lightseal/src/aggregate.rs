@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn values_are_read() {
         let scheme = |name: &str| Ok(Aggregate::Scheme(name.parse().unwrap()));
-        for name in ["off", "agg:8", "r2d2:150"] {
+        for name in ["off", "agg:8", "r2d2:150", "agg:8+check", "r2d2:100+check"] {
             assert_eq!(name.parse(), scheme(name));
         }
         assert_eq!("auto".parse(), Ok(Aggregate::Auto(None)));

@@ -151,7 +151,8 @@ pub(crate) struct ProxyArgs {
     pub(crate) psk_file: Option<PathBuf>,
     /// Schemes of shared tags to accept, best first; the other proxy needs the same. Such as agg:8 (one tag for eight
     /// messages) or r2d2:100 (a short tag for each, made good by those that follow; 50, 100,
-    /// 150 or 200), or `off`. With `auto:agg` or `auto:r2d2` alone, this end has the other change
+    /// 150 or 200), or `off`; `+check` behind either, such as agg:8+check, adds a byte to each
+    /// message that keeps forged ones from taking its place. With `auto:agg` or `auto:r2d2` alone, this end has the other change
     /// how much is shared as losses and lengths demand; `auto` is `auto:agg` where only verified
     /// messages are delivered, else `auto:r2d2`, and takes either from the other end [default: a
     /// full tag for each message].

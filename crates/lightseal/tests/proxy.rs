@@ -22,7 +22,7 @@ fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
 
 #[test]
 fn many_flows_each_with_its_own_association() {
-    for tags in ["off", "agg:8", "r2d2:100", "sliding:100"] {
+    for tags in ["off", "agg:8", "r2d2:100", "sliding:100", "agg:8+check"] {
         let dir = TempDir::new();
         let keys = dir.file("keys.psk", &format!("# test\nsensor:{KEY}\n"));
         let stats = [dir.path("server.json"), dir.path("client.json")];
@@ -527,7 +527,9 @@ fn the_numbers_of_two_proxies_add_up() {
         assert_eq!(number(one, "/outward/messages"), 41, "{sums}");
         assert_eq!(number(one, "/outward/bytes"), number(one, "/dtls/message_bytes"), "{sums}");
         assert_eq!(number(one, "/inward/bytes"), number(one, "/dtls/delivered_bytes"), "{sums}");
-        for failure in ["unauthentic", "unverified", "refused", "malformed", "replayed"] {
+        for failure in
+            ["unauthentic", "check_failed", "unverified", "refused", "malformed", "replayed"]
+        {
             assert_eq!(number(one, &format!("/dtls/{failure}")), 0, "{failure}: {sums}");
         }
     }

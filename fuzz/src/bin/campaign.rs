@@ -8,7 +8,7 @@ use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, tunnel, updates};
+use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, rivals, tunnel, updates};
 use serde_json::{Value, json};
 
 /// Attacks on the engines, repeatable from their seed
@@ -79,6 +79,8 @@ enum Campaign {
         #[arg(long, default_value_t = 20_000)]
         count: u64,
     },
+    /// Junk ahead of genuine records under their numbers, short and long, and what is delivered
+    Rivals,
     /// How soon an observer sees that two records have the same number mask: 1-byte payloads
     /// under Agg(16)
     Masks {
@@ -165,6 +167,7 @@ fn main() {
         Campaign::Histories { count } => histories(seed, count),
         Campaign::Noise { count } => group_noise(seed, count),
         Campaign::Injection { count } => injection(seed, count),
+        Campaign::Rivals => rivals(seed),
         Campaign::Masks { epochs } => masks(seed, epochs),
         Campaign::Forgery { suite, count } => forgery(seed, suite, count),
         Campaign::TunnelObserver { of, count } => tunnel::observer(seed, &of.scheme, count),
@@ -281,6 +284,24 @@ fn group_noise(seed: u64, count: usize) -> Value {
         "deaf": report.deaf,
         "failures": report.failures,
     })
+}
+
+fn rivals(seed: u64) -> Value {
+    let cells: Vec<_> = rivals::campaign(seed)
+        .iter()
+        .map(|cell| {
+            json!({
+                "scheme": cell.scheme.to_string(),
+                "payload": cell.payload,
+                "attack": cell.attack.name(),
+                "any_length": cell.any_length,
+                "delivered_percent": cell.percent(),
+                "forged": cell.forged,
+                "most_held_bytes": cell.most_held,
+            })
+        })
+        .collect();
+    json!({ "records": rivals::RECORDS, "cells": cells })
 }
 
 fn injection(seed: u64, count: u64) -> Value {

@@ -13,6 +13,34 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: injection,
     },
     Claim {
+        name: "rivals-ahead-of-one",
+        about: "% of records delivered, the worst scheme: four rivals ahead of one record of each set, 30 and 1000 B",
+        bar: Bar::AtLeast(60.0),
+        seconds: 30,
+        measure: || rivals(|cell| cell.attack == "four_ahead_of_one"),
+    },
+    Claim {
+        name: "rivals-long",
+        about: "% of records delivered, the worst scheme: one rival of 16 300 B for each fourth record of 30 and 1000 B",
+        bar: Bar::AtLeast(95.0),
+        seconds: 30,
+        measure: || rivals(|cell| cell.attack == "one_long"),
+    },
+    Claim {
+        name: "rivals-ahead-of-all-checked",
+        about: "% of records delivered, the worst scheme with a check byte: four rivals ahead of every record, 30 and 1000 B",
+        bar: Bar::AtLeast(90.0),
+        seconds: 30,
+        measure: || rivals(|cell| cell.attack == "four_ahead_of_all" && cell.is_checked()),
+    },
+    Claim {
+        name: "rivals-plain",
+        about: "% of records delivered with plain tags under all of these attacks",
+        bar: Bar::AtLeast(100.0),
+        seconds: 30,
+        measure: || rivals(|cell| cell.scheme == "off"),
+    },
+    Claim {
         name: "forgery-aggregate-lightmac",
         about: "forged or repeated records verified in 1 000 000 attacks on each of eight schemes, LightMAC",
         bar: Bar::AtMost(0.0),
@@ -88,6 +116,59 @@ fn injection() -> Result<Measured, Unmeasured> {
         return Err(Unmeasured::Broken(detail));
     }
     Ok(Measured { figure: number(&result, "/worst_fall_percent")?, detail })
+}
+
+/// One of the attacks on one scheme.
+struct Cell<'a> {
+    scheme: &'a str,
+    attack: &'a str,
+    payload: f64,
+    any_length: bool,
+    percent: f64,
+    most_held: f64,
+}
+
+impl Cell<'_> {
+    fn is_checked(&self) -> bool {
+        self.scheme.ends_with("+check")
+    }
+}
+
+/// The least of the cells that count; all are shown. What was forged has no figure.
+fn rivals(counts: impl Fn(&Cell<'_>) -> bool) -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["rivals"])?;
+    let mut detail = format!("of {} records each\n", number(&result, "/records")?);
+    let (mut least, mut forged) = (f64::INFINITY, 0.0);
+    for cell in rows(&result, "cells") {
+        let count = |name| number(cell, &format!("/{name}"));
+        forged += count("forged")?;
+        let cell = Cell {
+            scheme: text(cell, "scheme"),
+            attack: text(cell, "attack"),
+            payload: count("payload")?,
+            any_length: cell["any_length"] == true,
+            percent: count("delivered_percent")?,
+            most_held: count("most_held_bytes")?,
+        };
+        let counts = counts(&cell);
+        if counts {
+            least = least.min(cell.percent);
+        }
+        detail += &format!(
+            "{}{} {} B, {}{}: {:.1} %, {} bytes held\n",
+            if counts { "* " } else { "  " },
+            cell.scheme,
+            cell.payload,
+            cell.attack,
+            if cell.any_length { ", records of any length taken" } else { "" },
+            cell.percent,
+            cell.most_held,
+        );
+    }
+    if forged > 0.0 || !least.is_finite() {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: least, detail })
 }
 
 fn forgery(suite: &str, attempts: &str) -> Result<Measured, Unmeasured> {

@@ -1,6 +1,7 @@
 //! Agg(n).
 
 pub(crate) mod opener;
+mod rivals;
 mod run;
 pub(crate) mod scheme;
 pub(crate) mod sealer;

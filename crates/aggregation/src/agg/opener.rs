@@ -3,7 +3,7 @@
 use crate::agg::run::Run;
 use crate::agg::solve::{NUMBERS, Shares, choose};
 use crate::candidates::{Handle, Pool};
-use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, TAG_BLOCK, is_zero};
 use crate::scheme::{SetSize, TAG_BYTES};
 use crate::tuning::{
@@ -15,17 +15,17 @@ use subtle::ConstantTimeEq;
 
 /// A number within the window: free when it holds nothing.
 #[derive(Clone, Copy, Default)]
-struct Number {
-    held: [Handle; HELD_PER_NUMBER],
+pub(super) struct Number {
+    pub(super) held: [Handle; HELD_PER_NUMBER],
     /// How many of `held` are in use. Of a verified number at most one: the genuine record,
     /// until its whole set is verified.
-    count: u8,
-    evaluated: u8,
-    verified: bool,
+    pub(super) count: u8,
+    pub(super) evaluated: u8,
+    pub(super) verified: bool,
 }
 
 impl Number {
-    fn handles(&self) -> &[Handle] {
+    pub(super) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
     }
 
@@ -33,9 +33,16 @@ impl Number {
         self.count == 0 && self.evaluated == 0 && !self.verified
     }
 
-    fn push(&mut self, handle: Handle) {
+    pub(super) fn push(&mut self, handle: Handle) {
         self.held[usize::from(self.count)] = handle;
         self.count += 1;
+    }
+
+    pub(super) fn remove(&mut self, handle: Handle) {
+        if let Some(at) = self.handles().iter().position(|&held| held == handle) {
+            self.held[at..].rotate_left(1);
+            self.count -= 1;
+        }
     }
 }
 
@@ -43,20 +50,20 @@ impl Number {
 pub(crate) struct AggOpener<const CANDIDATES: usize> {
     n: u64,
     /// By whole sets.
-    window: Window,
+    pub(super) window: Window,
     /// By number modulo [`WINDOW`]; free outside the window.
     numbers: [Number; WINDOW],
     /// All numbers from here on are free.
     untouched: u64,
-    pool: Pool<CANDIDATES>,
+    pub(super) pool: Pool<CANDIDATES>,
     /// The set under way, if its records come in order.
-    run: Run,
+    pub(super) run: Run,
     /// A verdict whose candidate had to make room at once.
-    evicted: Option<Verdict>,
+    pub(super) evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
     /// Bits at which data is delivered, if before it is verified.
     threshold: Option<u8>,
-    counters: Counters,
+    pub(super) counters: Counters,
 }
 
 impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
@@ -104,6 +111,10 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
 
     pub(crate) const fn evaluations(&self) -> u64 {
         self.counters.evaluations
+    }
+
+    pub(crate) const fn unresolved(&self) -> u64 {
+        self.pool.unresolved()
     }
 
     #[inline]
@@ -186,38 +197,25 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         if self.is_held(&place, &state, share) {
             return Offer::Duplicate;
         }
-        // A fifth candidate is only worth a try, and only when it can be tried at once.
-        if crowded && !self.decidable(number) {
-            return Offer::Refused(Refusal::TooManyCandidates);
+        if crowded {
+            return self.offer_crowded(prf, number, state, share, slot);
         }
         if !self.make_room(number) {
             return Offer::Refused(Refusal::Memory);
         }
-        let Some(handle) = self.pool.add(number, state, share, Some(slot)) else {
+        let first = self.pool.has_first_place(self.number(number).handles());
+        let Some(handle) = self.pool.add(number, state, share, Some(slot), first) else {
             return Offer::Refused(Refusal::Memory);
         };
-        // Making room may have taken one of this number's neighbours, never its own.
         let own = self.number_mut(number);
         own.evaluated += 1;
-        if !crowded {
-            own.push(handle);
-            // No bit speaks for it before all do.
-            if own.count == 1 && self.threshold == Some(0) {
-                self.pool.tell_provisional(handle, 0);
-            }
-            self.decide(prf, number);
-            return Offer::Held;
+        own.push(handle);
+        // No bit speaks for it before all do.
+        if own.count == 1 && self.threshold == Some(0) {
+            self.pool.tell_provisional(handle, 0);
         }
-        (own.held[0], own.count) = (handle, 1);
         self.decide(prf, number);
-        if number < self.window.base || self.number(number).verified {
-            self.drop_all(place.handles(), DropReason::Rival);
-            return Offer::Held;
-        }
-        let own = self.number_mut(number);
-        (own.held, own.count) = (place.held, place.count);
-        self.pool.remove(handle);
-        Offer::Refused(Refusal::TooManyCandidates)
+        Offer::Held
     }
 
     pub(crate) fn offer_verified<P: Prf + ?Sized>(
@@ -244,7 +242,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         own.verified = true;
         // Without room its set must end without its aggregate.
         if self.make_room(number)
-            && let Some(handle) = self.pool.add(number, state, share, None)
+            && let Some(handle) = self.pool.add(number, state, share, None, true)
         {
             self.pool.verify(handle);
             self.number_mut(number).push(handle);
@@ -343,7 +341,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     /// Holds what came in order as anything else.
-    fn unfold(&mut self) {
+    pub(super) fn unfold(&mut self) {
         if !self.run.is_idle() {
             self.unfold_run();
         }
@@ -353,7 +351,9 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     fn unfold_run(&mut self) {
         let Self { run, pool, numbers, untouched, .. } = self;
         run.unfold(|number, state, share, slot, verified| {
-            let Some(handle) = pool.add(number, state, share, Some(slot)) else { return };
+            let Some(handle) = pool.add(number, state, share, Some(slot), true) else {
+                return;
+            };
             if verified {
                 pool.verify(handle);
                 pool.release(handle, DropReason::Expired);
@@ -389,7 +389,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
         })
     }
 
-    fn number(&self, number: u64) -> &Number {
+    pub(super) fn number(&self, number: u64) -> &Number {
         &self.numbers[(number % WINDOW as u64) as usize]
     }
 
@@ -399,7 +399,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
             || (first..first + self.n).all(|number| self.number(number).is_free())
     }
 
-    fn number_mut(&mut self, number: u64) -> &mut Number {
+    pub(super) fn number_mut(&mut self, number: u64) -> &mut Number {
         self.untouched = self.untouched.max(number + 1);
         &mut self.numbers[(number % WINDOW as u64) as usize]
     }
@@ -411,37 +411,14 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     /// Whether a candidate of this number can be checked now.
-    fn decidable(&self, number: u64) -> bool {
+    pub(super) fn decidable(&self, number: u64) -> bool {
         self.complete(self.window.start(number), self.n)
             || self.closings.iter().flatten().any(|closing| {
                 covers(closing, number) && self.complete(closing.first, closing.count.into())
             })
     }
 
-    /// Frees a place for a candidate of `number`, from a higher number if need be.
-    fn make_room(&mut self, number: u64) -> bool {
-        if !self.pool.is_full() {
-            return true;
-        }
-        let Some((handle, highest)) = self.pool.highest() else { return false };
-        if highest <= number || self.evicted.is_some() {
-            return false;
-        }
-        let from = self.number_mut(highest);
-        if let Some(at) = from.handles().iter().position(|&held| held == handle) {
-            from.held[at..].rotate_left(1);
-            from.count -= 1;
-        }
-        self.counters.records_dropped += 1;
-        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
-            slot,
-            number: highest,
-            outcome: Outcome::Dropped(DropReason::Evicted),
-        });
-        true
-    }
-
-    fn drop_all(&mut self, handles: &[Handle], reason: DropReason) {
+    pub(super) fn drop_all(&mut self, handles: &[Handle], reason: DropReason) {
         for &handle in handles {
             if self.pool.release(handle, reason) {
                 self.counters.records_dropped += 1;
@@ -450,7 +427,7 @@ impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
     }
 
     /// Checks whatever a change at `number` may have completed.
-    fn decide<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
+    pub(super) fn decide<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) {
         let start = self.window.start(number);
         let mut highest = None;
         for i in 0..CLOSINGS {

@@ -84,11 +84,13 @@ impl Family {
 /// Sixteenths of a byte that a record carries on average to authenticate data.
 pub fn tag_sixteenths(scheme: Scheme) -> u32 {
     let full = 16 * TAG_BYTES as u32;
-    match scheme {
-        Scheme::Plain => full,
-        Scheme::Agg(n) => full.div_ceil(n.get().into()),
-        scheme => 16 * scheme.largest_aggregate_len() as u32,
-    }
+    let check = 16 * scheme.check_len() as u32;
+    check
+        + match scheme.unchecked() {
+            Scheme::Plain => full,
+            Scheme::Agg(n) => full.div_ceil(n.get().into()),
+            scheme => 16 * scheme.largest_aggregate_len() as u32,
+        }
 }
 
 /// What the receiver saw of one record.

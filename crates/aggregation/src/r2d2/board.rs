@@ -8,8 +8,8 @@
 //!
 //! R_i counts the checked bits of tag i that cover m. c_i is what trying cost: log2 of the
 //! assignments under which the tag's own arrival was evaluated, and 1 for each later evaluation
-//! that was given up. K are the numbers within reach of which a record, or its tag, was ever set
-//! aside. An attacker who sees every verdict then raises a record that was never sent to L bits
+//! that was given up. K are the numbers within reach of which a record, or its tag, was set aside
+//! since they came into the window. An attacker who sees every verdict then raises a record that was never sent to L bits
 //! with a chance of 2^(3-L) a record at most: each term pays for the choices it could have made.
 //! That what came in place of another stands does not take its number out of K: whoever is
 //! charged only for success goes on from failure for nothing.

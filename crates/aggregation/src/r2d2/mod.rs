@@ -11,13 +11,14 @@
 //! - [`board`]: what has been checked, and each record's security level;
 //! - [`sealer`] and [`receiver`]: the two sides;
 //! - [`run`]: the receiving side while all comes in order; [`opener`]: whatever comes;
-//!   [`blame`]: who is to go when checks fail.
+//!   [`blame`]: who is to go when checks fail; [`rivals`]: who is to go when they are too many.
 
 mod blame;
 mod board;
 mod delays;
 mod opener;
 pub(crate) mod receiver;
+mod rivals;
 pub(crate) mod rulers;
 mod run;
 pub(crate) mod scheme;

@@ -2,12 +2,14 @@
 
 use crate::bits::{Bits, NUMBERS};
 use crate::candidates::{Handle, Pool};
-use crate::opener::{Counters, DropReason, Offer, Outcome, Refusal, Verdict};
+use crate::opener::{Counters, DropReason, Offer, Refusal, Verdict};
 use crate::prf::{CLOSING_BLOCK, ClosingTag, Prf, PrfState, is_zero};
 use crate::r2d2::board::{Board, is_full};
 use crate::r2d2::run::{Kept, Run};
 use crate::r2d2::table::{REACH, SPAN, Table};
-use crate::tuning::{CLOSINGS, EVALUATED_PER_NUMBER, HELD_PER_NUMBER, LATENESS, MAX_NUMBER};
+use crate::tuning::{
+    CLOSINGS, EVALUATED_PER_NUMBER, EXCUSED_BITS, HELD_PER_NUMBER, LATENESS, MAX_NUMBER,
+};
 use crate::window::Window;
 use core::fmt;
 use subtle::ConstantTimeEq;
@@ -29,6 +31,11 @@ pub(super) struct Number {
 impl Number {
     pub(super) fn handles(&self) -> &[Handle] {
         &self.held[..usize::from(self.count)]
+    }
+
+    pub(super) fn push(&mut self, handle: Handle) {
+        self.held[usize::from(self.count)] = handle;
+        self.count += 1;
     }
 
     pub(super) fn remove(&mut self, handle: Handle) {
@@ -58,9 +65,9 @@ pub(crate) struct BitOpener<const CANDIDATES: usize> {
     /// Records in order with right tags that came last.
     pub(super) streak: u32,
     /// A verdict whose candidate had to make room at once.
-    evicted: Option<Verdict>,
+    pub(super) evicted: Option<Verdict>,
     closings: [Option<ClosingTag>; CLOSINGS],
-    counters: Counters,
+    pub(super) counters: Counters,
 }
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
@@ -105,6 +112,10 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     pub(crate) const fn evaluations(&self) -> u64 {
         self.counters.evaluations
+    }
+
+    pub(crate) const fn unresolved(&self) -> u64 {
+        self.pool.unresolved()
     }
 
     pub(crate) fn next_verdict(&mut self) -> Option<Verdict> {
@@ -158,34 +169,37 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             return Offer::Duplicate;
         }
         let before = self.newest;
-        let crowded = own.handles().len() == HELD_PER_NUMBER;
-        if crowded && standing {
-            return Offer::Refused(Refusal::TooManyCandidates);
+        let mut ranked = None;
+        if own.handles().len() == HELD_PER_NUMBER {
+            // Of the one that stands it is charged if it goes.
+            let handles = own.held.into_iter().skip(usize::from(standing));
+            ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
+            // Where nothing stands, another is worth a try whatever its rank.
+            if ranked.is_none_or(|(_, lesser)| standing && !lesser) {
+                return Offer::Refused(Refusal::TooManyCandidates);
+            }
         }
         if !self.make_room(prf, number) {
             return Offer::Refused(Refusal::Memory);
         }
-        let Some(handle) = self.pool.add(number, state, tag.into(), Some(slot)) else {
+        let first = self.pool.has_first_place(self.number(number).handles());
+        let Some(handle) = self.pool.add(number, state, tag.into(), Some(slot), first) else {
             return Offer::Refused(Refusal::Memory);
         };
-        // Where nothing stands, a fifth candidate is worth a try in place of one that failed.
-        if crowded {
-            let last = self.number(number).held[HELD_PER_NUMBER - 1];
-            self.number_mut(number).remove(last);
-            self.drop_candidate(last, DropReason::Rival);
-        }
         let own = self.number_mut(number);
         own.evaluated += 1;
-        own.held[usize::from(own.count)] = handle;
-        own.count += 1;
-        // Making room may have taken what stood, of a higher number only.
+        if let Some((other, _)) = ranked {
+            own.remove(other);
+        }
+        own.push(handle);
         if !standing {
             self.arrive(prf, number, handle);
             self.settle_reached(number);
         }
         self.check_closings(prf, number);
+        let kept = ranked.is_none_or(|ranked| self.keep_one(number, handle, ranked));
         self.note_streak(number, before);
-        Offer::Held
+        if kept { Offer::Held } else { Offer::Refused(Refusal::TooManyCandidates) }
     }
 
     pub(crate) fn offer_verified<P: Prf + ?Sized>(
@@ -216,7 +230,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         (own.count, own.verified) = (0, true);
         // Without room it is as if it were lost to those it covers.
         if self.make_room(prf, number)
-            && let Some(handle) = self.pool.add(number, state, tag.into(), None)
+            && let Some(handle) = self.pool.add(number, state, tag.into(), None, true)
         {
             self.pool.verify(handle);
             let own = self.number_mut(number);
@@ -271,7 +285,7 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
     pub(super) fn take_run(&mut self, run: &Run) {
         (self.window, self.counters, self.newest) = (run.window.clone(), run.counters, run.next);
         for Kept { number, state, tag, long, slot } in run.kept() {
-            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot) else {
+            let Some(handle) = self.pool.add(number, state.clone(), tag.into(), slot, true) else {
                 continue;
             };
             if number < run.verified {
@@ -345,46 +359,6 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
 
     pub(super) fn number_mut(&mut self, number: u64) -> &mut Number {
         &mut self.numbers[(number % NUMBERS as u64) as usize]
-    }
-
-    /// Frees a place for a candidate of `number`: one of a verified record that little needs, or
-    /// of a higher number.
-    fn make_room<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
-        if !self.pool.is_full() || self.release_verified() {
-            return true;
-        }
-        let Some((handle, highest)) = self.pool.highest() else { return false };
-        if highest <= number || self.evicted.is_some() {
-            return false;
-        }
-        if self.stands(highest, handle) {
-            self.take_away(prf, highest);
-        }
-        self.number_mut(highest).remove(handle);
-        self.counters.records_dropped += 1;
-        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
-            slot,
-            number: highest,
-            outcome: Outcome::Dropped(DropReason::Evicted),
-        });
-        true
-    }
-
-    /// Lets go of the state of the lowest verified record, which only a closing tag would need.
-    fn release_verified(&mut self) -> bool {
-        let lowest = (self.window.base..self.newest)
-            .find(|&number| self.number(number).verified && self.number(number).count > 0);
-        lowest.is_some_and(|number| self.release(number))
-    }
-
-    /// Lets go of a verified record's state; whether that made room.
-    fn release(&mut self, number: u64) -> bool {
-        let own = core::mem::replace(&mut self.number_mut(number).count, 0);
-        let handle = self.number(number).held[0];
-        if own > 0 {
-            self.pool.release(handle, DropReason::Expired);
-        }
-        !self.pool.is_full()
     }
 
     /// Whether this candidate of a number is the one on the board.
@@ -594,6 +568,12 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
+    /// Whether so much speaks for what stands that it is no sign of forgery if it is never verified.
+    fn is_excused(&self, number: u64) -> bool {
+        let enough = self.threshold.map(|bits| i16::from(bits) + i16::from(EXCUSED_BITS));
+        enough.is_some_and(|enough| self.board.level(number) >= enough)
+    }
+
     /// Gives up everything below `base`. Unless `used`, unverified numbers among it stay free.
     fn slide(&mut self, base: u64, used: bool) {
         let end = base.min(self.window.base + NUMBERS as u64);
@@ -605,6 +585,9 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
             // What does not stand at the end, checks have spoken against.
             let stands = self.board.is_placed(number);
             let reason = if stands { DropReason::Expired } else { DropReason::Failed };
+            if stands && self.provisional.get(number) && self.is_excused(number) {
+                self.pool.excuse(own.held[0]);
+            }
             for &handle in own.handles() {
                 self.drop_candidate(handle, reason);
             }

@@ -94,6 +94,27 @@ impl<const CANDIDATES: usize> BitReceiver<CANDIDATES> {
         self.any().offer_data(prf, number, state, tag, slot)
     }
 
+    pub(crate) fn evict<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        len: usize,
+        len_of: &dyn Fn(u16) -> usize,
+    ) -> bool {
+        match self {
+            // It has no rivals, and nothing beyond the next number.
+            Self::Run(run) if number >= run.next => false,
+            _ => self.any().evict(prf, number, len, len_of),
+        }
+    }
+
+    pub(crate) const fn unresolved(&self) -> u64 {
+        match self {
+            Self::Run(_) => 0,
+            Self::Any(opener) => opener.unresolved(),
+        }
+    }
+
     pub(crate) fn offer_verified<P: Prf + ?Sized>(
         &mut self,
         prf: &P,

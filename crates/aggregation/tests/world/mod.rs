@@ -3,22 +3,22 @@
 
 use aes::Aes128;
 use aggregation::{
-    Block, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Order, Outcome, Prf, PrfState, Refusal,
-    Scheme, Sealer, TAG_BLOCK,
+    Block, CHECK_BLOCK, CLOSING_BLOCK, ClosingTag, Kind, Offer, Opener, Order, Outcome, Prf,
+    PrfState, RANK_BLOCK, Refusal, Scheme, Sealer, TAG_BLOCK,
 };
 use cipher::KeyInit;
 use lightmac::{Hasher, LongLightMac};
 use std::collections::BTreeMap;
 
-/// LightMAC with four output blocks.
+/// LightMAC with six output blocks.
 #[derive(Debug)]
-pub(crate) struct Mac(LongLightMac<Aes128, 4>);
+pub(crate) struct Mac(LongLightMac<Aes128, 6>);
 
 impl Mac {
     pub(crate) fn new(key: u8) -> Self {
         let cipher = |label| Aes128::new(&[key ^ label; 16].into());
         let hasher = Hasher::from_cipher(cipher(1), 16).expect("valid");
-        Self(LongLightMac::new(hasher, [cipher(2), cipher(4), cipher(5), cipher(3)]))
+        Self(LongLightMac::new(hasher, [2, 4, 5, 3, 6, 7].map(cipher)))
     }
 
     pub(crate) fn state(&self, number: u64, body: &[u8]) -> PrfState {
@@ -33,9 +33,11 @@ impl Prf for Mac {
             TAG_BLOCK => 0,
             index @ 1..=2 => usize::from(index),
             CLOSING_BLOCK => 3,
+            RANK_BLOCK => 4,
+            CHECK_BLOCK => 5,
             other => panic!("no scheme has a use for block {other}"),
         };
-        self.0.finalize(place, &(*state.as_bytes()).into()).expect("four blocks").into()
+        self.0.finalize(place, &(*state.as_bytes()).into()).expect("six blocks").into()
     }
 }
 

@@ -56,7 +56,7 @@ impl Connection {
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };
         if newest && header.kind == ContentType::TLS12_CID {
-            self.newest_record();
+            self.newest_record(self.path.from());
         }
         self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
     }

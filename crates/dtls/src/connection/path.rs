@@ -51,6 +51,11 @@ impl Path {
         Self { from: peer, candidate: None, responses: VecDeque::new(), unproved: None }
     }
 
+    /// Where the datagram under consideration came from.
+    pub(super) const fn from(&self) -> SocketAddr {
+        self.from
+    }
+
     /// Limits what goes to the peer, after so many bytes from there, until [`Self::proved`].
     pub(super) const fn limit(&mut self, unproved: Option<usize>) {
         self.unproved = unproved;
@@ -94,9 +99,8 @@ impl Connection {
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
     }
 
-    /// A record with a connection ID was authenticated, and none has a higher number.
-    pub(super) fn newest_record(&mut self) {
-        let from = self.path.from;
+    /// A record from there with a connection ID was authenticated, and none has a higher number.
+    pub(super) fn newest_record(&mut self, from: SocketAddr) {
         let checked = match self.negotiated() {
             Some(agreed) => agreed.return_routability,
             None => return,

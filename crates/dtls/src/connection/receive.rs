@@ -9,7 +9,8 @@ use crate::handshake::State;
 use crate::handshake::reassembly::{Message, Offered};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12, carries_data};
-use crate::record::{Header12, ReceiveEpoch, UnifiedHeader};
+use crate::record::held::Origin;
+use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
 use crate::stats::ReceiveStats;
 use crate::timer::Timer;
 use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
@@ -127,19 +128,26 @@ impl Connection {
         };
         // With none agreed on a record must have none. With some only a datagram's first record
         // must have one (RFC 9147, section 4); the tag tells whose the others are.
-        let own_id = self.channel.own_ids.position(header.cid(record));
-        if header.cid_len > 0 && own_id.is_none() {
+        let own_id = header.cid(record);
+        let has_own_id = self.channel.own_ids.contains(own_id);
+        if header.cid_len > 0 && !has_own_id {
             return Ok(false);
         }
+        let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
+        self.held.begin(own_id.map(|own_id| Origin { from: self.path.from(), own_id }));
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let before = self.stats.received;
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
-        let newest = epoch.expected() > expected && !self.channel.receive.is_outdated(number);
-        if newest && let Some(own_id) = own_id {
+        // The record that is authentic now, not the one that let it be verified, says where the peer is.
+        if let Some((newest, Some(origin))) = self.held.newest()
+            && newest >= expected
+            && !self.channel.receive.is_outdated(number)
+            && let Some(own_id) = self.channel.own_ids.position(&origin.own_id)
+        {
             self.channel.own_ids.used(own_id);
-            self.newest_record();
+            self.newest_record(origin.from);
         }
         if used {
             self.aggregation_in_use(number);

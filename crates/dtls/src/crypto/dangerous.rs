@@ -12,7 +12,7 @@ use super::suites::gcm::Gcm;
 use super::suites::known_answer::{AggregatedAnswer, KnownAnswer};
 use super::suites::mask::{BlockMask, Mask, keyed};
 use super::suites::nonce::Iv;
-use super::suites::outputs::{Outputs, open_content_first};
+use super::suites::outputs::{EXTENDED_BLOCKS, Outputs, open_content_first};
 use super::{
     Block, CipherSuite, CipherSuiteId, Keying, Limits, Opened, Prf, PrfProtection, PrfState,
     Record, TrafficSecret,
@@ -56,6 +56,14 @@ pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
                     0xc9, 0x06, 0x60, 0x2b, 0x4b, 0xed, 0x3c, 0x0a, 0xd6, 0xb3, 0xaa, 0x4b, 0x5e,
                     0x0a, 0x3c, 0xd3,
                 ],
+                [
+                    0x37, 0x56, 0xd4, 0x7b, 0x3d, 0xfc, 0x2d, 0x31, 0x48, 0x8a, 0x87, 0x74, 0x4c,
+                    0x09, 0x16, 0xc9,
+                ],
+                [
+                    0x47, 0x80, 0xd9, 0x10, 0xee, 0xb8, 0x7c, 0xea, 0x9f, 0xc4, 0x72, 0x06, 0x99,
+                    0xf5, 0xb4, 0xa9,
+                ],
             ],
             mask: [0x94, 0x51],
         }),
@@ -66,7 +74,7 @@ pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
 struct AggregatedGcm {
     aead: AesGcm<Aes128Enc, U12>,
     iv: Iv,
-    extended: Outputs<Aes128Enc, 3>,
+    extended: Outputs<Aes128Enc, { EXTENDED_BLOCKS.len() }>,
     mask: BlockMask<Aes128Enc>,
 }
 
@@ -75,7 +83,7 @@ impl AggregatedGcm {
         Box::new(Self {
             aead: AesGcm::from(keyed::<Aes128Enc>(secret, "dangerous key", &context)),
             iv: Iv::labelled(secret, "dangerous iv", &context),
-            extended: Outputs::new(secret, "dangerous x", context, [1, 2, 255]),
+            extended: Outputs::new(secret, "dangerous x", context, EXTENDED_BLOCKS),
             mask: BlockMask::labelled(secret, "dangerous sn", &context),
         })
     }

@@ -73,8 +73,8 @@ pub struct Opened {
 
 /// One direction of one epoch with aggregated tags: the content type comes first.
 ///
-/// Its [`Prf`] has the output blocks 0, 1, 2 (tag bits 0 to 383) and 255
-/// (closing tags); any other index is a caller's mistake and panics.
+/// Its [`Prf`] has the output blocks 0, 1, 2 (tag bits 0 to 383), 253 (check bytes),
+/// 254 (ranks of rivals) and 255 (closing tags); any other index is a caller's mistake and panics.
 pub trait PrfProtection: Prf + Send + Sync {
     /// Encrypts `content` (type ‖ payload) in place. It must not be empty.
     fn seal(&self, record: Record<'_>, content: &mut [u8]) -> PrfState;
@@ -82,7 +82,7 @@ pub trait PrfProtection: Prf + Send + Sync {
     /// Decrypts a record in place and authenticates nothing.
     ///
     /// `body` is content ‖ own tag of 16 bytes if the type is not 23 ‖
-    /// `aggregate_len` bytes. The first byte tells the type, and exactly the
+    /// `aggregate_len` bytes, a check byte included. The first byte tells the type, and exactly the
     /// content is decrypted. `None`: too short for that, or longer than a
     /// record may be.
     fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened>;

@@ -10,6 +10,7 @@ use super::suites::integrity::{AggregatedIntegrityOnly, IntegrityOnly};
 use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::suites::lightmac::CtrLightMac;
 use super::suites::mask::BlockMask;
+use super::suites::outputs::AGGREGATION_BLOCKS;
 use super::{CipherSuite, CipherSuite12, CipherSuiteId, Exchange12, Keying, Limits, Provider};
 use aes::Aes128Enc;
 
@@ -97,7 +98,8 @@ pub static AES_128_CTR_LIGHTMAC: CipherSuite = CipherSuite {
     limits: Limits::CTR_LIGHTMAC,
     keying: Keying::Prf {
         plain: CtrLightMac::<Aes128Enc, lightmac::Aes128, 1>::protection::<16>,
-        aggregated: CtrLightMac::<Aes128Enc, lightmac::Aes128, 4>::aggregated,
+        aggregated:
+            CtrLightMac::<Aes128Enc, lightmac::Aes128, { AGGREGATION_BLOCKS.len() }>::aggregated,
         pad: Some(BlockMask::<Aes128Enc>::short_records),
     },
     known_answer: KnownAnswer::AES_128_CTR_LIGHTMAC,

@@ -498,6 +498,7 @@ impl WaitEncryptedExtensions {
         let version = ProtocolVersion::Dtls13;
         let extras = extras::read_limit_answer(settings, version, extensions, self.extras)?;
         channel.record_limit = extras.record_limit;
+        channel.receive_limit = extras.receive_limit;
         absorb(&mut self.transcript, message.kind, &message.body);
         Ok(State::WaitServerFinished(WaitFinished {
             random: self.random,

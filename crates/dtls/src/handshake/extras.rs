@@ -21,6 +21,8 @@ use vocabulary::{Decode, DecodeError, Writer};
 pub(crate) struct Extras {
     /// The longest content this end may send in a record, in bytes.
     pub(crate) record_limit: usize,
+    /// The most bytes of a record this end receives, a type inside and padding included.
+    pub(crate) receive_limit: usize,
     /// The ID in records this end sends.
     pub(crate) send_cid: ConnectionId,
     /// The ID in records this end receives.
@@ -32,6 +34,7 @@ pub(crate) struct Extras {
 impl Extras {
     pub(crate) const NONE: Self = Self {
         record_limit: MAX_CONTENT,
+        receive_limit: MAX_CONTENT + 1,
         send_cid: ConnectionId::EMPTY,
         receive_cid: ConnectionId::EMPTY,
         return_routability: false,
@@ -49,7 +52,7 @@ pub(crate) fn write_offer(
     {
         write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
     }
-    if let Some(limit) = settings.record_size_limit {
+    if let Some(limit) = settings.stated_record_limit() {
         write_extension(w, ExtensionType::RECORD_SIZE_LIMIT, |w| w.u16(limit))?;
     }
     if let Some(cid) = cid {
@@ -94,7 +97,9 @@ impl Answer {
         if let Some(content) = offer.get(ExtensionType::RECORD_SIZE_LIMIT) {
             extras.record_limit = content_limit(content, version, &extras)?;
             let most = MAX_CONTENT as u16 + u16::from(version == ProtocolVersion::Dtls13);
-            answer.record_size_limit = Some(settings.record_size_limit.unwrap_or(most).min(most));
+            let own = settings.stated_record_limit().unwrap_or(most).min(most);
+            answer.record_size_limit = Some(own);
+            extras.receive_limit = own.into();
         } else if version == ProtocolVersion::Dtls12
             && let Some(content) = offer.get(ExtensionType::MAX_FRAGMENT_LENGTH)
         {
@@ -140,7 +145,7 @@ pub(crate) fn is_offered(
         ExtensionType::MAX_FRAGMENT_LENGTH => {
             settings.max_fragment_length.is_some() && version == ProtocolVersion::Dtls12
         }
-        ExtensionType::RECORD_SIZE_LIMIT => settings.record_size_limit.is_some(),
+        ExtensionType::RECORD_SIZE_LIMIT => settings.stated_record_limit().is_some(),
         ExtensionType::CONNECTION_ID => cid.is_some(),
         ExtensionType::RETURN_ROUTABILITY_CHECK => cid.is_some() && settings.return_routability,
         _ => false,
@@ -174,6 +179,9 @@ pub(crate) fn read_limit_answer(
         (Some(_), Some(_)) => return Err(Misbehaviour::IllegalParameter("record limits").into()),
         (Some(content), None) => {
             extras.record_limit = content_limit(content, version, &extras)?;
+            if let Some(own) = settings.stated_record_limit() {
+                extras.receive_limit = own.into();
+            }
         }
         (None, Some(content)) => {
             let granted = MaxFragmentLength::decode(content).ok();

@@ -54,6 +54,8 @@ pub(crate) struct Channel {
     pub(crate) plaintext_next: u64,
     /// The longest content this end may send in a record, as far as is agreed.
     pub(crate) record_limit: usize,
+    /// The most bytes of a record with data this end receives, a type inside and padding included.
+    pub(crate) receive_limit: usize,
     /// The ID in records this end sends, once that is agreed on; empty if there is none.
     pub(crate) send_cid: ConnectionId,
     /// The IDs in records this end receives.
@@ -80,6 +82,7 @@ impl Channel {
             receive: ReceiveEpochs::default(),
             plaintext_next: next_record,
             record_limit: MAX_CONTENT,
+            receive_limit: MAX_CONTENT + 1,
             send_cid: ConnectionId::EMPTY,
             own_ids: OwnIds::default(),
             delivered_from: settings.delivery.threshold(),
@@ -108,7 +111,10 @@ impl Channel {
 
     /// Adds a receiving epoch of DTLS 1.3.
     pub(crate) fn install_receive(&mut self, epoch: ReceiveEpoch) {
-        let epoch = epoch.delivering_from(self.delivered_from);
+        let mut epoch = epoch.delivering_from(self.delivered_from);
+        if epoch.epoch() >= APPLICATION_EPOCH {
+            epoch = epoch.limited_to(self.receive_limit);
+        }
         let watched = self.watches && epoch.epoch() >= APPLICATION_EPOCH;
         self.receive.install(if watched { epoch.watched() } else { epoch });
     }

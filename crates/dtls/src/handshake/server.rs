@@ -85,6 +85,7 @@ pub(crate) fn accept(
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
     // The handshake epoch keeps the standard layout, whatever follows.
     channel.record_limit = answer.extras.record_limit;
+    channel.receive_limit = answer.extras.receive_limit;
     channel.agree_on_cids(&answer.extras);
     channel.install(HANDSHAKE_EPOCH, suite, (&server, Scheme::Plain), (&client, Scheme::Plain));
 

@@ -176,6 +176,8 @@ mod tests {
         let all = |_| true;
         let select = |content: &[u8]| Offer::new(content).select(all, all);
         assert_eq!(select(&[0x80, 2, 9, 9, 1, 8, 0, 2, 8, 51, 1, 2]), (agg(8), agg(2)));
+        // As a peer sees schemes with check bytes that does not know them.
+        assert_eq!(select(&[0x9f, 1, 8, 1, 8, 0, 0xff, 2, 8, 50, 1, 2]), (agg(8), agg(2)));
         assert_eq!(select(&[2, 9, 50, 1, 8, 0, 2, 8, 50, 1, 2]), (agg(8), r2d2(50)));
         assert_eq!(select(&[7, 1, 8, 0, 1, 8]), (Scheme::Plain, Scheme::Plain));
         assert_eq!(select(&[1, 8, 0, 7, 1, 8]), (agg(8), Scheme::Plain));

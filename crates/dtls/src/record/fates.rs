@@ -119,7 +119,7 @@ impl Fates {
 
     /// Whether another record of a failed set was counted as its lost one.
     fn is_excused(&mut self, number: u64) -> bool {
-        let Scheme::Agg(n) = self.scheme else { return false };
+        let Scheme::Agg(n) = self.scheme.unchecked() else { return false };
         let set = Some(number / u64::from(n.get()));
         core::mem::replace(&mut self.failed, set) == set
     }

@@ -1,8 +1,11 @@
 //! Received payloads, held until they are verified and the application has taken them.
 
+use super::ConnectionId;
+use aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use aggregation::{DropReason, Outcome};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 /// A payload's place in [`Held`].
 pub type Slot = u16;
@@ -14,6 +17,15 @@ pub struct RecordId {
     pub epoch: u64,
     /// The number within it.
     pub number: u64,
+}
+
+/// Where a record came from that has a connection ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The address.
+    pub from: SocketAddr,
+    /// Its ID of this end.
+    pub own_id: ConnectionId,
 }
 
 /// What the application is to be told of received data.
@@ -70,6 +82,15 @@ pub struct Held {
     /// Heap behind all slots, free ones included.
     capacity: usize,
     budget: usize,
+    /// The longest payload that was verified by shared tags.
+    longest: usize,
+    /// Where the record under consideration came from, if it has a connection ID.
+    origin: Option<Origin>,
+    /// The same of the records in slots; those of higher slots have none.
+    origins: Vec<Option<Origin>>,
+    /// The highest number that was authenticated since [`begin`](Self::begin), and its record's slot;
+    /// that under consideration has none.
+    newest: Option<(u64, Option<Slot>)>,
 }
 
 /// What an occupied slot counts for beside its payload, so that empty payloads are bounded too.
@@ -88,13 +109,78 @@ impl Held {
             bytes: 0,
             capacity: 0,
             budget,
+            longest: 0,
+            origin: None,
+            origins: Vec::new(),
+            newest: None,
         }
+    }
+
+    /// Begins with the next record, which came from there.
+    #[inline]
+    pub const fn begin(&mut self, origin: Option<Origin>) {
+        self.origin = origin;
+        self.newest = None;
+    }
+
+    /// The record under consideration was authenticated by itself.
+    #[inline]
+    pub fn authenticated(&mut self, number: u64) {
+        self.note_newest(number, None);
+    }
+
+    #[inline]
+    fn note_newest(&mut self, number: u64, slot: Option<Slot>) {
+        if self.newest.is_none_or(|(newest, _)| newest < number) {
+            self.newest = Some((number, slot));
+        }
+    }
+
+    /// The highest number that was authenticated since [`begin`](Self::begin), and where its record
+    /// came from. Under shared tags that is seldom the record that lets others be verified.
+    pub fn newest(&self) -> Option<(u64, Option<Origin>)> {
+        let (number, slot) = self.newest?;
+        let origin = match slot {
+            None => self.origin,
+            Some(slot) => self.origins.get(usize::from(slot)).copied().flatten(),
+        };
+        Some((number, origin))
+    }
+
+    #[cold]
+    fn note_origin(&mut self, slot: Slot) {
+        let at = usize::from(slot);
+        if at >= self.origins.len() {
+            self.origins.resize(at + 1, None);
+        }
+        self.origins[at] = self.origin;
+    }
+
+    /// How many bytes a scheme's records may take, overhead included: as many rivals as it holds
+    /// of each of `numbers` numbers, each as long as the longest payload that was verified; and in
+    /// any case a record of each, of `longest` bytes. Never more than the budget.
+    pub fn shared_budget(&self, numbers: usize, longest: usize) -> usize {
+        // Before the first is verified any may be the one.
+        let seen = if self.longest == 0 { longest } else { self.longest };
+        let rivals = (numbers * HELD_PER_NUMBER).min(CANDIDATES) * (seen + SLOT_COST);
+        rivals.max(Self::least_budget(numbers, longest)).min(self.budget)
+    }
+
+    /// What [`shared_budget`](Self::shared_budget) allows in any case, unless the budget is less.
+    pub const fn least_budget(numbers: usize, longest: usize) -> usize {
+        numbers * (longest + SLOT_COST)
     }
 
     /// Copies a payload in; `None` if it does not fit the budget.
     pub fn hold(&mut self, payload: &[u8]) -> Option<Slot> {
+        self.hold_within(self.budget, payload)
+    }
+
+    /// As [`hold`](Self::hold), with a smaller budget.
+    #[inline]
+    pub fn hold_within(&mut self, budget: usize, payload: &[u8]) -> Option<Slot> {
         let cost = payload.len() + SLOT_COST;
-        if self.bytes + cost > self.budget {
+        if self.bytes + cost > budget.min(self.budget) {
             return None;
         }
         let slot = match self.free.pop() {
@@ -112,6 +198,9 @@ impl Held {
         buffer.extend_from_slice(payload);
         self.capacity += buffer.capacity();
         self.bytes += cost;
+        if self.origin.is_some() || !self.origins.is_empty() {
+            self.note_origin(slot);
+        }
         Some(slot)
     }
 
@@ -131,6 +220,10 @@ impl Held {
     /// As [`resolve`](Self::resolve), for a payload that is verified.
     #[inline]
     pub fn verified(&mut self, slot: Slot, record: RecordId) -> usize {
+        self.longest = self.longest.max(self.payload(slot).len());
+        if !self.origins.is_empty() {
+            self.note_newest(record.number, Some(slot));
+        }
         if self.waiting_early == 0 && self.early.is_empty() {
             return self.deliver(slot);
         }
@@ -276,6 +369,6 @@ mod tests {
         }
         pinned.into_iter().for_each(|slot| held.release(slot));
         assert!(held.capacity <= BUDGET);
-        assert_eq!(held.capacity, held.slots.iter().map(Vec::capacity).sum());
+        assert_eq!(held.capacity, held.slots.iter().map(Vec::capacity).sum::<usize>());
     }
 }

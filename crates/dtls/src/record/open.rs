@@ -96,6 +96,8 @@ pub struct ReceiveEpoch {
     tally: Tally,
     /// How many records it had, once the peer told its end.
     records: Option<u64>,
+    /// The most bytes of a record of DTLS 1.2, a type inside included.
+    limit: usize,
     layout: Layout,
 }
 
@@ -119,7 +121,11 @@ impl ReceiveEpoch {
         masks: NumberMasks,
     ) -> Self {
         let layout = Layout::Dtls13(Opening::new(epoch, suite, scheme, secret, masks));
-        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
+        Self::of(epoch, Usage::new(&suite.limits), layout)
+    }
+
+    const fn of(epoch: u64, usage: Usage, layout: Layout) -> Self {
+        Self { epoch, tally: Tally::new(usage), records: None, limit: MAX_CONTENT + 1, layout }
     }
 
     /// As [`SendEpoch::dtls12`](super::SendEpoch::dtls12).
@@ -131,7 +137,18 @@ impl ReceiveEpoch {
     ) -> Self {
         let keys = Keys12::new(suite, aead, cid);
         let layout = Layout::Dtls12 { keys, window: ReplayWindow::new() };
-        Self { epoch, tally: Tally::new(Usage::new(&suite.limits)), records: None, layout }
+        Self::of(epoch, Usage::new(&suite.limits), layout)
+    }
+
+    /// Refuses records of more bytes than this end said that it takes (RFC 8449, section 4), a type
+    /// inside and padding included.
+    #[must_use]
+    pub const fn limited_to(mut self, bytes: usize) -> Self {
+        match &mut self.layout {
+            Layout::Dtls12 { .. } => self.limit = bytes,
+            Layout::Dtls13(opening) => opening.limit(bytes),
+        }
+        self
     }
 
     /// Delivers aggregated data from so many bits on, if before it is verified.
@@ -241,7 +258,8 @@ impl ReceiveEpoch {
             return None;
         }
         let Layout::Dtls12 { keys, window } = &mut self.layout else { return None };
-        let Some(body) = keys.body(header, record) else {
+        let body = keys.body(header, record).filter(|body| body.content.len() <= self.limit);
+        let Some(body) = body else {
             stats.malformed += 1;
             return None;
         };

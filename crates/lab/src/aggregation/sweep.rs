@@ -76,7 +76,7 @@ pub struct Point {
 pub fn longest_payload(scheme: Scheme, accounting: Accounting) -> usize {
     let tag = match scheme {
         Scheme::Plain => ::aggregation::scheme::TAG_BYTES,
-        other => other.largest_aggregate_len(),
+        other => other.largest_tags_len(),
     };
     PACKET_BYTES - usize::from(accounting.overhead_bytes()) - tag
 }

@@ -10,7 +10,7 @@
 use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, put, truncated, xored};
 use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
 use super::nonce::Iv;
-use super::outputs::{APPLICATION_DATA, Outputs, open_content_first};
+use super::outputs::{APPLICATION_DATA, EXTENDED_BLOCKS, Outputs, open_content_first};
 use crate::crypto::{
     Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
     Unauthentic,
@@ -84,7 +84,7 @@ where
 /// One direction of one epoch under CCM with aggregated tags.
 pub struct AggregatedCcm<C> {
     ccm: Ccm<C, 16>,
-    extended: Outputs<C, 3>,
+    extended: Outputs<C, { EXTENDED_BLOCKS.len() }>,
     mask: BlockMask<C>,
 }
 
@@ -96,7 +96,7 @@ where
     pub fn protection(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
         Box::new(Self {
             ccm: Ccm::derived(secret, &context),
-            extended: Outputs::new(secret, "agg x", context, [1, 2, 255]),
+            extended: Outputs::new(secret, "agg x", context, EXTENDED_BLOCKS),
             mask: BlockMask::new(secret, &context),
         })
     }

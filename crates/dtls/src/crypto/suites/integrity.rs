@@ -14,7 +14,7 @@
 //! records with one block 0 (2^-33 after 2^48 records) would have equal blocks i:
 //! that shows, and helps no third record.
 
-use super::outputs::open_content_first;
+use super::outputs::{EXTENDED_BLOCKS, open_content_first};
 use crate::crypto::{
     Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
     Unauthentic,
@@ -27,8 +27,6 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Bytes of keys, IVs and tags: those of the hash (RFC 9150, section 6).
 const LEN: usize = 32;
-/// The output blocks beside block 0.
-const EXTENDED: [u8; 3] = [1, 2, 255];
 
 /// One direction of one epoch with plain tags.
 pub struct IntegrityOnly {
@@ -97,7 +95,7 @@ impl Protection for IntegrityOnly {
 /// One direction of one epoch with aggregated tags.
 pub struct AggregatedIntegrityOnly {
     keys: IntegrityOnly,
-    extended: [Hmac<Sha256>; EXTENDED.len()],
+    extended: [Hmac<Sha256>; EXTENDED_BLOCKS.len()],
 }
 
 impl AggregatedIntegrityOnly {
@@ -106,7 +104,7 @@ impl AggregatedIntegrityOnly {
         let [scheme, n, o] = context;
         Box::new(Self {
             keys: IntegrityOnly::derived(secret, &context),
-            extended: EXTENDED.map(|i| keyed(secret, "agg x", &[scheme, n, o, i])),
+            extended: EXTENDED_BLOCKS.map(|i| keyed(secret, "agg x", &[scheme, n, o, i])),
         })
     }
 }
@@ -116,7 +114,7 @@ impl Prf for AggregatedIntegrityOnly {
         if index == 0 {
             return *state.as_bytes();
         }
-        let at = EXTENDED.iter().position(|i| *i == index);
+        let at = EXTENDED_BLOCKS.iter().position(|i| *i == index);
         let mac = &self.extended[at.expect("an output block that aggregation uses")];
         let mac = mac.clone().chain_update([index]).chain_update(state.as_bytes());
         first_block(&mac.finalize().into_bytes().into())

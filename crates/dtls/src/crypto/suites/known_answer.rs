@@ -5,6 +5,7 @@
 //! IV 20 21 …, the same payload in epoch 1 with sequence number 5. The answers
 //! here come from a second implementation, `tests/known_answers.py`.
 
+use super::outputs::AGGREGATION_BLOCKS;
 use crate::crypto::{
     Aead, Block, CipherSuite, CipherSuite12, Keying, PrfProtection, Record, TrafficSecret,
 };
@@ -38,8 +39,8 @@ pub struct KnownAnswer {
 pub struct AggregatedAnswer {
     /// The encrypted content.
     pub content: [u8; 11],
-    /// Output blocks 0, 1, 2 and 255.
-    pub blocks: [Block; 4],
+    /// Output blocks 0, 1, 2, 255, 254 and 253.
+    pub blocks: [Block; AGGREGATION_BLOCKS.len()],
     /// The mask for the fixed sample.
     pub mask: [u8; 2],
 }
@@ -110,7 +111,7 @@ impl AggregatedAnswer {
         let mut content = AGGREGATED;
         let state = keys.seal(RECORD, &mut content);
         let sealed = content == self.content;
-        let blocks = [0, 1, 2, 255].map(|index| keys.block(&state, index)) == self.blocks;
+        let blocks = AGGREGATION_BLOCKS.map(|index| keys.block(&state, index)) == self.blocks;
         let opened = keys.open(RECORD, &mut content, 0).is_some_and(|opened| {
             opened.content_len == AGGREGATED.len()
                 && !opened.own_tag
@@ -172,6 +173,14 @@ impl KnownAnswer {
                     0xa3, 0xb8, 0xc1, 0xaf, 0x9e, 0xf3, 0xf4, 0x5b, 0x8f, 0xb8, 0x94, 0x31, 0x75,
                     0xa7, 0x9a, 0x38,
                 ],
+                [
+                    0x25, 0x85, 0x3b, 0xb0, 0xde, 0x60, 0x30, 0x08, 0x3d, 0xb2, 0xba, 0x80, 0x3e,
+                    0x6f, 0xd2, 0xf8,
+                ],
+                [
+                    0x1a, 0x79, 0x8b, 0xd6, 0xe9, 0x22, 0xc8, 0x30, 0x32, 0xc3, 0x26, 0xb7, 0xe1,
+                    0x36, 0x79, 0xc7,
+                ],
             ],
             mask: [0x4b, 0xf1],
         }),
@@ -212,6 +221,14 @@ impl KnownAnswer {
                 [
                     0x02, 0xaa, 0x28, 0x07, 0xb0, 0x08, 0x65, 0x0b, 0xf4, 0x6b, 0x84, 0x5d, 0xe7,
                     0xca, 0xf4, 0xff,
+                ],
+                [
+                    0x8f, 0xd0, 0x3c, 0x90, 0x25, 0x1f, 0x12, 0xb6, 0x5d, 0xda, 0xd2, 0xc8, 0xfe,
+                    0xd4, 0xfa, 0xdb,
+                ],
+                [
+                    0xc5, 0xca, 0x83, 0xcb, 0x57, 0xf1, 0xa8, 0xc1, 0x90, 0xb6, 0x5a, 0x40, 0xe8,
+                    0x24, 0x83, 0xc3,
                 ],
             ],
             mask: [0x4b, 0xf1],
@@ -255,6 +272,14 @@ impl KnownAnswer {
                 [
                     0x96, 0x76, 0x26, 0xe6, 0x1b, 0xff, 0x6c, 0x64, 0xcd, 0xe9, 0x03, 0x10, 0x66,
                     0xdb, 0x41, 0xbd,
+                ],
+                [
+                    0x80, 0x75, 0xec, 0xae, 0x76, 0x52, 0xe2, 0x98, 0x35, 0xbf, 0x42, 0x67, 0xdf,
+                    0xf6, 0x77, 0x2b,
+                ],
+                [
+                    0xaf, 0xfa, 0xeb, 0xc5, 0x6c, 0xb4, 0xd0, 0x37, 0xb9, 0x5d, 0x00, 0x86, 0x06,
+                    0xa4, 0xac, 0x56,
                 ],
             ],
             mask: [0; 2],

@@ -19,7 +19,7 @@
 use super::ctr;
 use super::mask::{BlockMask, Mask, keyed};
 use super::nonce::Iv;
-use super::outputs::{APPLICATION_DATA, Outputs, open_content_first};
+use super::outputs::{AGGREGATION_BLOCKS, APPLICATION_DATA, Outputs, open_content_first};
 use crate::crypto::{
     Aead, Block, Opened, Prf, PrfProtection, PrfState, Protection, Record, TrafficSecret,
     Unauthentic,
@@ -62,14 +62,14 @@ where
     }
 }
 
-impl<C, M> CtrLightMac<C, M, 4>
+impl<C, M> CtrLightMac<C, M, { AGGREGATION_BLOCKS.len() }>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
 {
     /// Derives the keys of an epoch with aggregated tags under an aggregation context.
     pub fn aggregated(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection> {
-        Box::new(Self::new(secret, context, [0, 1, 2, 255]))
+        Box::new(Self::new(secret, context, AGGREGATION_BLOCKS))
     }
 }
 
@@ -149,7 +149,7 @@ where
     }
 }
 
-impl<C, M> Prf for CtrLightMac<C, M, 4>
+impl<C, M> Prf for CtrLightMac<C, M, { AGGREGATION_BLOCKS.len() }>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + 'static,
@@ -159,7 +159,7 @@ where
     }
 }
 
-impl<C, M> PrfProtection for CtrLightMac<C, M, 4>
+impl<C, M> PrfProtection for CtrLightMac<C, M, { AGGREGATION_BLOCKS.len() }>
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,
     M: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit + Send + Sync + 'static,

@@ -3,8 +3,15 @@
 
 use super::mask::keyed;
 use crate::crypto::{Block, TrafficSecret};
+use aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
+
+/// The output blocks that aggregation uses, those of every record first.
+pub(crate) const AGGREGATION_BLOCKS: [u8; 6] =
+    [TAG_BLOCK, 1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
+/// Those that follow from the first.
+pub(crate) const EXTENDED_BLOCKS: [u8; 5] = [1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
 
 /// The content type of application data, the only one whose tags are aggregated.
 pub(crate) const APPLICATION_DATA: u8 = 23;

@@ -123,7 +123,7 @@ impl Keyed {
         let (suite, extras) = (hellos.suite, &hellos.extras);
         channel.send.install(SendEpoch::dtls12(EPOCH_12, suite, send, extras.send_cid));
         let receive = ReceiveEpoch::dtls12(EPOCH_12, suite, receive, extras.receive_cid);
-        channel.receive.install(receive);
+        channel.receive.install(receive.limited_to(extras.receive_limit));
         Self { hellos, end, master, group, owner, session_id, ticket: None }
     }
 

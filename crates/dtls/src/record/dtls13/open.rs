@@ -7,14 +7,14 @@ use crate::config::NumberMasks;
 use crate::crypto::{CipherSuite, Keying, PrfProtection, Protection, Record, TrafficSecret};
 use crate::record::fates::{Fate, late_below};
 use crate::record::header::UnifiedHeader;
-use crate::record::held::{Held, RecordId};
+use crate::record::held::{Held, RecordId, Slot};
 use crate::record::number::nearest;
 use crate::record::open::{Inner, SecurityLevel, Tally};
 use crate::stats::ReceiveStats;
 use aggregation::scheme::TAG_BYTES;
 use aggregation::tuning::WINDOW;
 use aggregation::{
-    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict,
+    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
 };
 use alloc::boxed::Box;
 use subtle::ConstantTimeEq;
@@ -38,6 +38,9 @@ impl Opening {
         match (&suite.keying, Opener::new(scheme, &order(secret, scheme))) {
             (Keying::Prf { aggregated, .. }, Some(opener)) => Self::Aggregated(Aggregated {
                 epoch,
+                limit: MAX_CONTENT + 1,
+                room: Held::least_budget(scheme.waiting_numbers(), MAX_CONTENT + 1),
+                checked: scheme.is_checked(),
                 prf: aggregated(secret, scheme.context()),
                 mask: NumberMask::new(masks, epoch, suite, scheme, secret),
                 scheme,
@@ -49,6 +52,7 @@ impl Opening {
             _ => Self::Standard(Standard {
                 protection: suite.keying.plain(secret),
                 tag_len: suite.tag_len,
+                limit: MAX_CONTENT + 1,
                 window: ReplayWindow::new(),
             }),
         }
@@ -58,6 +62,17 @@ impl Opening {
     pub(in crate::record) fn deliver_from(&mut self, bits: Option<u8>) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.set_threshold(bits);
+        }
+    }
+
+    /// Refuses records of more bytes, type and padding included.
+    pub(in crate::record) const fn limit(&mut self, bytes: usize) {
+        match self {
+            Self::Standard(standard) => standard.limit = bytes,
+            Self::Aggregated(aggregated) => {
+                aggregated.limit = bytes;
+                aggregated.room = Held::least_budget(aggregated.scheme.waiting_numbers(), bytes);
+            }
         }
     }
 
@@ -81,7 +96,9 @@ impl Opening {
     pub(in crate::record) fn late_below(&self) -> u64 {
         match self {
             // What a failed set tells comes with its verdicts.
-            Self::Aggregated(Aggregated { scheme: Scheme::Agg(_), opener, .. }) => {
+            Self::Aggregated(Aggregated { scheme, opener, .. })
+                if matches!(scheme.unchecked(), Scheme::Agg(_)) =>
+            {
                 opener.window_start()
             }
             Self::Aggregated(Aggregated { opener, .. }) => {
@@ -127,7 +144,11 @@ impl Opening {
         let number = nearest(header.number_bits(head), header.number_len, self.expected());
         let record = Record { number, header: head };
         match self {
-            Self::Standard(standard) => standard.open(record, body, tally, stats),
+            Self::Standard(standard) => {
+                let inner = standard.open(record, body, tally, stats)?;
+                held.authenticated(number);
+                Some(inner)
+            }
             Self::Aggregated(aggregated) => {
                 let inner = aggregated.open(record, body, held, tally, stats);
                 aggregated.close();
@@ -148,7 +169,7 @@ impl Opening {
         if let Self::Aggregated(aggregated) = self {
             aggregated.last_closing = Some(closing);
             aggregated.close();
-            aggregated.settle(held, tally, stats);
+            aggregated.settle_apart(held, tally, stats);
         }
     }
 
@@ -182,7 +203,7 @@ impl Opening {
     ) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.expire_below(u64::MAX);
-            aggregated.settle(held, tally, stats);
+            aggregated.settle_apart(held, tally, stats);
         }
     }
 }
@@ -191,6 +212,8 @@ impl Opening {
 pub(in crate::record) struct Standard {
     protection: Box<dyn Protection>,
     tag_len: usize,
+    /// The most bytes of a record, type and padding included.
+    limit: usize,
     window: ReplayWindow,
 }
 
@@ -208,6 +231,10 @@ impl Standard {
             return None;
         }
         let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
+        if content.len() > self.limit {
+            stats.malformed += 1;
+            return None;
+        }
         tally.usage.add_evaluated(header.len(), content.len());
         if self.protection.open(record, content, tag).is_err() {
             tally.forged(stats);
@@ -234,6 +261,12 @@ impl Standard {
 /// Application data shares tags.
 pub(in crate::record) struct Aggregated {
     epoch: u64,
+    /// The most bytes of a record, type included.
+    limit: usize,
+    /// Bytes that payloads may take in any case.
+    room: usize,
+    /// Whether records have check bytes.
+    checked: bool,
     prf: Box<dyn PrfProtection>,
     mask: NumberMask,
     scheme: Scheme,
@@ -256,8 +289,14 @@ impl Aggregated {
         tally: &mut Tally,
         stats: &mut ReceiveStats,
     ) -> Option<Inner<'a>> {
-        let Self { prf, scheme, opener, .. } = self;
+        let Self { prf, scheme, opener, limit, .. } = self;
         let number = record.number;
+        // Nobody is to have long junk decrypted, nor held.
+        let tags_len = scheme.tags_len(number);
+        if body.len() > *limit + TAG_BYTES + tags_len {
+            stats.malformed += 1;
+            return None;
+        }
         // Wrong numbers may well be used ones.
         tally.unsettled += 1;
         let admitted = opener.admit(number);
@@ -265,16 +304,32 @@ impl Aggregated {
             stats.replayed += 1;
             return None;
         }
-        let Some(opened) = prf.open(record, body, scheme.aggregate_len(number)) else {
+        let Some(opened) = prf.open(record, body, tags_len) else {
             stats.malformed += 1;
             return None;
         };
+        if opened.content_len > *limit {
+            stats.malformed += 1;
+            return None;
+        }
         tally.usage.add_evaluated(record.header.len(), opened.content_len);
         let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
         let (kind, payload) = content.split_first()?;
         let kind = ContentType(*kind);
+        let (own, mut aggregate) = match opened.own_tag {
+            true => tags.split_at_checked(TAG_BYTES)?,
+            false => (&[][..], &*tags),
+        };
+        // Whoever fails it is no rival of anybody, and no try.
+        if self.checked {
+            let (check, rest) = aggregate.split_last()?;
+            if !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, rest))) {
+                stats.check_failed += 1;
+                return None;
+            }
+            aggregate = rest;
+        }
         if opened.own_tag {
-            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
             if !bool::from(own.ct_eq(&prf.block(&opened.state, TAG_BLOCK))) {
                 tally.forged(stats);
                 return None;
@@ -283,6 +338,7 @@ impl Aggregated {
                 stats.replayed += 1;
                 return None;
             }
+            held.authenticated(number);
             tally.arrivals += 1;
             tally.authentic(stats);
             tally.note(number, 0, |_| Fate::Control);
@@ -302,12 +358,12 @@ impl Aggregated {
             stats.refused += 1;
             return None;
         }
-        let payload_len = payload.len();
-        let Some(slot) = held.hold(payload) else {
-            stats.buffer_full += 1;
-            return None;
+        let slot = match held.hold_within(self.room, payload) {
+            Some(slot) => slot,
+            None => self.hold_at_cost(number, payload, held, tally, stats)?,
         };
-        match opener.offer_data(&**prf, number, opened.state, tags, slot) {
+        let payload_len = payload.len();
+        match self.opener.offer_data(&*self.prf, number, opened.state, aggregate, slot) {
             Offer::Held => {
                 tally.arrivals += 1;
                 tally.note(number, payload_len, Fate::Came);
@@ -325,6 +381,31 @@ impl Aggregated {
         None
     }
 
+    /// Copies a payload in for which there is no room in any case. Rivals of other numbers may go for it.
+    #[cold]
+    #[inline(never)]
+    fn hold_at_cost(
+        &mut self,
+        number: u64,
+        payload: &[u8],
+        held: &mut Held,
+        tally: &mut Tally,
+        stats: &mut ReceiveStats,
+    ) -> Option<Slot> {
+        let budget = held.shared_budget(self.scheme.waiting_numbers(), self.limit);
+        loop {
+            if let Some(slot) = held.hold_within(budget, payload) {
+                return Some(slot);
+            }
+            let len_of = |slot| held.payload(slot).len();
+            if !self.opener.evict(&*self.prf, number, payload.len(), &len_of) {
+                stats.buffer_full += 1;
+                return None;
+            }
+            self.settle_apart(held, tally, stats);
+        }
+    }
+
     /// Gives the opener the closing tag at the epoch's end; later, if what came so far is too far
     /// from it.
     fn close(&mut self) {
@@ -335,7 +416,15 @@ impl Aggregated {
         }
     }
 
+    /// [`Self::settle`] where it is rare: one copy of it is enough in the way of every record.
+    #[cold]
+    #[inline(never)]
+    fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
+        self.settle(held, tally, stats);
+    }
+
     /// Delivers what the opener verified and frees what it dropped.
+    #[inline(always)]
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
             let record = RecordId { epoch: self.epoch, number };
@@ -360,7 +449,12 @@ impl Aggregated {
                 Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
                 _ => Fate::Suspect,
             };
-            tally.note(number, held.payload(slot).len(), fate);
+            // Another may stand in the place of one that had to go.
+            if outcome != Outcome::Dropped(DropReason::Evicted)
+                || self.opener.level(number).is_none()
+            {
+                tally.note(number, held.payload(slot).len(), fate);
+            }
             held.resolve(slot, record, outcome);
             stats.unverified += 1;
             stats.forged += u64::from(forged);

@@ -15,7 +15,7 @@ use crate::record::passive::Read;
 use aggregation::scheme::TAG_BYTES;
 use aggregation::tuning::WINDOW;
 use aggregation::{
-    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict,
+    ClosingTag, DropReason, Offer, Opener, Outcome, Refusal, Scheme, TAG_BLOCK, Verdict, check_byte,
 };
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -155,12 +155,20 @@ impl Aggregated {
         serial: u64,
     ) -> Option<Read<'a>> {
         let number = record.number;
-        let opened = self.prf.open(record, body, self.scheme.aggregate_len(number))?;
+        let opened = self.prf.open(record, body, self.scheme.tags_len(number))?;
         let (content, tags) = body.split_at_mut_checked(opened.content_len)?;
         let (kind, payload) = content.split_first()?;
         let kind = ContentType(*kind);
+        let (own, aggregate) = tags.split_at_checked(if opened.own_tag { TAG_BYTES } else { 0 })?;
+        let (aggregate, check) =
+            aggregate.split_at_checked(aggregate.len().checked_sub(self.scheme.check_len())?)?;
+        if let [check] = check
+            && !bool::from(check.ct_eq(&check_byte(&*self.prf, &opened.state, aggregate)))
+        {
+            let _ = self.opener.admit(number);
+            return Some(Read::forged(number));
+        }
         let (proof, repeated) = if opened.own_tag {
-            let (own, aggregate) = tags.split_at_checked(TAG_BYTES)?;
             if !bool::from(own.ct_eq(&self.prf.block(&opened.state, TAG_BLOCK))) {
                 // The content counts as an arrival: enough of those move a window that was left behind.
                 let _ = self.opener.admit(number);
@@ -175,7 +183,7 @@ impl Aggregated {
             }
             (Proof::Verified, !fresh)
         } else {
-            self.offer(number, opened.state, tags, serial)
+            self.offer(number, opened.state, aggregate, serial)
         };
         self.settle();
         Some(Read { number, kind: Some(kind), content: payload, proof, repeated })

@@ -9,7 +9,7 @@ use crate::record::cid::ConnectionId;
 use crate::record::header::UnifiedHeader;
 use crate::record::seal::{NumberLength, Place, SealError, Shape, Written};
 use aggregation::scheme::TAG_BYTES;
-use aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK};
+use aggregation::{ClosingTag, Kind, Scheme, Sealer, TAG_BLOCK, check_byte};
 use alloc::boxed::Box;
 use vocabulary::Writer;
 use vocabulary::wire::BufferFull;
@@ -67,7 +67,7 @@ impl Sealing {
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
         let tag = match self.tags {
             Tags::Standard { tag_len, .. } => tag_len,
-            Tags::Aggregated { scheme, .. } => scheme.largest_aggregate_len(),
+            Tags::Aggregated { scheme, .. } => scheme.largest_tags_len(),
         };
         2 + self.cid.len() + number.bytes() + tag
     }
@@ -75,7 +75,7 @@ impl Sealing {
     fn tags_len(&self, kind: ContentType, number: u64) -> usize {
         match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
-            Tags::Aggregated { scheme, .. } => own_tag_len(kind) + scheme.aggregate_len(number),
+            Tags::Aggregated { scheme, .. } => own_tag_len(kind) + scheme.tags_len(number),
         }
     }
 
@@ -99,7 +99,9 @@ impl Sealing {
     ) -> Result<Written, SealError> {
         let tags_len = match &self.tags {
             Tags::Standard { tag_len, .. } => *tag_len,
-            Tags::Aggregated { sealer, .. } => own_tag_len(kind) + sealer.next_len(),
+            Tags::Aggregated { sealer, scheme, .. } => {
+                own_tag_len(kind) + sealer.next_len() + scheme.check_len()
+            }
         };
         let mut header = self.header(epoch, shape);
         let header_len = header.header_len();
@@ -136,9 +138,11 @@ impl Sealing {
                 protection.seal(record, content, tags);
                 header.apply_mask(head, protection.mask(&mask_sample(body)));
             }
-            Tags::Aggregated { prf, sealer, mask, .. } => {
+            Tags::Aggregated { prf, scheme, sealer, mask } => {
                 let state = prf.seal(record, content);
-                let (own, aggregate) = tags.split_at_mut(own_tag_len(kind));
+                let (own, tags) = tags.split_at_mut(own_tag_len(kind));
+                let (aggregate, check) = tags.split_at_mut(tags.len() - scheme.check_len());
+                let checked = if check.is_empty() { None } else { Some(state.clone()) };
                 let kind = if own.is_empty() { Kind::Data } else { Kind::Control };
                 if kind == Kind::Control {
                     own.copy_from_slice(&prf.block(&state, TAG_BLOCK));
@@ -146,6 +150,9 @@ impl Sealing {
                 sealer
                     .seal(&**prf, number, kind, state, aggregate)
                     .expect("numbers are consecutive and the aggregate's length is the scheme's");
+                if let (Some(state), [check]) = (checked, check) {
+                    *check = check_byte(&**prf, &state, aggregate);
+                }
                 mask.hide(&**prf, &header, head, body);
             }
         }

@@ -1,0 +1,98 @@
+//! More candidates than are held, of one number or altogether.
+
+use crate::agg::opener::AggOpener;
+use crate::candidates::Handle;
+use crate::opener::{DropReason, Offer, Outcome, Refusal, Verdict};
+use crate::prf::{Prf, PrfState};
+use crate::rivals::Newcomer;
+
+impl<const CANDIDATES: usize> AggOpener<CANDIDATES> {
+    /// Takes one more candidate of a number that has as many as may be: for good if its rank is
+    /// less than that of another, and for a try if it can be tried at once.
+    #[cold]
+    pub(super) fn offer_crowded<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        state: PrfState,
+        share: u128,
+        slot: u16,
+    ) -> Offer {
+        let handles = self.number(number).held;
+        let ranked = self.pool.greatest_rank(prf, handles.into_iter(), &state, share);
+        let displaced = ranked.and_then(|(handle, lesser)| lesser.then_some(handle));
+        let decidable = self.decidable(number);
+        if displaced.is_none() && !decidable {
+            return Offer::Refused(Refusal::TooManyCandidates);
+        }
+        if !self.make_room(number) {
+            return Offer::Refused(Refusal::Memory);
+        }
+        let Some(handle) = self.pool.add(number, state, share, Some(slot), false) else {
+            return Offer::Refused(Refusal::Memory);
+        };
+        let place = *self.number(number);
+        let own = self.number_mut(number);
+        own.evaluated += 1;
+        if decidable {
+            (own.held[0], own.count) = (handle, 1);
+            self.decide(prf, number);
+            if number < self.window.base || self.number(number).verified {
+                self.drop_all(place.handles(), DropReason::Rival);
+                return Offer::Held;
+            }
+            let own = self.number_mut(number);
+            (own.held, own.count) = (place.held, place.count);
+        }
+        let Some(displaced) = displaced else {
+            self.pool.remove(handle);
+            return Offer::Refused(Refusal::TooManyCandidates);
+        };
+        self.drop_all(&[displaced], DropReason::Evicted);
+        let own = self.number_mut(number);
+        own.remove(displaced);
+        own.push(handle);
+        Offer::Held
+    }
+
+    /// Frees a place for a candidate of `number`, from another if need be.
+    pub(super) fn make_room(&mut self, number: u64) -> bool {
+        if !self.pool.is_full() {
+            return true;
+        }
+        if self.evicted.is_some() {
+            return false;
+        }
+        let Some((handle, from)) = self.victim(number, 0, |_| 0) else { return false };
+        self.number_mut(from).remove(handle);
+        self.counters.records_dropped += 1;
+        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
+            slot,
+            number: from,
+            outcome: Outcome::Dropped(DropReason::Evicted),
+        });
+        true
+    }
+
+    fn victim(
+        &self,
+        number: u64,
+        len: usize,
+        len_of: impl Fn(u16) -> usize,
+    ) -> Option<(Handle, u64)> {
+        let new = Newcomer { number, siblings: self.number(number).count, len };
+        self.pool.victim(new, |number| self.number(number).count, len_of)
+    }
+
+    pub(crate) fn evict(&mut self, number: u64, len: usize, len_of: &dyn Fn(u16) -> usize) -> bool {
+        if self.window.check(number).is_err() || self.run.continues(number) && self.pool.used() == 0
+        {
+            return false;
+        }
+        self.unfold();
+        let Some((handle, from)) = self.victim(number, len, len_of) else { return false };
+        self.number_mut(from).remove(handle);
+        self.drop_all(&[handle], DropReason::Evicted);
+        true
+    }
+}

@@ -1,0 +1,110 @@
+//! More candidates than are held, of one number or altogether.
+
+use crate::candidates::Handle;
+use crate::opener::{DropReason, Outcome, Verdict};
+use crate::prf::Prf;
+use crate::r2d2::opener::BitOpener;
+use crate::rivals::Newcomer;
+
+impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
+    /// Of a candidate that was tried and the `other` one in whose place it was, keeps the one that
+    /// stands or has the `lesser` rank. Returns whether a verdict of the first is to come.
+    #[cold]
+    pub(super) fn keep_one(
+        &mut self,
+        number: u64,
+        handle: Handle,
+        (other, lesser): (Handle, bool),
+    ) -> bool {
+        let late = number < self.window.base;
+        if late || self.number(number).verified {
+            self.drop_candidate(other, if late { DropReason::Expired } else { DropReason::Rival });
+            return true;
+        }
+        let is_held = self.number(number).handles().contains(&handle);
+        if is_held && (lesser || self.stands(number, handle)) {
+            self.drop_candidate(other, DropReason::Evicted);
+            return true;
+        }
+        let own = self.number_mut(number);
+        own.remove(handle);
+        own.push(other);
+        if is_held {
+            self.pool.remove(handle);
+        }
+        // What was refuted has its verdict.
+        !is_held
+    }
+
+    /// Frees a place for a candidate of `number`: one of a verified record that little needs, or
+    /// another's.
+    pub(super) fn make_room<P: Prf + ?Sized>(&mut self, prf: &P, number: u64) -> bool {
+        if !self.pool.is_full() || self.release_verified() {
+            return true;
+        }
+        if self.evicted.is_some() {
+            return false;
+        }
+        let Some((handle, from)) = self.take_victim(prf, number, 0, &|_| 0) else { return false };
+        self.counters.records_dropped += 1;
+        self.evicted = self.pool.remove(handle).map(|slot| Verdict {
+            slot,
+            number: from,
+            outcome: Outcome::Dropped(DropReason::Evicted),
+        });
+        true
+    }
+
+    pub(crate) fn evict<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        len: usize,
+        len_of: &dyn Fn(u16) -> usize,
+    ) -> bool {
+        if self.window.check(number).is_err() {
+            return false;
+        }
+        let victim = self.take_victim(prf, number, len, len_of);
+        if let Some((handle, _)) = victim {
+            self.drop_candidate(handle, DropReason::Evicted);
+        }
+        victim.is_some()
+    }
+
+    /// Takes the candidate that is to go for one of `number` out of its own number.
+    fn take_victim<P: Prf + ?Sized>(
+        &mut self,
+        prf: &P,
+        number: u64,
+        len: usize,
+        len_of: &dyn Fn(u16) -> usize,
+    ) -> Option<(Handle, u64)> {
+        let new = Newcomer { number, siblings: self.number(number).count, len };
+        let victim = self.pool.victim(new, |number| self.number(number).count, len_of);
+        let (handle, from) = victim?;
+        self.streak = 0;
+        if self.stands(from, handle) {
+            self.take_away(prf, from);
+        }
+        self.number_mut(from).remove(handle);
+        Some((handle, from))
+    }
+
+    /// Lets go of the state of the lowest verified record, which only a closing tag would need.
+    fn release_verified(&mut self) -> bool {
+        let lowest = (self.window.base..self.newest)
+            .find(|&number| self.number(number).verified && self.number(number).count > 0);
+        lowest.is_some_and(|number| self.release(number))
+    }
+
+    /// Lets go of a verified record's state; whether that made room.
+    pub(super) fn release(&mut self, number: u64) -> bool {
+        let own = core::mem::replace(&mut self.number_mut(number).count, 0);
+        let handle = self.number(number).held[0];
+        if own > 0 {
+            self.pool.release(handle, DropReason::Expired);
+        }
+        !self.pool.is_full()
+    }
+}

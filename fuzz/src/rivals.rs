@@ -1,0 +1,176 @@
+//! Junk under the numbers of genuine records: the share of them that is delivered all the same.
+//!
+//! The attacker copies a record's header and first bytes, so that its masked number and its type
+//! stay, puts junk behind them, and is faster. Records are sealed and opened as an association does;
+//! the limit on their length is what its datagrams can have.
+
+use crate::parallel::shared;
+use aggregation::Scheme;
+use dtls::codepoints::ContentType;
+use dtls::crypto::{CipherSuiteId, TrafficSecret, rustcrypto};
+use dtls::record::epochs::APPLICATION_EPOCH;
+use dtls::record::held::Received;
+use dtls::record::seal::Shape;
+use dtls::record::{Held, NumberLength, ReceiveEpoch, SendEpoch, UnifiedHeader};
+use dtls::stats::ReceiveStats;
+use dtls::tuning::{DATAGRAM_BYTES, RECEIVE_BUFFER_BYTES};
+use vocabulary::{Random, Reader};
+
+/// Records of a run.
+pub const RECORDS: u64 = 16_000;
+/// Payloads, in bytes.
+const PAYLOADS: [usize; 2] = [30, 1000];
+/// Bytes of the genuine record, behind its header, that a rival copies: a mask's sample.
+const COPIED: usize = 16;
+/// The longest record that the format allows.
+const LONGEST: usize = 16_300;
+
+/// What is done to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    /// Four rivals, as long as the record, ahead of one record of each set, or of each sixteenth.
+    FourAheadOfOne,
+    /// As long a rival as there can be ahead of each fourth record.
+    OneLong,
+    /// Four rivals, as long as the record, ahead of every record.
+    FourAheadOfAll,
+}
+
+impl Attack {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FourAheadOfOne, Self::OneLong, Self::FourAheadOfAll];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FourAheadOfOne => "four_ahead_of_one",
+            Self::OneLong => "one_long",
+            Self::FourAheadOfAll => "four_ahead_of_all",
+        }
+    }
+
+    /// How many rivals go ahead of the record `number`, and how much longer than it they are.
+    fn rivals(self, scheme: Scheme, number: u64) -> (u8, bool) {
+        let set = match scheme.unchecked() {
+            Scheme::Agg(n) => u64::from(n.get()),
+            _ => 16,
+        };
+        match self {
+            Self::FourAheadOfOne if number % set == 3 % set => (4, false),
+            Self::OneLong if number.is_multiple_of(4) => (1, true),
+            Self::FourAheadOfAll => (4, false),
+            _ => (0, false),
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Bytes of each payload.
+    pub payload: usize,
+    /// The attack.
+    pub attack: Attack,
+    /// Whether the receiver takes records of any length.
+    pub any_length: bool,
+    /// Genuine payloads delivered.
+    pub delivered: u64,
+    /// Payloads delivered that were never sent.
+    pub forged: u64,
+    /// The most bytes held, overhead included.
+    pub most_held: usize,
+}
+
+impl Cell {
+    /// Of the payloads sent, the percentage delivered.
+    pub fn percent(&self) -> f64 {
+        100.0 * self.delivered as f64 / RECORDS as f64
+    }
+}
+
+/// The schemes under attack: plain tags, each that shares them, and those with check bytes.
+pub fn schemes() -> Vec<Scheme> {
+    let names = ["off", "agg:2", "agg:4", "agg:8", "agg:16"]
+        .into_iter()
+        .chain(["r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200", "sliding:100"])
+        .chain(["agg:4+check", "agg:8+check", "agg:16+check", "r2d2:50+check", "r2d2:100+check"]);
+    names.map(|name| name.parse().expect("a scheme's name")).collect()
+}
+
+/// Every attack on every scheme.
+pub fn campaign(seed: u64) -> Vec<Cell> {
+    let mut cases = Vec::new();
+    for scheme in schemes() {
+        for payload in PAYLOADS {
+            for attack in Attack::ALL {
+                cases.push((scheme, payload, attack, false));
+            }
+            // Where nothing but what is held bounds them.
+            cases.push((scheme, payload, Attack::OneLong, true));
+        }
+    }
+    shared(&cases, |&(scheme, payload, attack, any_length)| {
+        run(scheme, payload, attack, any_length, seed)
+    })
+}
+
+/// Sends [`RECORDS`] records.
+///
+/// # Panics
+/// If the engine cannot seal.
+pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, seed: u64) -> Cell {
+    let suite = rustcrypto::PROVIDER
+        .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
+        .expect("the provider has it");
+    let mut rng = Random::insecure(seed);
+    let secret = TrafficSecret::new(rng.array());
+    let mut send = SendEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
+    let mut receive = ReceiveEpoch::new(APPLICATION_EPOCH, suite, scheme, &secret);
+    if !any_length {
+        receive = receive.limited_to(DATAGRAM_BYTES - 2);
+    }
+    let (mut held, mut stats) = (Held::new(RECEIVE_BUFFER_BYTES), ReceiveStats::default());
+    let mut cell =
+        Cell { scheme, payload, attack, any_length, delivered: 0, forged: 0, most_held: 0 };
+    let mut content = vec![0; payload];
+    let mut buf = vec![0; payload + 64];
+    let shape = Shape { number: NumberLength::Two, last: true };
+    let mut open = |record: &mut [u8], cell: &mut Cell| {
+        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("sealed");
+        let inner = receive.open(header, record, &mut held, &mut stats);
+        // As the connection does with data that has a tag of its own.
+        if let Some(inner) = inner
+            && let Some(slot) = held.hold(inner.content)
+        {
+            held.deliver(slot);
+        }
+        cell.most_held = cell.most_held.max(held.bytes());
+        while let Some(received) = held.next_ready() {
+            let Received::Data(slot) = received else { continue };
+            let genuine = held.payload(slot).iter().skip(8).all(|byte| *byte == 0)
+                && held.payload(slot).len() == payload;
+            cell.delivered += u64::from(genuine);
+            cell.forged += u64::from(!genuine);
+            held.release(slot);
+        }
+    };
+    for number in 0..RECORDS {
+        content[..8].copy_from_slice(&number.to_be_bytes());
+        let kind = ContentType::APPLICATION_DATA;
+        let sealed = send.seal(&mut buf, kind, shape, |w| w.bytes(&content)).expect("room");
+        let record = &mut buf[..sealed.len];
+        let (rivals, long) = attack.rivals(scheme, number);
+        for _ in 0..rivals {
+            let len = if long { LONGEST } else { record.len() };
+            let mut junk = vec![0; len];
+            rng.fill(&mut junk);
+            let head = (3 + COPIED).min(record.len());
+            junk[..head].copy_from_slice(&record[..head]);
+            open(&mut junk, &mut cell);
+        }
+        open(record, &mut cell);
+    }
+    cell
+}
