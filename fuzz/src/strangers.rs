@@ -3,7 +3,7 @@
 
 use crate::world::{Direction, World, defaults};
 use dtls::codepoints::PskKeyExchangeMode;
-use dtls::{ClientConfig, CookiePolicy, ProtocolVersion, ServerConfig};
+use dtls::{ClientConfig, Connection, CookiePolicy, ProtocolVersion, ServerConfig};
 use std::time::Duration;
 use vocabulary::Random;
 
@@ -109,7 +109,7 @@ pub fn replays(seed: u64, count: u64) -> Replays {
         world.run_for(Duration::from_secs(90));
         let alive = world.client.is_connected()
             && world.handle == Some(live)
-            && world.server.connection(live).is_some_and(|server| server.is_connected());
+            && world.server.connection(live).is_some_and(Connection::is_connected);
         let heard = (world.server_told.data.len(), world.client_told.data.len());
         if !alive || heard != (said, said) {
             report.ended += 1;
