@@ -258,7 +258,7 @@ fn strangers(seed: u64, count: u64) -> Value {
         "forged_acks": acks.forged,
         "failed": acks.failed,
         "amplification": rows.collect::<Vec<_>>(),
-        "worst_factor": amplification.iter().map(|row| row.factor()).fold(0.0, f64::max),
+        "worst_factor": amplification.iter().map(strangers::Amplification::factor).fold(0.0, f64::max),
     })
 }
 
