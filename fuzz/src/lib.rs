@@ -12,6 +12,7 @@
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
 //! - [`noise`]: any bytes to members of groups and their controller;
+//! - [`strangers`]: attackers without a key against handshakes and associations;
 //! - [`tunnel`]: the MACsec gateway watched, forged, flooded, and over a network that loses;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
@@ -35,6 +36,7 @@ mod onpath;
 mod parallel;
 pub mod rivals;
 pub mod secrets;
+pub mod strangers;
 pub mod targets;
 pub mod tunnel;
 pub mod updates;

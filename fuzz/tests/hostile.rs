@@ -2,7 +2,7 @@
 
 use dtls::tuning::{RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES};
 use fuzz::world::Setup;
-use fuzz::{cuts, junk};
+use fuzz::{cuts, junk, strangers};
 
 #[test]
 fn altered_messages_neither_panic_nor_deliver() {
@@ -26,4 +26,16 @@ fn junk_neither_panics_nor_delivers_nor_kills() {
     assert_eq!((report.panics, report.deliveries, report.killed), (0, 0, 0), "{report:#?}");
     assert!(report.most_held <= RECEIVE_BUFFER_BYTES + SEND_BUFFER_BYTES, "{report:?}");
     assert_eq!(report.most_open, 1);
+}
+
+#[test]
+fn attackers_without_a_key_end_no_association_and_stop_no_handshake() {
+    let replays = strangers::replays(7, 12);
+    assert_eq!((replays.associations, replays.ended), (12, 0), "{replays:?}");
+    assert!(replays.played > 400 && replays.most_open <= 2, "{replays:?}");
+    let acks = strangers::acks(7, 24);
+    assert_eq!((acks.handshakes, acks.failed), (24, 0), "{acks:?}");
+    for row in strangers::amplification(7) {
+        assert!(row.sent > 0 && row.factor() <= 3.0, "{row:?}");
+    }
 }

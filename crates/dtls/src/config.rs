@@ -31,6 +31,9 @@ pub struct Psk {
 impl Psk {
     /// A PSK with its identity, which is sent in clear.
     ///
+    /// It is for two ends, of which one is always the client and the other always the server. An end
+    /// that uses it in both roles can be made to talk to itself (RFC 9257, section 7).
+    ///
     /// # Errors
     /// The identity must have 1 to 256 bytes, the key 16 to 65,535.
     pub fn external(identity: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
@@ -344,7 +347,7 @@ impl Settings {
     /// # Errors
     /// The provider must compute its known answers.
     pub fn new(provider: &'static Provider) -> Result<Self, ConfigError> {
-        provider.self_test().map_err(ConfigError::Provider)?;
+        provider.self_test()?;
         // Short tags and clear text are for hosts that choose their risk themselves.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
@@ -559,8 +562,9 @@ pub enum CookiePolicy {
     /// Always: a round trip more, and nobody can make this server send or remember.
     #[default]
     Always,
-    /// Only where a HelloRetryRequest is needed anyway: in DTLS 1.2 never, so that anybody can
-    /// make this server remember and send a flight again and again. For closed networks.
+    /// Only where a HelloRetryRequest is needed anyway: in DTLS 1.2 never. Anybody can then make this
+    /// server remember, and send at most three bytes for each that came to an address that is not
+    /// its own (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,
 }
 

@@ -31,7 +31,7 @@ pub enum Misbehaviour {
     WrongEpoch,
     /// A value that was not offered, or contradicts another.
     IllegalParameter(&'static str),
-    /// A value that would make the keys of DTLS 1.2 mean less than they seem to.
+    /// Something that would make the keys of DTLS 1.2 mean less than they seem to.
     Insecure(&'static str),
     /// An extension that must be there is not.
     MissingExtension(&'static str),
@@ -75,6 +75,8 @@ pub enum Limit {
     KeyExhausted,
     /// All session slots of a server are taken.
     SessionSlots,
+    /// An association has sent 65,536 handshake messages and needs one more, as for other keys.
+    MessageNumbers,
 }
 
 impl From<DecodeError> for Fault {
@@ -123,6 +125,8 @@ impl Fault {
                 | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
             },
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
+            // Nothing failed: the peer is to begin a new association.
+            Self::Limit(Limit::MessageNumbers) => AlertDescription::CLOSE_NOTIFY,
             Self::Limit(Limit::KeyExhausted | Limit::SessionSlots) | Self::Internal(_) => {
                 AlertDescription::INTERNAL_ERROR
             }
@@ -180,6 +184,7 @@ impl fmt::Display for Limit {
             Self::Forgery => "a forged record",
             Self::KeyExhausted => "a key reached its limit",
             Self::SessionSlots => "all session slots are taken",
+            Self::MessageNumbers => "all message numbers of the association are used up",
         })
     }
 }
@@ -280,6 +285,12 @@ impl fmt::Display for AggregationError {
 }
 
 impl core::error::Error for AggregationError {}
+
+impl From<crate::crypto::SelfTestFailed> for ConfigError {
+    fn from(failed: crate::crypto::SelfTestFailed) -> Self {
+        Self::Provider(failed)
+    }
+}
 
 /// What is wrong with a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

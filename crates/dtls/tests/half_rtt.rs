@@ -223,10 +223,11 @@ fn a_replayed_hello_brings_forth_three_times_its_bytes_at_most() {
 
         pair.run_for(Duration::from_secs(10));
         assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
-        // The association is gone; the same hello does not open another.
+        // The association is gone; the same hello opens another, with the same bound.
         pair.inject(Direction::ToServer, hello.clone());
         pair.run_for(Duration::from_secs(70));
-        assert_eq!(sent(&pair, Direction::ToClient), first);
+        let second = sent(&pair, Direction::ToClient) - first;
+        assert!(second <= 3 * hello.len(), "{second} of {}", hello.len());
     }
 }
 

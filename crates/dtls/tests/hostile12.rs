@@ -347,3 +347,55 @@ fn handshakes_without_end_are_bounded() {
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server_received, [b"ping"]);
 }
+
+/// Before this end's ChangeCipherSpec the peer cannot read what is under its keys.
+#[test]
+fn alerts_before_our_change_of_keys_are_in_clear() {
+    // Behind the ClientKeyExchange a Finished in clear, or the ClientKeyExchange again as the next
+    // message: each has no place there.
+    for kind in [HandshakeType::FINISHED, HandshakeType::CLIENT_KEY_EXCHANGE] {
+        let mut pair = older(|_| {}).pair(10).with_rule(move |direction, _, datagram| {
+            if direction != Direction::ToServer || datagram.get(13) != Some(&16) {
+                return pass(datagram);
+            }
+            let header = PlaintextHeader::read(&mut Reader::new(datagram)).unwrap();
+            let (exchange, _) =
+                datagram.split_at(PlaintextHeader::LEN + usize::from(header.length));
+            let sequence = u16::from_be_bytes([datagram[17], datagram[18]]) + 1;
+            let body = &[1; 12];
+            let next = Fragment { kind, length: 12, sequence, offset: 0, body };
+            let next = plaintext(ContentType::HANDSHAKE, |w| next.write(w));
+            pass(&[exchange, &next].concat())
+        });
+        pair.run_for(Duration::from_millis(200));
+        let Some(CloseReason::Fault(fault)) = pair.server_closed else {
+            panic!("{:?}", pair.server_closed)
+        };
+        assert_eq!(fault.alert(), AlertDescription::UNEXPECTED_MESSAGE);
+        let said = pair.log.iter().filter(|(to, _)| *to == Direction::ToClient).map(|(_, d)| d);
+        let alerts: Vec<_> = said.filter(|d| d[0] == ContentType::ALERT.0).collect();
+        assert!(!alerts.is_empty());
+        assert!(alerts.iter().all(|alert| alert[3..5] == [0, 0]), "epoch 0");
+    }
+}
+
+/// RFC 7627, section 5: handshake_failure, which peers of DTLS 1.2 know.
+#[test]
+fn a_client_without_the_extended_master_secret_is_told_in_words_it_knows() {
+    let answer = Server::new(|_| {}).greet(Hello { extensions: &[], ..HELLO });
+    assert_eq!(answer, Some(Answer::Alert(AlertDescription::HANDSHAKE_FAILURE)));
+    let mut configs = older(|_| {});
+    configs.server.settings.require_extended_master_secret = false;
+    // What takes the extension out of the answer changes no length.
+    let mut pair = configs.pair(11).with_rule(|direction, _, datagram| {
+        let mut datagram = datagram.to_vec();
+        let extension = [0, 23, 0, 0];
+        let at = datagram.windows(extension.len()).position(|window| window == extension);
+        if let (Direction::ToClient, Some(at)) = (direction, at) {
+            datagram[at + 1] = 255;
+        }
+        pass(&datagram)
+    });
+    pair.connect();
+    assert!(matches!(pair.client_closed, Some(CloseReason::Fault(_))), "{:?}", pair.client_closed);
+}

@@ -39,6 +39,7 @@ pub mod numbers;
 pub mod policy;
 pub mod rekey;
 
+pub use compact::self_test;
 pub use controller::Controller;
 pub use identity::Identity;
 pub use ids::{GroupId, ListenerId, SenderId};

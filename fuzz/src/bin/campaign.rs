@@ -8,7 +8,9 @@ use dtls::{NumberMasks, ProtocolVersion, Scheme};
 use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
-use fuzz::{cuts, drops, fleet, histories, injection, junk, noise, rivals, tunnel, updates};
+use fuzz::{
+    cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel, updates,
+};
 use serde_json::{Value, json};
 
 /// Attacks on the engines, repeatable from their seed
@@ -53,6 +55,12 @@ enum Campaign {
         /// How many
         #[arg(long, default_value_t = 1_000_000)]
         count: usize,
+    },
+    /// Attackers without a key: hellos played again, forged ACKs, a third one's address
+    Strangers {
+        /// How many associations, and how many handshakes
+        #[arg(long, default_value_t = 200)]
+        count: u64,
     },
     /// One association whose ends change each other's aggregation scheme, at 20 % loss with
     /// reordering
@@ -163,6 +171,7 @@ fn main() {
         Campaign::Drops { stride } => drops(seed, stride),
         Campaign::Cuts { stride } => cuts(seed, stride),
         Campaign::Junk { count } => junk(seed, count),
+        Campaign::Strangers { count } => strangers(seed, count),
         Campaign::Updates { count } => updates(seed, count),
         Campaign::Histories { count } => histories(seed, count),
         Campaign::Noise { count } => group_noise(seed, count),
@@ -236,6 +245,25 @@ fn junk(seed: u64, count: usize) -> Value {
         "most_held_bytes": report.most_held,
         "most_open_connections": report.most_open,
         "failures": report.failures,
+    })
+}
+
+fn strangers(seed: u64, count: u64) -> Value {
+    let (replays, acks) = (strangers::replays(seed, count), strangers::acks(seed, count));
+    let amplification = strangers::amplification(seed);
+    let rows = amplification.iter().map(|row| {
+        json!({"kind": row.kind, "hello": row.hello, "sent": row.sent, "factor": row.factor()})
+    });
+    json!({
+        "associations": replays.associations,
+        "played": replays.played,
+        "ended": replays.ended,
+        "most_open": replays.most_open,
+        "handshakes": acks.handshakes,
+        "forged_acks": acks.forged,
+        "failed": acks.failed,
+        "amplification": rows.collect::<Vec<_>>(),
+        "worst_factor": amplification.iter().map(strangers::Amplification::factor).fold(0.0, f64::max),
     })
 }
 

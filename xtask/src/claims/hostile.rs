@@ -55,6 +55,27 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: junk,
     },
     Claim {
+        name: "attack-replayed-hello",
+        about: "of 200 live associations: ended by recorded or held-back hellos of their clients",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: replayed_hellos,
+    },
+    Claim {
+        name: "attack-forged-ack",
+        about: "of 200 handshakes with a datagram lost: stopped by forged ACKs in clear",
+        bar: Bar::AtMost(0.0),
+        seconds: 10,
+        measure: forged_acks,
+    },
+    Claim {
+        name: "attack-amplification",
+        about: "bytes that one hello without cookie brings forth, for each of its own, the worst kind",
+        bar: Bar::AtMost(3.0),
+        seconds: 10,
+        measure: amplification,
+    },
+    Claim {
         name: "aggregation-updates",
         about: "wrong messages where tags' schemes change 1 000 times at 20 % loss, reordered",
         bar: Bar::AtMost(0.0),
@@ -98,6 +119,50 @@ fn junk() -> Result<Measured, Unmeasured> {
     );
     let figure = count("panics")? + count("deliveries")? + count("killed")?;
     Ok(Measured { figure, detail })
+}
+
+fn strangers() -> Result<Value, Unmeasured> {
+    campaign(&["strangers", "--count", "200"])
+}
+
+/// More than an association and one handshake at an address is a broken bound.
+fn replayed_hellos() -> Result<Measured, Unmeasured> {
+    let result = strangers()?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} associations in both versions, with and without connection IDs; {} hellos played again; at \
+         most {} associations and handshakes at an address",
+        count("associations")?,
+        count("played")?,
+        count("most_open")?,
+    );
+    if count("most_open")? > 2.0 {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: count("ended")?, detail })
+}
+
+fn forged_acks() -> Result<Measured, Unmeasured> {
+    let result = strangers()?;
+    let count = |name| number(&result, &format!("/{name}"));
+    let detail = format!(
+        "{} handshakes in both versions, {} forged ACKs to both ends",
+        count("handshakes")?,
+        count("forged_acks")?,
+    );
+    Ok(Measured { figure: count("failed")?, detail })
+}
+
+fn amplification() -> Result<Measured, Unmeasured> {
+    let result = strangers()?;
+    let mut detail = String::from("no cookie, no answer, two minutes");
+    for row in result["amplification"].as_array().into_iter().flatten() {
+        let count = |name| number(row, &format!("/{name}"));
+        let kind = row["kind"].as_str().unwrap_or("?");
+        let (hello, sent, factor) = (count("hello")?, count("sent")?, count("factor")?);
+        detail += &format!("\n{kind}: {hello} bytes in, {sent} out, {factor:.1} times");
+    }
+    Ok(Measured { figure: number(&result, "/worst_factor")?, detail })
 }
 
 /// An association that ended, or fell out of step, or did not change as often, has no figure.

@@ -3,7 +3,7 @@
 mod layers;
 mod source;
 
-use crate::process::{capture, cargo, run as run_command};
+use crate::process::{capture, cargo, run as run_command, succeeds};
 use crate::{Failure, system};
 use clap::Args;
 use std::time::Instant;
@@ -74,11 +74,19 @@ fn rustdoc() -> Result<(), String> {
     run_command(doc)
 }
 
-/// Licences, duplicate crates and sources. Advisories need a database that is
-/// not within reach of every machine, so they are no part of this.
+/// Licences, duplicate crates, sources, and advisories where their database is within reach.
 fn dependencies() -> Result<(), String> {
     system::require_cargo_deny()?;
-    run_command(cargo(&["deny", "--log-level", "error", "check", "licenses", "bans", "sources"]))
+    let deny = |arguments: &[&str]| cargo(&[&["deny", "--log-level", "error"], arguments].concat());
+    run_command(deny(&["check", "licenses", "bans", "sources"]))?;
+    if !succeeds(deny(&["fetch", "db"])) {
+        println!(
+            "lint dependencies: advisories were NOT checked, since their database cannot be fetched \
+             from here"
+        );
+        return Ok(());
+    }
+    run_command(deny(&["check", "--disable-fetch", "advisories"]))
 }
 
 /// That engines and what stands below them need no operating system: each

@@ -25,6 +25,12 @@ impl Acks {
         self.due = !self.records.is_empty();
     }
 
+    /// Has an ACK sent even if it names nothing: it shows that this end is there (RFC 9147,
+    /// section 7.1).
+    pub(super) const fn make_due_though_empty(&mut self) {
+        self.due = true;
+    }
+
     pub(super) const fn is_due(&self) -> bool {
         self.due
     }

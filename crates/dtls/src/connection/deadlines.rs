@@ -61,9 +61,25 @@ impl Connection {
             }
         }
         if self.channel.flight.is_done() {
-            return;
+            return self.ask_for_the_rest();
         }
         self.stats.sent.retransmissions += 1;
+        self.back_off();
+        self.channel.flight.resend();
+    }
+
+    /// A client that has a ServerHello and waits for the rest of the flight has nothing to send
+    /// again. The server may have sent all that it may to an address that is not proved, so it is
+    /// told, under keys, that the client is there.
+    fn ask_for_the_rest(&mut self) {
+        if matches!(self.state, State::WaitEncryptedExtensions(_) | State::WaitServerFinished(_)) {
+            self.acks.make_due_though_empty();
+            self.back_off();
+            self.timers.set(Timer::Retransmit, self.now + self.timeout);
+        }
+    }
+
+    fn back_off(&mut self) {
         let first = self.settings().initial_timeout;
         let most = if self.timers.is_set(Timer::HandshakeDeadline) {
             MAX_TIMEOUT.max(first.saturating_mul(MAX_TIMEOUT_FACTOR)).min(MAX_IDLE_TIMEOUT)
@@ -71,6 +87,5 @@ impl Connection {
             MAX_IDLE_TIMEOUT
         };
         self.timeout = self.timeout.saturating_mul(2).min(most.max(first));
-        self.channel.flight.resend();
     }
 }

@@ -87,7 +87,7 @@ impl Connection {
     /// once. Without effect in DTLS 1.2, where the peer uses none, and before the handshake is complete.
     pub fn rotate_connection_id(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        if !self.channel.own_ids.is_empty() {
+        if !self.channel.own_ids.is_empty() && self.channel.flight.has_spare_numbers() {
             self.want_to_give(1, ConnectionIdUsage::Immediate);
         }
     }
@@ -97,7 +97,11 @@ impl Connection {
     /// handshake is complete, and while the last request is not answered.
     pub fn request_connection_ids(&mut self, now: Instant, count: u8) {
         self.now = self.now.max(now);
-        if self.has_newer_ids() && !self.channel.send_cid.is_empty() && !self.ids.asked {
+        if self.has_newer_ids()
+            && !self.channel.send_cid.is_empty()
+            && !self.ids.asked
+            && self.channel.flight.has_spare_numbers()
+        {
             self.ids.ask = Some(count);
         }
     }
@@ -151,8 +155,9 @@ impl Connection {
         let ids = fresh.iter().map(|cid| &**cid);
         match message_body(room, |w| write_new_connection_id(ids, usage, w)) {
             Ok(body) => {
-                self.channel.own_ids.add(fresh);
-                self.channel.flight.push(epoch, HandshakeType::NEW_CONNECTION_ID, body);
+                if self.push_message(epoch, HandshakeType::NEW_CONNECTION_ID, body) {
+                    self.channel.own_ids.add(fresh);
+                }
             }
             Err(fault) => self.fail(fault),
         }
@@ -178,8 +183,7 @@ impl Connection {
                 (self.ids.ask.take(), self.channel.send.peek().map(SendEpoch::epoch))
             && let Ok(body) = message_body(1, |w| RequestConnectionId { num_cids }.write(w))
         {
-            self.channel.flight.push(epoch, HandshakeType::REQUEST_CONNECTION_ID, body);
-            self.ids.asked = true;
+            self.ids.asked = self.push_message(epoch, HandshakeType::REQUEST_CONNECTION_ID, body);
         }
     }
 

@@ -146,6 +146,16 @@ pub(crate) enum Admitted<'a> {
     Dtls12(Box<Accepted12<'a>>),
 }
 
+impl Admitted<'_> {
+    /// When its hello's cookie was made, if it has one: the client has proved its address.
+    pub(crate) fn cookie(&self) -> Option<Instant> {
+        match self {
+            Self::Dtls13(accepted) => accepted.cookie,
+            Self::Dtls12(accepted) => accepted.cookie,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Role {
     Client(Arc<ClientConfig>),
@@ -257,15 +267,16 @@ impl Connection {
         // Each end has as many messages behind it as were answered without state, and the
         // client has seen a record with the number of its first hello.
         let sequence = match &admitted {
-            Admitted::Dtls13(accepted) => u16::from(accepted.retried),
+            Admitted::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
             Admitted::Dtls12(accepted) => accepted.sequence,
         };
-        let unproved = match &admitted {
-            Admitted::Dtls13(accepted) if config.send_half_rtt_data && !accepted.retried => {
-                Some(PlaintextHeader::LEN + Fragment::HEADER + accepted.body.len())
-            }
-            _ => None,
+        let body = match &admitted {
+            Admitted::Dtls13(accepted) => accepted.body,
+            Admitted::Dtls12(accepted) => accepted.body,
         };
+        // What it takes to say such a hello: in fragments it is more.
+        let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
+        let unproved = admitted.cookie().is_none().then_some(hello);
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
         let mut incoming = Reassembly::starting_at(sequence.wrapping_add(1));
         let state = match admitted {

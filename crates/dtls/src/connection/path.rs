@@ -157,7 +157,12 @@ impl Connection {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        let Some(message) = return_routability::read(content)? else { return Ok(()) };
+        // What does not parse is discarded (RFC 9853, section 5).
+        let Ok(message) = return_routability::read(content) else {
+            self.stats.received.malformed += 1;
+            return Ok(());
+        };
+        let Some(message) = message else { return Ok(()) };
         match message.kind {
             PathMessageKind::PathChallenge => {
                 // Each is answered once: records are never taken twice.

@@ -13,7 +13,7 @@ use crate::record::held::Origin;
 use crate::record::{ConnectionId, Header12, ReceiveEpoch, UnifiedHeader};
 use crate::stats::ReceiveStats;
 use crate::timer::Timer;
-use crate::tuning::{ACK_PATIENCE, MIN_TIMEOUT, OLD_EPOCH_LIFETIME, REPEAT_INTERVAL};
+use crate::tuning::{ACK_PATIENCE, HANDSHAKE_KEYS_LIFETIME, MIN_TIMEOUT, REPEAT_INTERVAL};
 use alloc::boxed::Box;
 use vocabulary::{Decode, Reader};
 
@@ -88,7 +88,7 @@ impl Connection {
         }
         let parsed = match header.kind {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
-            ContentType::ACK if !self.is_12() => self.acknowledged(0, content),
+            ContentType::ACK if !self.is_12() => self.acknowledged_in_clear(content),
             // Records say their epoch themselves.
             ContentType::CHANGE_CIPHER_SPEC if self.state.expects_clear() && content == [1] => {
                 Ok(())
@@ -213,7 +213,14 @@ impl Connection {
         number: u64,
         content: &[u8],
     ) -> Result<(), Fault> {
+        // Its keys depend on our random number: the peer has received that.
+        self.path.proved();
         match kind {
+            // RFC 8446, section 5.4, forbids to send one; on datagrams it is discarded.
+            ContentType::HANDSHAKE | ContentType::ALERT if content.is_empty() => {
+                self.stats.received.malformed += 1;
+                Ok(())
+            }
             ContentType::APPLICATION_DATA
                 if epoch == EPOCH_12 && !matches!(self.state, State::Established(_)) =>
             {
@@ -284,6 +291,13 @@ impl Connection {
                         self.updates.repeated(fragment.kind, fragment.sequence);
                     }
                     Offered::Refused => refused = true,
+                    Offered::Changed if epoch > 0 => {
+                        return Err(Misbehaviour::IllegalParameter("change of a message").into());
+                    }
+                    Offered::Wrapped if epoch > 0 => {
+                        return Err(Misbehaviour::IllegalParameter("message number").into());
+                    }
+                    Offered::Changed | Offered::Wrapped => refused = true,
                 },
                 // In clear it is noise.
                 Err(_) if epoch == 0 => {
@@ -313,9 +327,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the peer understands ACKs: not in DTLS 1.2, nor before the version is known.
+    /// Whether the peer understands ACKs: not in DTLS 1.2, nor before the peer has chosen the
+    /// version.
     fn acknowledges(&self) -> bool {
-        self.state.version() == Some(ProtocolVersion::Dtls13)
+        match &self.state {
+            State::WaitServerHello(state) => state.is_retried(),
+            state => state.version() == Some(ProtocolVersion::Dtls13),
+        }
     }
 
     /// When to acknowledge what was just received in `epoch` (RFC 9147, section 7.1).
@@ -398,9 +416,8 @@ impl Connection {
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);
         }
-        self.path.proved();
         // A repeated last flight can still be read and answered that long.
-        self.timers.set(Timer::OldEpoch, self.now + OLD_EPOCH_LIFETIME);
+        self.timers.set(Timer::OldEpoch, self.now + HANDSHAKE_KEYS_LIFETIME);
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
@@ -431,6 +448,23 @@ impl Connection {
             }
         }
         self.report_loss();
+    }
+
+    /// Takes an ACK in clear, which anybody can send.
+    ///
+    /// It counts only at a client that knows from a HelloRetryRequest that the server speaks DTLS
+    /// 1.3, and only as a hint: what it does not name is sent again at once, and what it names is
+    /// still sent again when the time comes. A server's ServerHello is acknowledged under keys.
+    fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
+        self.saw_handshake = true;
+        let records = ack::read(content)?;
+        let retried = matches!(&self.state, State::WaitServerHello(state) if state.is_retried());
+        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        if retried && ready && self.channel.flight.resend_unnamed(records) {
+            self.stats.sent.retransmissions += 1;
+            self.last_repeat = Some(self.now);
+        }
+        Ok(())
     }
 
     fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {

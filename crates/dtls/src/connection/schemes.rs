@@ -127,6 +127,9 @@ impl Connection {
     /// Sends the update that is wanted, if it is time: one post-handshake message at a time,
     /// and one change of the receiving epoch.
     pub(super) fn start_aggregation_update(&mut self) {
+        if !self.channel.flight.has_spare_numbers() {
+            self.updates.wanted = None;
+        }
         let updates = &mut self.updates;
         let (Some(scheme), Some(newest)) = (updates.wanted, self.channel.receive.newest()) else {
             return;

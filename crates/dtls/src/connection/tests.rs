@@ -8,13 +8,15 @@ use crate::config::{
 };
 use crate::crypto::ExportError;
 use crate::endpoint::Endpoint;
-use crate::error::{CloseReason, Fault, Misbehaviour};
+use crate::error::{CloseReason, Fault, Limit, Misbehaviour};
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
 use crate::messages::{Alert, Fragment, RecordNumber, ack};
 use crate::record::NumberLength;
 use crate::record::epochs::{APPLICATION_EPOCH, EPOCH_12};
 use crate::record::seal::Shape;
-use crate::tuning::{MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS};
+use crate::tuning::{
+    LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE, MAX_MESSAGES_AHEAD, MAX_VAIN_ID_REQUESTS,
+};
 use aggregation::Scheme;
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -411,4 +413,117 @@ fn exports_under_labels_of_the_protocol_itself_are_refused() {
         assert_eq!(export(label), Some(Err(ExportError::ReservedLabel)));
     }
     assert_eq!(export(b"EXPORTER-mine"), Some(Ok(())));
+}
+
+/// RFC 9147, section 5.5.
+#[test]
+fn a_message_that_changes_between_transmissions_ends_it() {
+    let mut ends = Ends::connected_with(with_ids);
+    let kind = HandshakeType::NEW_CONNECTION_ID;
+    let whole = about_ids(kind, ends.next_sequence(), &[0, 5, 4, 1, 2, 3, 4, 1]);
+    let mut say = |offset: u32, body: &[u8]| {
+        let fragment = Fragment { offset, body, ..whole };
+        ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| fragment.write(w));
+        ends.server_closed
+    };
+    assert_eq!(say(0, &[0, 5, 4, 1]), None);
+    assert_eq!(say(2, &[4, 1, 2]), None, "the same again, and more");
+    let fault = Fault::from(Misbehaviour::IllegalParameter("change of a message"));
+    assert_eq!(say(3, &[9, 2]), Some(CloseReason::Fault(fault)));
+    assert_eq!(fault.alert(), AlertDescription::ILLEGAL_PARAMETER);
+}
+
+/// RFC 8446, section 5.4, forbids them; RFC 9147, section 4.5.2, has bad records discarded.
+#[test]
+fn empty_handshake_messages_and_alerts_are_discarded_and_counted() {
+    for change in [(|_| {}) as fn(&mut Settings), older] {
+        let mut ends = Ends::connected_with(change);
+        let epoch = if ends.client.is_12() { EPOCH_12 } else { APPLICATION_EPOCH };
+        for (count, kind) in [(1, ContentType::HANDSHAKE), (2, ContentType::ALERT)] {
+            assert_eq!(ends.client_says(epoch, kind, |_| Ok(())), 0, "no ACK");
+            let (_, server) = ends.server.connections().next().unwrap();
+            assert_eq!(server.stats().received.malformed, count);
+        }
+        assert_eq!(ends.server_closed, None);
+    }
+}
+
+/// RFC 9853, section 5.
+#[test]
+fn path_messages_that_do_not_parse_are_discarded_and_counted() {
+    let mut ends = Ends::connected_with(with_ids);
+    let bad: [&[u8]; 6] = [&[], &[0], &[1, 1, 2, 3], &[1; 8], &[1; 10], &[2; 10]];
+    for content in bad {
+        let kind = ContentType::RETURN_ROUTABILITY_CHECK;
+        assert_eq!(ends.client_says(APPLICATION_EPOCH, kind, |w| w.bytes(content)), 0);
+    }
+    assert_eq!(ends.server_closed, None);
+    let (_, server) = ends.server.connections().next().unwrap();
+    assert_eq!(server.stats().received.malformed, bad.len() as u64);
+}
+
+/// Both ends as if the client had sent this many messages.
+fn after_messages(count: u32, change: impl Fn(&mut Settings)) -> Ends {
+    let mut ends = Ends::connected_with(change);
+    ends.client.channel.flight.skip_to(count);
+    let handle = ends.server.connections().next().unwrap().0;
+    ends.server.connection_mut(handle).incoming.skip_to(count);
+    ends
+}
+
+#[test]
+fn an_association_ends_before_message_numbers_wrap() {
+    let mut ends = after_messages(LAST_MESSAGE, |_| {});
+    // The last one, and another one where keys are used up.
+    ends.client.want_key_update();
+    ends.exchange();
+    ends.client.send(ends.now, b"under the last keys").unwrap();
+    ends.exchange();
+    assert_eq!((ends.client_closed, ends.server_closed), (None, None));
+    ends.client.send(ends.now, b"the last words").unwrap();
+    ends.client.want_key_update();
+    ends.exchange();
+    let fault = Fault::Limit(Limit::MessageNumbers);
+    assert_eq!(ends.client_closed, Some(CloseReason::Fault(fault)));
+    assert_eq!(ends.server_closed, Some(CloseReason::Peer), "in good order");
+}
+
+#[test]
+fn what_an_association_can_do_without_stops_before_its_message_numbers_do() {
+    let both = |settings: &mut Settings| {
+        with_schemes(settings);
+        with_ids(settings);
+    };
+    for (count, sent) in [(LAST_VOLUNTARY_MESSAGE, true), (LAST_VOLUNTARY_MESSAGE + 1, false)] {
+        let wishes: [fn(&mut Ends); 4] = [
+            |ends| ends.client.update_keys(ends.now),
+            |ends| ends.client.rotate_connection_id(ends.now),
+            |ends| ends.client.request_connection_ids(ends.now, 1),
+            |ends| {
+                ends.client.request_aggregation(ends.now, Scheme::agg(4).unwrap()).unwrap();
+            },
+        ];
+        for (n, wish) in wishes.into_iter().enumerate() {
+            let mut ends = after_messages(count, both);
+            wish(&mut ends);
+            ends.exchange();
+            let next = u32::from(ends.next_sequence());
+            assert_eq!(next, count + u32::from(sent), "wish {n}");
+            assert_eq!((ends.client_closed, ends.server_closed), (None, None));
+        }
+    }
+}
+
+/// A peer that lets its numbers wrap says nothing more that would be understood.
+#[test]
+fn a_peer_whose_message_numbers_wrap_is_told() {
+    let mut ends = after_messages(LAST_MESSAGE, |_| {});
+    ends.client.want_key_update();
+    ends.exchange();
+    ends.client.send(ends.now, b"under the last keys").unwrap();
+    ends.exchange();
+    let message = key_update(0);
+    ends.client_says(APPLICATION_EPOCH + 1, ContentType::HANDSHAKE, |w| message.write(w));
+    let fault = Fault::from(Misbehaviour::IllegalParameter("message number"));
+    assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
 }

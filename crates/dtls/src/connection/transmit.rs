@@ -316,8 +316,10 @@ impl Connection {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);
-        // In 1.2 the peer may not have our keys yet, or other ones.
-        let clear = self.is_12() && !matches!(self.state, State::Established(_));
+        // In 1.2 the peer may not have our keys yet, or other ones. The epoch tells the version: a
+        // handshake that failed has no state any more.
+        let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
+        let clear = older && !matches!(self.state, State::Established(_));
         let keys = self.channel.send.newest().filter(|_| !clear);
         let written = buf.get_mut(at..).and_then(|rest| match keys {
             Some(epoch) => {

@@ -4,7 +4,7 @@
 use super::{Connection, Ending, Role};
 use crate::codepoints::HandshakeType;
 use crate::config::RecordNumbers;
-use crate::error::{Fault, Misbehaviour};
+use crate::error::{Fault, Limit, Misbehaviour};
 use crate::handshake::reassembly::Message;
 use crate::handshake::{EstablishedKeys, State};
 use crate::messages::KeyUpdate;
@@ -15,6 +15,7 @@ use crate::tuning::{
     FIRST_REPORT, LONG_NUMBER_INTERVAL, OLD_EPOCH_LIFETIME, REPORT_INTERVAL, REPORT_LIFETIME,
     REPORT_RENEWAL, SHORT_NUMBER_LOSS, UNSETTLED_RECORDS,
 };
+use alloc::vec::Vec;
 use vocabulary::{Decode, DecodeError, Instant, Reader};
 
 /// Where our own KeyUpdate stands.
@@ -54,10 +55,25 @@ impl KeyUpdateState {
 impl Connection {
     /// Changes this end's sending keys: the new ones are used as soon as the
     /// peer has acknowledged the KeyUpdate. Without effect before the handshake is
-    /// complete, and while another update is under way.
+    /// complete, while another update is under way, and after
+    /// [`LAST_VOLUNTARY_MESSAGE`](crate::tuning::LAST_VOLUNTARY_MESSAGE) messages.
     pub fn update_keys(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        self.want_key_update();
+        if self.channel.flight.has_spare_numbers() {
+            self.want_key_update();
+        }
+    }
+
+    /// Sends a message after the handshake. Message numbers do not wrap: where none is left, the
+    /// association ends in good order. Returns whether the message is on its way.
+    pub(super) fn push_message(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) -> bool {
+        let numbered = self.channel.flight.has_number();
+        if numbered {
+            self.channel.flight.push(epoch, kind, body);
+        } else {
+            self.fail(Fault::Limit(Limit::MessageNumbers));
+        }
+        numbered
     }
 
     pub(super) fn want_key_update(&mut self) {
@@ -91,8 +107,9 @@ impl Connection {
         }
         let Some(epoch) = self.channel.send.peek().map(SendEpoch::epoch) else { return };
         let request = core::mem::take(&mut self.key_update.request);
-        self.channel.flight.push(epoch, HandshakeType::KEY_UPDATE, alloc::vec![request.into()]);
-        self.key_update.phase = Phase::Sent;
+        if self.push_message(epoch, HandshakeType::KEY_UPDATE, alloc::vec![request.into()]) {
+            self.key_update.phase = Phase::Sent;
+        }
     }
 
     /// Our flight arrived whole.
@@ -405,7 +422,7 @@ mod tests {
             meter.observe(*at, *at, true);
             meter.take_report().is_some()
         });
-        let reports: alloc::vec::Vec<u64> = reports.collect();
+        let reports: Vec<u64> = reports.collect();
         assert!(reports.windows(2).all(|pair| pair[1] - pair[0] == REPORT_RENEWAL), "{reports:?}");
         assert!(reports.len() > 5 && REPORT_RENEWAL < REPORT_LIFETIME);
     }

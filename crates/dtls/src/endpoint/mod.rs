@@ -17,7 +17,7 @@ use crate::handshake::greeting::{self, Greeting, Reception, fingerprint};
 use crate::messages::{Alert, Fragment};
 use crate::record::{ConnectionId, Header12, PlaintextHeader, cid};
 use crate::stats::Stats;
-use crate::tuning::{MAX_ID_DRAWS, MAX_PAST_HELLOS};
+use crate::tuning::MAX_ID_DRAWS;
 use aggregation::Scheme;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -52,7 +52,7 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// ClientHellos refused with an alert.
     pub refused: u64,
-    /// Datagrams that were no ClientHello, or one of an association that was replaced.
+    /// Datagrams that were no ClientHello, or one of an association that may be replaced.
     pub ignored: u64,
     /// Clients for which no session slot was left: refused with their hello, which counts in
     /// `refused` too, or once their handshake was complete.
@@ -68,8 +68,10 @@ struct Entry {
     connection: Connection,
     /// The ClientHello it answers, to tell its repetition from a new attempt.
     hello: [u8; 32],
-    /// An association at the same address, until this one is complete: the client's own older
-    /// one, or another client's that has moved on.
+    /// When that hello's cookie was made, if it had one.
+    cookie: Option<Instant>,
+    /// The connected association at the same address, until this handshake is complete: the
+    /// client's own older one, or another client's that has moved on.
     replaces: Option<Handle>,
     /// When the client was accepted, or authenticated records came from it last.
     heard: Instant,
@@ -109,9 +111,6 @@ pub struct Endpoint {
     ready: VecDeque<Handle>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
     hellos: Hellos,
-    /// ClientHellos of associations that were replaced or have ended, oldest first: while
-    /// their cookies last, a recording must neither open one nor replace a newer one.
-    past: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
     ended: Stats,
@@ -140,7 +139,6 @@ impl Endpoint {
             ready: VecDeque::new(),
             answers: VecDeque::new(),
             hellos: Hellos::default(),
-            past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
         })
@@ -163,6 +161,11 @@ impl Endpoint {
     /// An association.
     pub fn connection(&self, handle: Handle) -> Option<&Connection> {
         self.entries.get(&handle).map(|entry| &entry.connection)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn connection_mut(&mut self, handle: Handle) -> &mut Connection {
+        &mut self.entries.get_mut(&handle).expect("an association").connection
     }
 
     /// All associations, in order of acceptance.
@@ -315,8 +318,13 @@ impl Endpoint {
         };
         // Of a hello without a cookie anybody may have a recording. In DTLS 1.2 none proves a
         // key; in 1.3 it remains to be seen, before anything changes.
-        let proves = matches!(&admitted, Admitted::Dtls13(accepted) if accepted.retried);
-        // Who begins anew is to take its own association's place.
+        let cookie = admitted.cookie();
+        let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
+        if self.has_newer_at(from, cookie) {
+            self.stats.ignored += 1;
+            return;
+        }
+        // A client that begins anew takes its own association's place in the end.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
@@ -325,7 +333,7 @@ impl Endpoint {
         let rng = self.rng.fork();
         let cid = self.fresh_cid();
         match Connection::accept(config, from, self.now, rng, admitted, record, cid) {
-            Ok(connection) => self.insert(from, connection, fingerprint, room, proves),
+            Ok(connection) => self.insert(from, connection, (fingerprint, cookie), room, proves),
             Err(fault) => self.refuse(from, record, fault),
         }
     }
@@ -445,34 +453,50 @@ impl Endpoint {
         &mut self,
         from: SocketAddr,
         connection: Connection,
-        hello: [u8; 32],
+        (hello, cookie): ([u8; 32], Option<Instant>),
         room: Room,
         proved: bool,
     ) {
         self.stats.accepted += 1;
-        let mut replaces = None;
-        if let Some(old) = self.by_peer.get(&from).copied()
-            && let Some(entry) = self.entries.get(&old)
-        {
-            // With an ID it can be reached without its address, and may be another client's. And
-            // whoever reads along has a cookie: in DTLS 1.2 only a Finished proves the key.
-            let stays = entry.connection.has_own_ids() || !connection.has_proved_key();
-            if entry.connection.is_connected() && stays {
-                replaces = Some(old);
-            } else {
-                replaces = entry.replaces;
-                self.replace(old);
-            }
-        }
+        let old = self.by_peer.get(&from).copied();
+        let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        self.enter(handle, room, proved);
+        // Beside a connected association a handshake holds no slot: it is to get that one's.
+        if replaces.is_none() {
+            self.enter(handle, room, proved);
+        }
         self.by_id.extend(connection.own_ids().map(|cid| (cid, handle)));
         let (heard, deadline, ready) = (self.now, None, false);
-        let entry = Entry { connection, hello, replaces, heard, deadline, ready };
+        let entry = Entry { connection, hello, cookie, replaces, heard, deadline, ready };
         self.entries.insert(handle, entry);
         self.by_peer.insert(from, handle);
         self.touch(handle);
+    }
+
+    /// Whether a hello with a cookie of this time is older than that of the association at its
+    /// address, whose client has proved its key: it is a recording, or was held back.
+    fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
+        let entry = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
+        entry.is_some_and(|entry| {
+            entry.connection.has_proved_key()
+                && entry.connection.is_open()
+                && cookie.is_some_and(|made| entry.cookie.is_some_and(|newer| made < newer))
+        })
+    }
+
+    /// What a handshake that begins at the address of `old` may replace once it is complete. A
+    /// connected association stays until then: its hello may have been recorded, or held back, by
+    /// anybody on the path. An unfinished handshake ends at once, so that hellos that are played
+    /// again cost no more than one at a time.
+    fn superseded_by_hello(&mut self, old: Handle) -> Option<Handle> {
+        let entry = self.entries.get(&old)?;
+        if entry.connection.is_connected() {
+            return Some(old);
+        }
+        let replaces = entry.replaces;
+        self.replace(old);
+        replaces
     }
 
     /// Whether this is the hello of the association that `known` may replace.
@@ -485,8 +509,6 @@ impl Endpoint {
     fn replace(&mut self, handle: Handle) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.abandon(CloseReason::Replaced);
-            let hello = entry.hello;
-            self.remember(hello);
             self.touch(handle);
         }
     }
@@ -541,30 +563,37 @@ impl Endpoint {
     fn remove(&mut self, handle: Handle) {
         self.set_deadline(handle, None);
         self.slots.release(handle);
-        if let Some(entry) = self.entries.remove(&handle) {
-            self.ended += entry.connection.stats();
-            for cid in entry.connection.own_ids() {
-                self.by_id.remove(&cid);
-            }
-            let peer = entry.connection.peer();
-            if self.by_peer.get(&peer) == Some(&handle) {
-                self.by_peer.remove(&peer);
-                self.remember(entry.hello);
-                // A handshake in vain: the address belongs to whom it belonged before.
-                let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
-                if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
-                    self.by_peer.insert(peer, old);
-                }
-            }
+        let Some(entry) = self.entries.remove(&handle) else { return };
+        self.ended += entry.connection.stats();
+        for cid in entry.connection.own_ids() {
+            self.by_id.remove(&cid);
+        }
+        let peer = entry.connection.peer();
+        if self.by_peer.get(&peer) != Some(&handle) {
+            self.adopt_slot(peer, handle);
+            return;
+        }
+        self.by_peer.remove(&peer);
+        // A handshake in vain: the address belongs again to the association beside it.
+        let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
+        if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
+            self.by_peer.insert(peer, old);
         }
     }
 
-    /// Remembers the hello of an association that is no more.
-    fn remember(&mut self, hello: [u8; 32]) {
-        if self.past.len() == MAX_PAST_HELLOS {
-            self.past.pop_front();
+    /// The association `ended`, whose place the handshake at `peer` was to take, is gone: that
+    /// handshake holds a slot of its own from now on.
+    fn adopt_slot(&mut self, peer: SocketAddr, ended: Handle) {
+        let Some(handle) = self.by_peer.get(&peer).copied() else { return };
+        let Some(entry) = self.entries.get_mut(&handle) else { return };
+        if entry.replaces != Some(ended) {
+            return;
         }
-        self.past.push_back(hello);
+        entry.replaces = None;
+        if entry.connection.is_open() && !entry.connection.is_connected() {
+            let proved = entry.connection.has_proved_key();
+            self.slots.begin(handle, proved);
+        }
     }
 
     /// The next step of any association; `None` when all are idle.
@@ -599,11 +628,11 @@ impl Engine for Endpoint {
         self.now = self.now.max(now);
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
-        if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram) {
+        if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram, &mut self.rng) {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
-                known if self.past.contains(&print) || self.is_of_older(known, &print) => {
+                known if self.is_of_older(known, &print) => {
                     self.stats.ignored += 1;
                     return;
                 }

@@ -107,6 +107,11 @@ impl WaitServerHello {
         }
     }
 
+    /// Whether a HelloRetryRequest came: the server speaks DTLS 1.3.
+    pub(crate) fn is_retried(&self) -> bool {
+        self.offer_13.as_ref().is_some_and(|offer| offer.retried.is_some())
+    }
+
     /// The connection ID the server is to use.
     pub(crate) fn cid(&self) -> ConnectionId {
         self.cid.unwrap_or_default()

@@ -1,11 +1,13 @@
 //! A stateless server's state, in a cookie (RFC 9147, section 5.1).
 //!
 //! ```text
-//! | secret (1) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
+//! | secret (1) | 0 (7) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
 //! ```
 //!
 //! The tag is HMAC-SHA256 over the client's address and everything before it,
-//! under a secret that rotates. The first byte's low bit says which secret.
+//! under a secret that rotates. The first bit says which secret: of two hellos from one address the
+//! one whose cookie has the older secret is the older hello, and may be a recording. Until the secret
+//! rotates the answer to a hello is the same each time, since its fragments may arrive mixed.
 
 use crate::crypto::{CipherSuiteId, NamedGroup};
 use crate::messages::ClientHello;
@@ -36,10 +38,16 @@ pub struct Retry {
     pub hello_hash: [u8; 32],
 }
 
+/// A secret and when it came into use.
+struct Secret {
+    bytes: Zeroizing<[u8; 32]>,
+    since: Instant,
+}
+
 /// Makes and checks cookies.
 pub struct CookieJar {
     /// Indexed by the low bit of the rotation count.
-    secrets: [Zeroizing<[u8; 32]>; 2],
+    secrets: [Secret; 2],
     rotations: u8,
     rotate_at: Instant,
 }
@@ -47,11 +55,8 @@ pub struct CookieJar {
 impl CookieJar {
     /// A jar with fresh secrets.
     pub fn new(rng: &mut Random) -> Self {
-        Self {
-            secrets: [Zeroizing::new(rng.array()), Zeroizing::new(rng.array())],
-            rotations: 0,
-            rotate_at: Instant::ZERO,
-        }
+        let mut secret = || Secret { bytes: Zeroizing::new(rng.array()), since: Instant::ZERO };
+        Self { secrets: [secret(), secret()], rotations: 0, rotate_at: Instant::ZERO }
     }
 
     /// Replaces the older secret when its time has come.
@@ -63,14 +68,29 @@ impl CookieJar {
         let stale = now.saturating_since(self.rotate_at) > COOKIE_ROTATION;
         for _ in 0..if stale { 2 } else { 1 } {
             self.rotations = self.rotations.wrapping_add(1);
-            self.secrets[usize::from(self.rotations & 1)] = Zeroizing::new(rng.array());
+            let bytes = Zeroizing::new(rng.array());
+            self.secrets[usize::from(self.rotations & 1)] = Secret { bytes, since: now };
         }
         self.rotate_at = now + COOKIE_ROTATION;
     }
 
-    /// A MAC over an address under one of the secrets.
-    fn keyed(&self, which: u8, from: SocketAddr) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secrets[usize::from(which & 1)])
+    fn secret(&self, mark: u8) -> &Secret {
+        &self.secrets[usize::from(mark >> 7)]
+    }
+
+    /// The first byte of a cookie that is made now.
+    const fn mark(&self) -> u8 {
+        (self.rotations & 1) << 7
+    }
+
+    /// When the secret of a cookie with this first byte came into use.
+    fn made(&self, mark: u8) -> Instant {
+        self.secret(mark).since
+    }
+
+    /// A MAC over an address under the secret of a cookie's first byte.
+    fn keyed(&self, mark: u8, from: SocketAddr) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret(mark).bytes)
             .expect("HMAC takes keys of any length");
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
@@ -99,11 +119,12 @@ impl CookieJar {
         retry: &Retry,
     ) -> [u8; COOKIE_LEN] {
         self.rotate(now, rng);
+        let mark = self.mark();
         let mut cookie = [0; COOKIE_LEN];
         let (content, tag) = cookie.split_at_mut(COOKIE_LEN - TAG);
         let mut w = Writer::new(content);
         let mut write = || {
-            w.u8(self.rotations & 1)?;
+            w.u8(mark)?;
             w.u16(retry.suite.0)?;
             w.u16(retry.group.map_or(0, |group| group.0))?;
             w.bytes(&retry.hello_hash)
@@ -113,36 +134,38 @@ impl CookieJar {
         cookie
     }
 
-    /// What a genuine cookie says; `None` if it is not ours, too old, or another address's.
+    /// What a genuine cookie says, and when it was made; `None` if it is not ours, too old, or
+    /// another address's.
     pub fn open(
         &mut self,
         now: Instant,
         rng: &mut Random,
         from: SocketAddr,
         cookie: &[u8],
-    ) -> Option<Retry> {
+    ) -> Option<(Retry, Instant)> {
         self.rotate(now, rng);
         let (content, tag) = cookie.split_at_checked(COOKIE_LEN - TAG)?;
         if tag.len() != TAG || !bool::from(self.tag(from, content).ct_eq(tag)) {
             return None;
         }
         let mut r = Reader::new(content);
-        r.u8().ok()?;
+        let made = self.made(r.u8().ok()?);
         let suite = CipherSuiteId(r.u16().ok()?);
         let group = match r.u16().ok()? {
             0 => None,
             group => Some(NamedGroup(group)),
         };
-        Some(Retry { suite, group, hello_hash: r.array().ok()? })
+        Some((Retry { suite, group, hello_hash: r.array().ok()? }, made))
     }
 }
 
 /// DTLS 1.2 (RFC 6347, section 4.2.1): a tag over what must not change between the
-/// two hellos. Its first bit says which secret.
+/// two hellos. Its first byte is as in a cookie of 1.3.
 impl CookieJar {
-    fn tag12(&self, which: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
-        let mut mac = self.keyed(which, from);
+    fn tag12(&self, mark: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
+        let mut mac = self.keyed(mark, from);
         mac.update(b"1.2");
+        mac.update(&[mark]);
         mac.update(&hello.legacy_version.to_be_bytes());
         mac.update(hello.random);
         for field in [hello.legacy_session_id, hello.cipher_suites, hello.compression_methods] {
@@ -151,7 +174,7 @@ impl CookieJar {
         }
         let mut tag = [0; COOKIE_12_LEN];
         tag.copy_from_slice(&mac.finalize().into_bytes()[..COOKIE_12_LEN]);
-        tag[0] = tag[0] & 0x7f | which << 7;
+        tag[0] = mark;
         tag
     }
 
@@ -164,20 +187,21 @@ impl CookieJar {
         hello: &ClientHello<'_>,
     ) -> [u8; COOKIE_12_LEN] {
         self.rotate(now, rng);
-        self.tag12(self.rotations & 1, from, hello)
+        self.tag12(self.mark(), from, hello)
     }
 
-    /// Whether the hello's cookie is genuine, of this address, and not too old.
+    /// When the hello's cookie was made; `None` if it is not ours, too old, or another address's.
     pub fn open12(
         &mut self,
         now: Instant,
         rng: &mut Random,
         from: SocketAddr,
         hello: &ClientHello<'_>,
-    ) -> bool {
+    ) -> Option<Instant> {
         self.rotate(now, rng);
-        let Some(first) = hello.legacy_cookie.first() else { return false };
-        self.tag12(first >> 7, from, hello).ct_eq(hello.legacy_cookie).into()
+        let mark = *hello.legacy_cookie.first()?;
+        let genuine = self.tag12(mark, from, hello).ct_eq(hello.legacy_cookie);
+        bool::from(genuine).then(|| self.made(mark))
     }
 }
 
@@ -204,7 +228,7 @@ mod tests {
         };
         let start = Instant::from_micros(1_000_000);
         let cookie = jar.bake(start, rng, a, &retry);
-        assert_eq!(jar.open(start, rng, a, &cookie), Some(retry.clone()));
+        assert_eq!(jar.open(start, rng, a, &cookie), Some((retry.clone(), start)));
         assert_eq!(jar.open(start, rng, b, &cookie), None, "another port");
         for at in 0..COOKIE_LEN {
             let mut forged = cookie;
@@ -213,8 +237,24 @@ mod tests {
             assert_eq!(jar.open(start, rng, a, &cookie[..at]), None);
         }
         let next = start + COOKIE_ROTATION;
-        assert_eq!(jar.open(next, rng, a, &cookie), Some(retry), "one rotation later");
+        assert_eq!(jar.open(next, rng, a, &cookie), Some((retry, start)), "one rotation later");
         assert_eq!(jar.open(next + COOKIE_ROTATION, rng, a, &cookie), None);
+    }
+
+    #[test]
+    fn a_cookie_of_the_newer_secret_says_so_and_each_secret_makes_one_alone() {
+        let rng = &mut Random::insecure(1);
+        let mut jar = CookieJar::new(rng);
+        let from = "[::1]:1".parse().unwrap();
+        let retry = Retry { suite: CipherSuiteId(1), group: None, hello_hash: [0; 32] };
+        let start = Instant::from_micros(1);
+        let cookie = jar.bake(start, rng, from, &retry);
+        let later = start + COOKIE_ROTATION * 9 / 10;
+        assert_eq!(jar.bake(later, rng, from, &retry), cookie, "fragments of both may be mixed");
+        let next = start + COOKIE_ROTATION * 3 / 2;
+        let newer = jar.bake(next, rng, from, &retry);
+        assert_eq!(jar.open(next, rng, from, &cookie).map(|(_, made)| made), Some(start));
+        assert_eq!(jar.open(next, rng, from, &newer).map(|(_, made)| made), Some(next));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
 use crate::messages::{Fragment, RecordNumber};
+use crate::tuning::{LAST_MESSAGE, LAST_VOLUNTARY_MESSAGE};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -45,7 +46,8 @@ struct SentRecord {
 pub(crate) struct Flight {
     messages: Vec<Outgoing>,
     sent: VecDeque<SentRecord>,
-    next_sequence: u16,
+    /// The number of the next message. Beyond [`LAST_MESSAGE`] there is none.
+    next_sequence: u32,
     /// When the flight first left, unless it was sent again since (Karn's rule).
     first_sent: Option<Instant>,
     repeated: bool,
@@ -56,21 +58,33 @@ pub(crate) struct Flight {
 impl Flight {
     /// A flight whose first message has the sequence number `next_sequence`.
     pub(crate) fn starting_at(next_sequence: u16) -> Self {
-        Self { next_sequence, ..Self::default() }
+        Self { next_sequence: next_sequence.into(), ..Self::default() }
     }
 
-    /// Adds a message to be sent in `epoch`.
+    /// Whether there is a number for another message.
+    pub(crate) const fn has_number(&self) -> bool {
+        self.next_sequence <= LAST_MESSAGE
+    }
+
+    /// Whether there are numbers for messages that the association can do without.
+    pub(crate) const fn has_spare_numbers(&self) -> bool {
+        self.next_sequence <= LAST_VOLUNTARY_MESSAGE
+    }
+
+    /// Adds a message to be sent in `epoch`. There must be a number for it, as there always is
+    /// in the handshake.
     pub(crate) fn push(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
+        debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
         self.messages.push(Outgoing {
             kind,
-            sequence: self.next_sequence,
+            sequence: self.next_sequence(),
             epoch,
             body,
             unacknowledged: Missing::all(length),
             unsent: Missing::all(length),
         });
-        self.next_sequence = self.next_sequence.wrapping_add(1);
+        self.next_sequence += 1;
         self.first_sent = None;
         self.repeated = false;
         self.cipher_changed = false;
@@ -83,7 +97,13 @@ impl Flight {
 
     /// The sequence number of the next message.
     pub(crate) const fn next_sequence(&self) -> u16 {
-        self.next_sequence
+        self.next_sequence as u16
+    }
+
+    /// Goes on with another message number.
+    #[cfg(test)]
+    pub(crate) const fn skip_to(&mut self, next_sequence: u32) {
+        self.next_sequence = next_sequence;
     }
 
     /// The epoch of the flight's last message, while it waits for an acknowledgement.
@@ -109,6 +129,31 @@ impl Flight {
         for message in &mut self.messages {
             message.unsent = message.unacknowledged.clone();
         }
+    }
+
+    /// An ACK that nobody vouches for: has what it does not name sent again, and leaves all as
+    /// unacknowledged as it is. Returns whether it names some of the flight and not all of it.
+    pub(crate) fn resend_unnamed(&mut self, records: impl Iterator<Item = RecordNumber>) -> bool {
+        let mut unnamed: Vec<Missing> =
+            self.messages.iter().map(|message| message.unacknowledged.clone()).collect();
+        let mut named = false;
+        for record in records {
+            let Some(sent) = self.sent.iter().find(|sent| sent.record == record) else { continue };
+            for piece in &sent.pieces {
+                let mut messages = self.messages.iter().zip(&mut unnamed);
+                if let Some((_, left)) = messages.find(|(m, _)| m.sequence == piece.sequence) {
+                    named |= left.fill(piece.range.clone());
+                }
+            }
+        }
+        if !named || unnamed.iter().all(Missing::is_empty) {
+            return false;
+        }
+        self.repeated = true;
+        for (message, left) in self.messages.iter_mut().zip(unnamed) {
+            message.unsent = left;
+        }
+        true
     }
 
     /// Has what is not acknowledged sent in `epoch` from now on: the keys it left under are gone.
@@ -272,6 +317,23 @@ mod tests {
         flight.sent(Instant::ZERO, number(2), again);
         assert!(flight.acknowledge(number(2)));
         assert!(flight.is_done());
+    }
+
+    #[test]
+    fn an_ack_that_nobody_vouches_for_leaves_nothing_out_for_good() {
+        let mut flight = Flight::default();
+        flight.push(0, HandshakeType::CLIENT_HELLO, alloc::vec![1; 100]);
+        for n in 0..2 {
+            let part = flight.plan(0, 70, false);
+            flight.sent(Instant::ZERO, number(n), part);
+        }
+        assert!(!flight.resend_unnamed([number(7)].into_iter()), "unknown");
+        assert!(!flight.resend_unnamed([number(0), number(1)].into_iter()), "all of it");
+        assert_eq!(flight.unsent_epoch(), None);
+        assert!(flight.resend_unnamed([number(0)].into_iter()));
+        assert_eq!(flight.plan(0, 1000, false)[0].range, 58..100);
+        flight.resend();
+        assert_eq!(flight.plan(0, 1000, false)[0].range, 0..100);
     }
 
     #[test]

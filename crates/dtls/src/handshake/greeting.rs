@@ -53,7 +53,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) answer_aggregation: bool,
     /// What preceded this hello: nothing, or the first hello's hash and the retry request.
     pub(crate) transcript: Transcript,
-    pub(crate) retried: bool,
+    /// When its cookie was made, if it has one: the client has proved its address.
+    pub(crate) cookie: Option<Instant>,
 }
 
 /// What to do with a ClientHello.
@@ -146,17 +147,17 @@ fn consider_13<'a>(
     let (suite, schemes) = choose_suite(settings, &hello)?;
     let exchange = choose_exchange(settings, &hello)?;
 
-    let retry = match extension(ExtensionType::COOKIE) {
+    let opened = match extension(ExtensionType::COOKIE) {
         Some(content) => {
             let mut r = Reader::new(content);
             let cookie = r.vec16()?;
             r.finish()?;
-            let retry =
-                jar.open(now, rng, from, cookie).ok_or(Misbehaviour::IllegalParameter("cookie"))?;
-            Some(retry)
+            let opened = jar.open(now, rng, from, cookie);
+            Some(opened.ok_or(Misbehaviour::IllegalParameter("cookie"))?)
         }
         None => None,
     };
+    let (retry, cookie) = opened.unzip();
     let mut transcript = Transcript::new();
     let share = match (&retry, exchange) {
         (None, Exchange::Retry(group)) => {
@@ -197,7 +198,7 @@ fn consider_13<'a>(
         receive,
         answer_aggregation: schemes.is_some(),
         transcript,
-        retried: retry.is_some(),
+        cookie,
     })))
 }
 

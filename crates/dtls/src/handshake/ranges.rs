@@ -33,6 +33,11 @@ impl Missing {
         self.0.iter().any(|hole| hole.start < piece.end && piece.start < hole.end)
     }
 
+    /// Whether the byte at `offset` is missing.
+    pub(crate) fn lacks_byte(&self, offset: u32) -> bool {
+        self.0.iter().any(|hole| hole.contains(&offset))
+    }
+
     /// Marks `piece` as there. Returns whether anything changed.
     pub(crate) fn fill(&mut self, piece: Range<u32>) -> bool {
         let mut changed = false;

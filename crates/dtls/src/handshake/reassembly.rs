@@ -15,6 +15,12 @@ struct Partial {
     missing: Missing,
 }
 
+impl Partial {
+    fn sequence_is(&self, sequence: u32) -> bool {
+        u32::from(self.sequence) == sequence
+    }
+}
+
 /// A complete message.
 #[derive(Debug)]
 pub(crate) struct Message {
@@ -33,14 +39,19 @@ pub(crate) enum Offered {
     Old,
     /// Taken, or known already.
     Stored,
-    /// Too far ahead, too long, too scattered, or at odds with what came before.
+    /// Too far ahead, too long, too scattered, or worse protected than what came before.
     Refused,
+    /// At odds with what came before under the same keys (RFC 9147, section 5.5).
+    Changed,
+    /// Numbered as only a message after the last number would be.
+    Wrapped,
 }
 
 /// Messages in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    next: u16,
+    /// The number of the next message; beyond 65,535 none may come.
+    next: u32,
     partial: Vec<Partial>,
     /// Whether messages in clear may come ahead of their turn: in DTLS 1.2 a server's
     /// whole flight is in clear, in 1.3 only its first message.
@@ -49,8 +60,8 @@ pub(crate) struct Reassembly {
 
 impl Reassembly {
     /// Expects the message with sequence number `next` first.
-    pub(crate) const fn starting_at(next: u16) -> Self {
-        Self { next, partial: Vec::new(), clear_ahead: false }
+    pub(crate) fn starting_at(next: u16) -> Self {
+        Self { next: next.into(), partial: Vec::new(), clear_ahead: false }
     }
 
     /// Whether messages in clear may come ahead of their turn from now on. If not, those that
@@ -68,22 +79,31 @@ impl Reassembly {
     }
 
     /// Whether the message with this sequence number was processed before.
-    pub(crate) const fn is_old(&self, sequence: u16) -> bool {
-        sequence.wrapping_sub(self.next) >= 1 << 15
+    pub(crate) fn is_old(&self, sequence: u16) -> bool {
+        u32::from(sequence) < self.next
+    }
+
+    /// Goes on with another message number.
+    #[cfg(test)]
+    pub(crate) const fn skip_to(&mut self, next: u32) {
+        self.next = next;
     }
 
     /// Takes a fragment that came in `epoch`.
     ///
-    /// Where it contradicts what came before, the better protected one counts,
-    /// and else the newer: a forged fragment in clear must not keep the genuine ones out.
+    /// Where it contradicts what came before, the better protected one counts. In clear the newer
+    /// one does: a forged fragment must not keep the genuine ones out. Under one epoch's keys a
+    /// peer that sends a message again does not change it.
     pub(crate) fn offer(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Offered {
-        if self.is_old(fragment.sequence) {
-            return Offered::Old;
-        }
-        let ahead = fragment.sequence.wrapping_sub(self.next);
+        let sequence = u32::from(fragment.sequence);
+        let Some(ahead) = sequence.checked_sub(self.next) else {
+            // Messages go one after another: none is sent again after 32,768 others.
+            let wrapped = self.next - sequence > 1 << 15;
+            return if wrapped { Offered::Wrapped } else { Offered::Old };
+        };
         // In 1.3 nothing is sent in clear behind a message the receiver has not answered.
         if epoch == 0 && ahead > 0 && !self.clear_ahead
-            || ahead > MAX_MESSAGES_AHEAD
+            || ahead > MAX_MESSAGES_AHEAD.into()
             || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
         {
             return Offered::Refused;
@@ -110,12 +130,20 @@ impl Reassembly {
             if epoch < partial.epoch {
                 return Offered::Refused;
             }
+            if epoch > 0 && epoch == partial.epoch {
+                return Offered::Changed;
+            }
             *partial = fresh();
         }
         let end = fragment.offset + fragment.body.len() as u32;
         let Some(slot) = partial.body.get_mut(fragment.offset as usize..end as usize) else {
             return Offered::Refused;
         };
+        let mut bytes = (fragment.offset..).zip(slot.iter().zip(fragment.body));
+        if epoch > 0 && bytes.any(|(at, (old, new))| old != new && !partial.missing.lacks_byte(at))
+        {
+            return Offered::Changed;
+        }
         slot.copy_from_slice(fragment.body);
         let piece = fragment.offset..end;
         if !partial.missing.fill(piece.clone()) && partial.missing.lacks(&piece) {
@@ -127,9 +155,9 @@ impl Reassembly {
     /// The next message in sequence, once it is complete.
     pub(crate) fn next_message(&mut self) -> Option<Message> {
         let at =
-            self.partial.iter().position(|p| p.sequence == self.next && p.missing.is_empty())?;
+            self.partial.iter().position(|p| p.sequence_is(self.next) && p.missing.is_empty())?;
         let partial = self.partial.swap_remove(at);
-        self.next = self.next.wrapping_add(1);
+        self.next += 1;
         let Partial { kind, sequence, epoch, body, .. } = partial;
         Some(Message { kind, sequence, epoch, body })
     }
@@ -194,17 +222,40 @@ mod tests {
         for at in kept {
             assert_eq!(reassembly.offer(2, &speck(2 * at + 1)), Offered::Stored, "known");
         }
-        let whole = Fragment { length: 100, ..fragment(0, 0, &[7; 100]) };
+        let whole = Fragment { length: 100, ..fragment(0, 0, &[b'x'; 100]) };
         assert_eq!(reassembly.offer(2, &whole), Offered::Stored);
-        assert_eq!(reassembly.next_message().unwrap().body, [7; 100]);
+        assert_eq!(reassembly.next_message().unwrap().body, [b'x'; 100]);
     }
 
     #[test]
-    fn sequence_numbers_wrap() {
-        let mut reassembly = Reassembly::starting_at(u16::MAX);
-        assert_eq!(reassembly.offer(3, &fragment(0, 0, b"second")), Offered::Stored);
-        assert_eq!(reassembly.offer(3, &fragment(u16::MAX, 0, b"first!")), Offered::Stored);
+    fn a_byte_that_changes_under_keys_is_told_and_in_clear_the_newer_one_counts() {
+        let longer = Fragment { length: 7, ..fragment(0, 0, b"fir") };
+        let other = Fragment { kind: HandshakeType::KEY_UPDATE, ..fragment(0, 0, b"fir") };
+        let mut reassembly = Reassembly::default();
+        assert_eq!(reassembly.offer(2, &fragment(0, 0, b"fir")), Offered::Stored);
+        assert_eq!(reassembly.offer(2, &fragment(0, 1, b"irs")), Offered::Stored);
+        for changed in [fragment(0, 2, b"Rst"), longer, other] {
+            assert_eq!(reassembly.offer(2, &changed), Offered::Changed);
+        }
+        assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
+        assert_eq!(reassembly.next_message().unwrap().body, b"first!");
+        for body in [b"forged", b"second"] {
+            assert_eq!(reassembly.offer(0, &fragment(1, 0, &body[..5])), Offered::Stored);
+            assert_eq!(reassembly.offer(0, &fragment(1, 5, &body[5..])), Offered::Stored);
+        }
+        assert_eq!(reassembly.next_message().unwrap().body, b"second");
+    }
+
+    #[test]
+    fn sequence_numbers_do_not_wrap() {
+        let mut reassembly = Reassembly::starting_at(u16::MAX - 1);
+        assert_eq!(reassembly.offer(3, &fragment(u16::MAX, 0, b"second")), Offered::Stored);
+        assert_eq!(reassembly.offer(3, &fragment(0, 0, b"third!")), Offered::Wrapped);
+        assert_eq!(reassembly.offer(3, &fragment(u16::MAX - 1, 0, b"first!")), Offered::Stored);
         assert_eq!(reassembly.next_message().unwrap().body, b"first!");
         assert_eq!(reassembly.next_message().unwrap().body, b"second");
+        assert_eq!(reassembly.offer(3, &fragment(u16::MAX, 0, b"second")), Offered::Old);
+        assert_eq!(reassembly.offer(3, &fragment(0, 0, b"third!")), Offered::Wrapped);
+        assert!(reassembly.next_message().is_none());
     }
 }

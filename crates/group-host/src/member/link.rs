@@ -186,6 +186,7 @@ impl Link {
     fn begin(&mut self) -> Result<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr), LinkError> {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
+        group::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
         let config = ClientConfig::new(self.psk.clone()).map_err(LinkError::Config)?;
         let (config, now) = (Arc::new(config), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());

@@ -201,6 +201,7 @@ impl Service {
     /// # Errors
     /// See [`StartError`].
     pub fn start(directory: &Path, options: Options, mut rng: Random) -> Result<Self, StartError> {
+        group::self_test().map_err(|failed| StartError::Config(failed.into()))?;
         let clock = Clock::start();
         let store = crate::store::ControllerStore::open(directory);
         let store = store.map_err(|error| StartError::Registry(error.into()))?;

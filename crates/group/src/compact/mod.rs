@@ -52,6 +52,7 @@ pub mod header;
 pub mod keys;
 pub mod pairwise;
 pub mod record;
+mod self_test;
 pub mod source;
 
 pub use freshness::Challenge;
@@ -61,6 +62,7 @@ pub use pairwise::{KnownBoot, PrivateKey, PublicKey, Standing};
 pub use record::{
     Numbered, OpenError, Opened, Origin, Outgoing, RecordKeys, SealError, Sealed, Tagged,
 };
+pub use self_test::self_test;
 pub use source::{SigningKey, VerifyingKey};
 
 use core::fmt;

@@ -111,7 +111,7 @@ impl Offer {
         extras::check_point_formats(hello.extensions)?;
         let extended_master = extras::has_extended_master_secret(hello.extensions)?;
         if settings.require_extended_master_secret && !extended_master {
-            return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
+            return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
         }
         let extras = extras::read_cid_answer(hello.extensions, self.cid)?;
         let extras = extras::read_limit_answer(settings, version, hello.extensions, extras)?;

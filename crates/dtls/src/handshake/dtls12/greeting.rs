@@ -1,6 +1,6 @@
 //! What a server makes of a ClientHello of DTLS 1.2 before it keeps any state.
 
-use super::session::{Session, TicketKeys};
+use super::session::{Session, TicketSealer};
 use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV};
 use crate::config::{CookiePolicy, ProtocolVersion, ServerConfig};
 use crate::crypto::{CipherSuite12, Exchange12, NamedGroup};
@@ -10,8 +10,7 @@ use crate::handshake::greeting::{Greeting, Reception};
 use crate::messages::extensions::{cipher_suites, groups};
 use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
-use vocabulary::{Encode, Writer};
+use vocabulary::{Encode, Instant, Writer};
 
 /// Everything the server's first flight is made from.
 #[derive(Debug)]
@@ -20,6 +19,8 @@ pub(crate) struct Accepted12<'a> {
     /// The hello's bytes, without any header, and its number in the sequence of messages.
     pub(crate) body: &'a [u8],
     pub(crate) sequence: u16,
+    /// When its cookie was made, if it has one: the client has proved its address.
+    pub(crate) cookie: Option<Instant>,
     pub(crate) suite: &'static CipherSuite12,
     pub(crate) group: Option<NamedGroup>,
     pub(crate) extended_master: bool,
@@ -28,7 +29,7 @@ pub(crate) struct Accepted12<'a> {
     /// The session to resume.
     pub(crate) session: Option<Session>,
     /// What to seal a new ticket with, if the client wants one.
-    pub(crate) tickets: Option<Arc<TicketKeys>>,
+    pub(crate) ticket: Option<TicketSealer>,
     /// Whether the session is to be remembered under an ID.
     pub(crate) remember: bool,
 }
@@ -45,7 +46,8 @@ pub(crate) fn consider<'a>(
     let settings = &config.settings;
     // Nothing is computed for a client that has not proved its address.
     let ask = *require_cookie || config.cookies == CookiePolicy::Always;
-    if ask && !jar.open12(now, rng, from, &hello) {
+    let made = if ask { jar.open12(now, rng, from, &hello) } else { None };
+    if ask && made.is_none() {
         let cookie = jar.bake12(now, rng, from, &hello);
         let mut request = alloc::vec![0; 3 + cookie.len()];
         HelloVerifyRequest { cookie: &cookie }
@@ -56,7 +58,7 @@ pub(crate) fn consider<'a>(
     let extension = |kind| hello.extensions.get(kind);
     let extended_master = extras::has_extended_master_secret(hello.extensions)?;
     if settings.require_extended_master_secret && !extended_master {
-        return Err(Misbehaviour::MissingExtension("extended_master_secret").into());
+        return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
     }
     let offered = cipher_suites(hello.cipher_suites)?;
     let signals = |signal| offered.clone().any(|number| number == signal);
@@ -93,16 +95,19 @@ pub(crate) fn consider<'a>(
         .as_ref()
         .and_then(|session| settings.provider.suite_12(session.suite))
         .unwrap_or(suite);
+    let may_give = tickets.is_some() && wants_ticket.is_some();
+    let ticket = if may_give { sessions.sealer() } else { None };
     Ok(Greeting::Accept12(Box::new(Accepted12 {
         hello,
         body,
         sequence,
+        cookie: made,
         suite,
         group,
         extended_master,
         secure_renegotiation: renegotiation || signals(EMPTY_RENEGOTIATION_INFO_SCSV),
         session,
-        tickets: tickets.filter(|_| wants_ticket.is_some()),
+        ticket,
         remember: settings.resumption && config.remembered_sessions > 0,
     })))
 }

@@ -1,7 +1,7 @@
 //! The server's states.
 
 use super::greeting::Accepted12;
-use super::session::{Owner, Session, TicketKeys, fresh_id};
+use super::session::{Owner, Session, TicketSealer, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
 use crate::codepoints::{DOWNGRADE_1_2, ExtensionType, HandshakeType};
 use crate::config::{ProtocolVersion, PskStore, ServerConfig, Settings};
@@ -23,10 +23,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use vocabulary::{Encode, Instant};
 
-/// What a server still has to give.
+/// What a server still has to give, if the client wants it.
 #[derive(Debug)]
 struct Tickets {
-    keys: Option<Arc<TicketKeys>>,
+    sealer: Option<TicketSealer>,
     now: Instant,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn accept(
     if settings.speaks(ProtocolVersion::Dtls13) {
         random[24..].copy_from_slice(&DOWNGRADE_1_2);
     }
-    let gives_ticket = accepted.tickets.is_some() && accepted.session.is_none();
+    let gives_ticket = accepted.ticket.is_some() && accepted.session.is_none();
     let id = match &accepted.session {
         // The client's own, whether it came with a ticket or alone (RFC 5077, section 3.4).
         Some(_) => hello.legacy_session_id.to_vec(),
@@ -123,7 +123,7 @@ pub(crate) fn accept(
     };
     let transcript = &mut hellos.transcript;
     send(channel, transcript, 0, HandshakeType::SERVER_HELLO_DONE, Vec::new());
-    let tickets = Tickets { keys: accepted.tickets, now };
+    let tickets = Tickets { sealer: accepted.ticket, now };
     let psks = Arc::clone(&config.psks);
     let state = WaitKeyExchange { hellos, exchange, psks, session_id: id, tickets };
     Ok(State::WaitKeyExchange12(state))
@@ -191,8 +191,8 @@ impl WaitFinished {
         self.keyed.check_finished(message)?;
         channel.flight.complete();
         if let Some(tickets) = self.tickets {
-            if let Some(keys) = &tickets.keys {
-                self.keyed.send_ticket(channel, keys, tickets.now)?;
+            if let Some(sealer) = tickets.sealer {
+                self.keyed.send_ticket(channel, sealer, tickets.now)?;
             }
             self.keyed.send_finished(channel);
         }
@@ -204,7 +204,7 @@ impl Keyed {
     fn send_ticket(
         &mut self,
         channel: &mut Channel,
-        keys: &TicketKeys,
+        sealer: TicketSealer,
         now: Instant,
     ) -> Result<(), Fault> {
         let session = Session {
@@ -216,7 +216,7 @@ impl Keyed {
             ticket: None,
         };
         // An empty one, where none can be made: it was announced.
-        let ticket = keys.seal(now, &mut channel.rng, &session).unwrap_or_default();
+        let ticket = sealer.seal(now, &session).unwrap_or_default();
         let message = NewSessionTicket12 {
             lifetime_hint: SESSION_LIFETIME.as_secs() as u32,
             ticket: &ticket,

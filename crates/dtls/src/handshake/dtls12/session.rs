@@ -103,6 +103,9 @@ struct TicketKey {
 /// ```text
 /// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), key check (8), identity | tag |
 /// ```
+///
+/// A key is drawn at random, by each endpoint for itself, and no nonce occurs twice under it: an
+/// endpoint counts them, from a random one on so that tickets do not tell how many there were.
 pub(crate) struct TicketKeys {
     suite: &'static CipherSuite12,
     current: Arc<TicketKey>,
@@ -119,13 +122,8 @@ impl TicketKeys {
         keys.find(|key| key.name == name).map(|key| &**key)
     }
 
-    /// A ticket for `session`.
-    pub(crate) fn seal(
-        &self,
-        now: Instant,
-        rng: &mut Random,
-        session: &Session,
-    ) -> Option<Vec<u8>> {
+    /// A ticket for `session`, with a nonce that no other ticket under the current key has.
+    fn seal(&self, now: Instant, nonce: u64, session: &Session) -> Option<Vec<u8>> {
         let key = &self.current;
         let mut content =
             Zeroizing::new(alloc::vec![0; TICKET_FIXED + session.owner.identity.len()]);
@@ -140,15 +138,14 @@ impl TicketKeys {
             w.bytes(&session.owner.identity)
         };
         write().ok()?;
-        let number = u64::from_be_bytes(rng.array());
         let mut ticket = Vec::with_capacity(TICKET_HEAD + content.len() + self.suite.tag_len);
         ticket.extend(key.name.to_be_bytes());
-        ticket.extend(number.to_be_bytes());
+        ticket.extend(nonce.to_be_bytes());
         ticket.extend_from_slice(&content);
         ticket.resize(ticket.len() + self.suite.tag_len, 0);
         let (head, body) = ticket.split_at_mut(TICKET_HEAD);
         let (content, tag) = body.split_at_mut_checked(content.len())?;
-        key.aead.seal(Record { number, header: head }, content, tag);
+        key.aead.seal(Record { number: nonce, header: head }, content, tag);
         Some(ticket)
     }
 
@@ -181,10 +178,26 @@ impl fmt::Debug for TicketKeys {
     }
 }
 
+/// Seals one ticket: it has a nonce of its own.
+#[derive(Debug)]
+pub(crate) struct TicketSealer {
+    keys: Arc<TicketKeys>,
+    nonce: u64,
+}
+
+impl TicketSealer {
+    /// A ticket for `session`.
+    pub(crate) fn seal(self, now: Instant, session: &Session) -> Option<Vec<u8>> {
+        self.keys.seal(now, self.nonce, session)
+    }
+}
+
 /// What a server remembers, or has its clients remember, of sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tickets: Option<Arc<TicketKeys>>,
+    /// The nonce of the next ticket under the current key.
+    next_nonce: u64,
     rotate_at: Instant,
     by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
     /// Oldest first.
@@ -195,6 +208,7 @@ impl Sessions {
     pub(crate) const fn new() -> Self {
         Self {
             tickets: None,
+            next_nonce: 0,
             rotate_at: Instant::ZERO,
             by_id: BTreeMap::new(),
             order: VecDeque::new(),
@@ -218,9 +232,18 @@ impl Sessions {
             let current = Arc::new(TicketKey { name, aead: (suite.aead)(key, iv) });
             let previous = self.tickets.take().map(|old| Arc::clone(&old.current));
             self.tickets = Some(Arc::new(TicketKeys { suite, current, previous }));
+            self.next_nonce = u64::from_be_bytes(rng.array());
             self.rotate_at = now + TICKET_ROTATION;
         }
         self.tickets.clone()
+    }
+
+    /// What seals one ticket under the current key; `None` before there is one.
+    pub(crate) fn sealer(&mut self) -> Option<TicketSealer> {
+        let keys = Arc::clone(self.tickets.as_ref()?);
+        let nonce = self.next_nonce;
+        self.next_nonce = nonce.wrapping_add(1);
+        Some(TicketSealer { keys, nonce })
     }
 
     /// Remembers a session under its ID, at most `most` of them.
@@ -241,5 +264,75 @@ impl Sessions {
     pub(crate) fn by_id(&self, now: Instant, id: &[u8]) -> Option<Session> {
         let (expiry, session) = self.by_id.get(id)?;
         (now < *expiry).then(|| session.clone())
+    }
+}
+
+#[cfg(all(test, feature = "rustcrypto"))]
+mod tests {
+    use super::*;
+    use crate::crypto::rustcrypto::PROVIDER;
+    use alloc::collections::BTreeSet;
+
+    fn session() -> Session {
+        Session {
+            suite: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
+            extended_master: true,
+            master: MasterSecret12::from_bytes([5; 48]),
+            owner: Owner::of(&Psk::external(b"sensor", &[7; 32]).unwrap()),
+            id: Vec::new(),
+            ticket: None,
+        }
+    }
+
+    /// Key name and nonce of as many tickets as are asked for, in order.
+    fn heads(
+        sessions: &mut Sessions,
+        now: Instant,
+        rng: &mut Random,
+        count: usize,
+    ) -> Vec<[u8; 12]> {
+        let seal = |_| {
+            let keys = sessions.tickets(now, rng, &PROVIDER).unwrap();
+            let ticket = sessions.sealer().unwrap().seal(now, &session()).unwrap();
+            assert_eq!(keys.open(now, &ticket).unwrap().owner, session().owner);
+            *ticket.first_chunk().unwrap()
+        };
+        (0..count).map(seal).collect()
+    }
+
+    #[test]
+    fn no_nonce_occurs_twice_under_one_ticket_key() {
+        let rng = &mut Random::insecure(1);
+        let mut seen = BTreeSet::new();
+        // Two starts of a server, and three keys of each.
+        for _ in 0..2 {
+            let mut sessions = Sessions::new();
+            for rotation in 0..3 {
+                let now = Instant::from_micros(1) + TICKET_ROTATION * rotation;
+                let heads = heads(&mut sessions, now, rng, 500);
+                let nonce = |head: &[u8; 12]| u64::from_be_bytes(*head.last_chunk().unwrap());
+                let follow = |pair: &[[u8; 12]]| nonce(&pair[1]) == nonce(&pair[0]).wrapping_add(1);
+                assert!(heads.windows(2).all(follow), "they are counted");
+                assert!(heads.into_iter().all(|head| seen.insert(head)));
+            }
+        }
+        let names: BTreeSet<_> =
+            seen.iter().map(|head| *head.first_chunk::<4>().unwrap()).collect();
+        assert_eq!(names.len(), 6, "each with a key of its own");
+    }
+
+    #[test]
+    fn a_ticket_that_is_sealed_after_the_keys_rotated_keeps_its_key_and_nonce() {
+        let rng = &mut Random::insecure(2);
+        let mut sessions = Sessions::new();
+        let now = Instant::from_micros(1);
+        sessions.tickets(now, rng, &PROVIDER).unwrap();
+        let late = sessions.sealer().unwrap();
+        let before = heads(&mut sessions, now, rng, 100);
+        let later = now + TICKET_ROTATION;
+        sessions.tickets(later, rng, &PROVIDER).unwrap();
+        let ticket = late.seal(later, &session()).unwrap();
+        assert_eq!(ticket[..4], before[0][..4], "the key before");
+        assert!(before.iter().all(|head| ticket[..12] != *head));
     }
 }

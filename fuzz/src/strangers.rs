@@ -1,0 +1,185 @@
+//! Attackers without a key, who see an association's datagrams and can send some of their own:
+//! hellos played again, forged ACKs, and hellos with a third one's address.
+
+use crate::world::{Direction, World, defaults};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::{ClientConfig, Connection, CookiePolicy, ProtocolVersion, ServerConfig};
+use std::time::Duration;
+use vocabulary::Random;
+
+const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::Dtls13, ProtocolVersion::Dtls12];
+
+/// What became of associations whose client's older hellos came again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replays {
+    /// Associations.
+    pub associations: u64,
+    /// Hellos of earlier attempts that were recorded, or held back, and played again.
+    pub played: u64,
+    /// Associations that ended, were replaced, or lost a message.
+    pub ended: u64,
+    /// The most associations and handshakes at the client's address at once.
+    pub most_open: usize,
+}
+
+/// What became of handshakes with a datagram lost and forged ACKs of everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acks {
+    /// Handshakes.
+    pub handshakes: u64,
+    /// ACKs in clear that came in between.
+    pub forged: u64,
+    /// Handshakes that did not complete.
+    pub failed: u64,
+}
+
+/// What one hello makes a server without cookies send to an address that never answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amplification {
+    /// The version, and whether the server may send data before the client's Finished.
+    pub kind: String,
+    /// Bytes of the hello.
+    pub hello: usize,
+    /// Bytes that the server sent.
+    pub sent: usize,
+}
+
+impl Amplification {
+    /// Bytes sent for each of the hello.
+    pub fn factor(&self) -> f64 {
+        self.sent as f64 / self.hello as f64
+    }
+}
+
+fn configs(version: ProtocolVersion, ids: Option<u8>) -> (ClientConfig, ServerConfig) {
+    let (mut client, mut server) = defaults().clone();
+    for settings in [&mut client.settings, &mut server.settings] {
+        settings.versions = vec![version];
+        settings.connection_id = ids;
+    }
+    (client, server)
+}
+
+fn pass(datagram: &[u8]) -> Vec<Vec<u8>> {
+    vec![datagram.to_vec()]
+}
+
+/// `count` associations, each after three attempts of its client at the same address.
+///
+/// # Panics
+/// When an association does not begin, which is no matter of attacks.
+pub fn replays(seed: u64, count: u64) -> Replays {
+    let mut report = Replays::default();
+    for n in 0..count {
+        let version = VERSIONS[(n % 2) as usize];
+        let ids = [None, Some(4)][(n / 2 % 2) as usize];
+        let (client, server) = configs(version, ids);
+        let mut rng = Random::insecure(seed ^ n << 20);
+        let mut world = World::of(client.clone(), server, seed ^ n);
+        let mut hellos = Vec::new();
+        for attempt in 0..3 {
+            let held_back = rng.below(2) == 0;
+            world.rule = Box::new(
+                move |_, index, datagram| {
+                    if held_back && index >= 2 { vec![] } else { pass(datagram) }
+                },
+            );
+            world.run_for(Duration::from_millis(10 + rng.below(15_000)));
+            let mut to_server = world.log.iter().filter(|(to, _)| *to == Direction::ToServer);
+            hellos.push(to_server.nth(1).expect("a hello with a cookie").1.clone());
+            world.reconnect(client.clone(), seed ^ n << 8 ^ attempt);
+        }
+        world.rule = Box::new(|_, _, datagram| pass(datagram));
+        world.run_for(Duration::from_secs(2));
+        let live = world.handle.expect("an association");
+        report.associations += 1;
+        let mut said = 0;
+        for _ in 0..40 {
+            let hello = &hellos[rng.below(hellos.len() as u64) as usize];
+            world.deliver(Direction::ToServer, hello);
+            report.played += 1;
+            world.run_for(Duration::from_millis(rng.below(3_000)));
+            report.most_open = report.most_open.max(world.server.open_connections());
+            if rng.below(4) == 0 && world.client.is_connected() && world.handle == Some(live) {
+                world.send(Direction::ToServer, b"ping");
+                world.send(Direction::ToClient, b"pong");
+                said += 1;
+            }
+        }
+        world.run_for(Duration::from_secs(90));
+        let alive = world.client.is_connected()
+            && world.handle == Some(live)
+            && world.server.connection(live).is_some_and(Connection::is_connected);
+        let heard = (world.server_told.data.len(), world.client_told.data.len());
+        if !alive || heard != (said, said) {
+            report.ended += 1;
+        }
+    }
+    report
+}
+
+/// An ACK in clear of the records 0 to 5 of epoch 0.
+fn forged_ack() -> Vec<u8> {
+    let numbers = 0..6_u64;
+    let mut content = 96_u16.to_be_bytes().to_vec();
+    for number in numbers {
+        content.extend([0; 8]);
+        content.extend(number.to_be_bytes());
+    }
+    let mut datagram = vec![26, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9];
+    datagram.extend((content.len() as u16).to_be_bytes());
+    datagram.extend(content);
+    datagram
+}
+
+/// `count` handshakes of either version, each without one of its datagrams, during which both
+/// ends get forged ACKs.
+pub fn acks(seed: u64, count: u64) -> Acks {
+    let mut report = Acks::default();
+    for n in 0..count {
+        let (mut client, server) = configs(VERSIONS[(n % 2) as usize], None);
+        if n % 3 == 0 {
+            client.settings.versions = VERSIONS.to_vec();
+        }
+        let mut rng = Random::insecure(seed ^ n << 20);
+        let lost = rng.below(6) as usize;
+        let mut world = World::of(client, server, seed ^ n).with_rule(move |_, index, datagram| {
+            if index == lost { vec![] } else { pass(datagram) }
+        });
+        world.run_for(Duration::ZERO);
+        for _ in 0..100 {
+            for direction in Direction::BOTH {
+                world.deliver(direction, &forged_ack());
+                report.forged += 1;
+            }
+            world.run_for(Duration::from_micros(rng.below(40_000)));
+        }
+        world.run_for(Duration::from_secs(60));
+        report.handshakes += 1;
+        report.failed += u64::from(!(world.client.is_connected() && world.handle.is_some()));
+    }
+    report
+}
+
+/// One hello of every kind, and two minutes without an answer.
+pub fn amplification(seed: u64) -> Vec<Amplification> {
+    let modes = [PskKeyExchangeMode::PSK_KE, PskKeyExchangeMode::PSK_DHE_KE];
+    let kinds = VERSIONS.into_iter().flat_map(|version| {
+        let of_mode = move |mode| [false, true].map(|half_rtt| (version, mode, half_rtt));
+        modes.into_iter().flat_map(of_mode)
+    });
+    let measure = |(version, mode, half_rtt)| {
+        let (mut client, mut server) = configs(version, None);
+        client.settings.psk_modes = vec![mode];
+        server.cookies = CookiePolicy::WhenRetrying;
+        server.send_half_rtt_data = half_rtt;
+        let mut world = World::of(client, server, seed)
+            .with_rule(|_, index, datagram| if index == 0 { pass(datagram) } else { vec![] });
+        world.run_for(Duration::from_secs(130));
+        let hello = world.log.first().map_or(0, |(_, datagram)| datagram.len());
+        let to_client = world.log.iter().filter(|(to, _)| *to == Direction::ToClient);
+        let sent = to_client.map(|(_, datagram)| datagram.len()).sum();
+        Amplification { kind: format!("{version} {mode:?}, half-RTT data {half_rtt}"), hello, sent }
+    };
+    kinds.map(measure).collect()
+}
