@@ -55,8 +55,11 @@ impl Connection {
             return self
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };
-        if newest && header.kind == ContentType::TLS12_CID {
-            self.newest_record();
+        if newest {
+            if header.kind == ContentType::TLS12_CID {
+                self.newest_record();
+            }
+            self.answer_from_where_asked();
         }
         self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
     }

@@ -137,9 +137,12 @@ impl Connection {
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
         let newest = epoch.expected() > expected && !self.channel.receive.is_outdated(number);
-        if newest && let Some(own_id) = own_id {
-            self.channel.own_ids.used(own_id);
-            self.newest_record();
+        if newest {
+            if let Some(own_id) = own_id {
+                self.channel.own_ids.used(own_id);
+                self.newest_record();
+            }
+            self.answer_from_where_asked();
         }
         if used {
             self.aggregation_in_use(number);

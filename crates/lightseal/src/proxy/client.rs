@@ -4,8 +4,10 @@ use super::counters::{Totals, add_socket};
 use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, os_random};
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
+use net::Clock;
+use net::address::Named;
+use net::socket::{self, AddressedSocket};
 use net::tokio::{Driver, Host, SocketCounters};
-use net::{Clock, socket};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
-use vocabulary::Instant;
+use vocabulary::{AddressPair, Instant};
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -52,7 +54,7 @@ type Flow = Driver<Connection, FlowHost>;
 /// A running client proxy.
 #[derive(Debug)]
 pub(crate) struct ClientProxy {
-    local: Arc<UdpSocket>,
+    local: Arc<AddressedSocket>,
     options: Options,
     clock: Clock,
     config: Mutex<Arc<ClientConfig>>,
@@ -65,7 +67,7 @@ pub(crate) struct ClientProxy {
 
 #[derive(Debug, Default)]
 struct Flows {
-    open: HashMap<SocketAddr, Arc<Flow>>,
+    open: HashMap<AddressPair, Arc<Flow>>,
     /// What flows that are no more have counted.
     ended: Stats,
     ended_socket: SocketCounters,
@@ -74,8 +76,8 @@ struct Flows {
 /// What stands between an association and its application.
 #[derive(Debug)]
 struct FlowHost {
-    local: Arc<UdpSocket>,
-    application: SocketAddr,
+    local: Arc<AddressedSocket>,
+    application: AddressPair,
     totals: Arc<Totals>,
     /// When the application last sent or got something.
     active_at: Instant,
@@ -94,7 +96,11 @@ impl Host<Connection> for FlowHost {
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 self.heard_at = now;
-                tracing::debug!("flow {}: {}", self.application, described(&negotiated));
+                tracing::debug!(
+                    "flow {}: {}",
+                    Named::from(self.application),
+                    described(&negotiated)
+                );
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
                 self.heard_at = now;
@@ -106,7 +112,7 @@ impl Host<Connection> for FlowHost {
                 }
                 self.active_at = now;
                 match self.local.try_send_to(payload, self.application) {
-                    Ok(_) => self.totals.inward.message(payload),
+                    Ok(()) => self.totals.inward.message(payload),
                     Err(error) => self.totals.count_undelivered(&error),
                 }
             }
@@ -114,23 +120,31 @@ impl Host<Connection> for FlowHost {
                 if let Resolution::Refuted { bytes } = resolution {
                     tracing::warn!(
                         "flow {}: a forged message was delivered, {bytes} bytes ago",
-                        self.application
+                        Named::from(self.application)
                     );
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("flow {}: the server at {from} is at {to} now", self.application);
+                tracing::debug!(
+                    "flow {}: the server at {} is at {} now",
+                    Named::from(self.application),
+                    Named(from),
+                    Named(to)
+                );
             }
             Event::AggregationChanged { send, receive } => {
-                tracing::debug!("flow {}: tags {send} out, {receive} in", self.application);
+                tracing::debug!(
+                    "flow {}: tags {send} out, {receive} in",
+                    Named::from(self.application)
+                );
             }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
                 if ordinary {
-                    tracing::debug!("flow {}: {reason}", self.application);
+                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else {
                     self.totals.failed.one();
-                    tracing::warn!("flow {}: {reason}", self.application);
+                    tracing::warn!("flow {}: {reason}", Named::from(self.application));
                 }
                 self.ended = Some(reason);
             }
@@ -146,7 +160,7 @@ impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
         Self {
-            local: Arc::new(local),
+            local: Arc::new(AddressedSocket::new(local)),
             options,
             clock: Clock::start(),
             config: Mutex::new(config),
@@ -158,7 +172,7 @@ impl ClientProxy {
 
     /// Where applications send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.local.local_addr()
+        self.local.get_ref().local_addr()
     }
 
     /// Uses another configuration for flows to come.
@@ -272,7 +286,7 @@ impl ClientProxy {
         standing
     }
 
-    fn carry(&self, from: SocketAddr, payload: &[u8], tasks: &mut JoinSet<()>) {
+    fn carry(&self, from: AddressPair, payload: &[u8], tasks: &mut JoinSet<()>) {
         if payload.is_empty() {
             self.totals.empty.one();
             return;
@@ -307,7 +321,7 @@ impl ClientProxy {
         sent
     }
 
-    fn open(&self, application: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Arc<Flow>> {
+    fn open(&self, application: AddressPair, tasks: &mut JoinSet<()>) -> io::Result<Arc<Flow>> {
         if self.open_flows() >= self.options.max_flows {
             let max = self.options.max_flows;
             return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
@@ -369,6 +383,10 @@ impl ClientProxy {
         if host.unanswered >= UNANSWERED && answers {
             return true;
         }
+        if host.unanswered > 0 {
+            // The address that the flow leaves from may not lead there any more.
+            connection.forget_local();
+        }
         if connection.send(now, &[]).is_ok() {
             (host.sent_at, host.asked_at) = (now, now);
             host.unanswered = host.unanswered.saturating_add(1);
@@ -412,7 +430,7 @@ fn ask_again(interval: Duration, unanswered: u32) -> Duration {
 }
 
 /// Runs a flow to its end and keeps its counters.
-async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: SocketAddr) {
+async fn serve(flow: Arc<Flow>, flows: Arc<Mutex<Flows>>, application: AddressPair) {
     if let Err(error) = flow.run().await {
         tracing::warn!("flow {application}: {error}");
     }
