@@ -13,6 +13,7 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use dtls::codepoints::AlertDescription;
 use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
+use net::address::Named;
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -68,7 +69,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         check(&proxy, server, &String::from_utf8_lossy(config.psk.identity())).await?;
     }
     let listen = proxy.local_addr().context("local socket")?;
-    tracing::info!("carrying {listen} to {server}");
+    tracing::info!("carrying {} to {}", Named(listen), Named(server));
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -122,7 +123,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let listen = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
-    tracing::info!("carrying {listen} to {service}, {} keys", keys.len());
+    tracing::info!("carrying {} to {}, {} keys", Named(listen), Named(service), keys.len());
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -212,20 +213,21 @@ async fn check(
     server: std::net::SocketAddr,
     identity: &str,
 ) -> Result<(), Failure> {
-    tracing::debug!("testing the key of {identity:?} with {server}");
-    match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
+    let shown = Named(server);
+    tracing::debug!("testing the key of {identity:?} with {shown}");
+    match proxy.check(CHECK).await.context(format_args!("cannot reach {shown}"))? {
         Ok(()) => Ok(()),
         Err(CloseReason::HandshakeTimeout) => {
-            tracing::warn!("{server} does not answer; going on, it may come later");
+            tracing::warn!("{shown} does not answer; going on, it may come later");
             Ok(())
         }
         // Which is no word on the key.
         Err(CloseReason::PeerAlert(alert)) if alert == AlertDescription::INTERNAL_ERROR => {
-            tracing::warn!("{server} cannot take a flow ({alert}); going on, it may later");
+            tracing::warn!("{shown} cannot take a flow ({alert}); going on, it may later");
             Ok(())
         }
         Err(reason) => {
-            Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
+            Err(Failure::new(format_args!("{shown} refused identity {identity:?}: {reason}")))
         }
     }
 }
