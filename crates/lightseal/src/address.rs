@@ -1,11 +1,12 @@
 //! Addresses as people give them.
 
 use crate::failure::{Context, Failure};
+use net::address::Named;
 use net::socket;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
-/// The first address that `text` (`host:port`) resolves to.
+/// The first address that `text` (`host:port`) resolves to; see [`net::address::resolve`].
 ///
 /// # Errors
 ///
@@ -20,8 +21,9 @@ pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Fail
             "--{flag} {text}: the port is missing, as in {text}:5684"
         )));
     }
-    let mut addresses = text.to_socket_addrs().context(format_args!("--{flag} {text}"))?;
-    addresses.next().ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
+    let addresses = net::address::resolve(text).context(format_args!("--{flag} {text}"))?;
+    let first = addresses.first().copied();
+    first.ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
 }
 
 /// A socket on the address that `--listen` names.
@@ -31,5 +33,5 @@ pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Fail
 /// If it was not given, does not resolve or cannot be had.
 pub(crate) fn listen(text: Option<&str>) -> Result<UdpSocket, Failure> {
     let address = resolve("listen", text)?;
-    socket::bind(address).context(format_args!("cannot listen on {address}"))
+    socket::bind(address).context(format_args!("cannot listen on {}", Named(address)))
 }

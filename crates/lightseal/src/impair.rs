@@ -5,6 +5,7 @@ use crate::cli::ImpairArgs;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
+use net::address::Named;
 use net::relay::{Relay, Settings};
 
 /// Relays until told to stop.
@@ -18,7 +19,8 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
     let relay = Relay::new(address::listen(args.listen.as_deref())?, settings);
     let mut signals = Signals::listen()?;
     let listen = relay.local_addr().context("listening socket")?;
-    tracing::info!("relaying {listen} to {}, seed {}", settings.upstream, settings.seed);
+    let (from, to) = (Named(listen), Named(settings.upstream));
+    tracing::info!("relaying {from} to {to}, seed {}", settings.seed);
     let mut running = std::pin::pin!(relay.run());
     loop {
         tokio::select! {

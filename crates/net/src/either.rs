@@ -1,7 +1,7 @@
 //! Two kinds of engine in one place that takes one type.
 
-use core::net::SocketAddr;
-use vocabulary::{Engine, Instant, Output};
+use core::net::{IpAddr, SocketAddr};
+use vocabulary::{AddressPair, Engine, Instant, Output};
 
 /// One of two engines, for example a client's and a server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,13 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         }
     }
 
+    fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
+        match self {
+            Self::Left(engine) => engine.handle_datagram_on(now, way, datagram),
+            Self::Right(engine) => engine.handle_datagram_on(now, way, datagram),
+        }
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         match self {
             Self::Left(engine) => engine.handle_timeout(now),
@@ -54,6 +61,22 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         match self {
             Self::Left(engine) => wrap(engine.poll_output(buf), Either::Left),
             Self::Right(engine) => wrap(engine.poll_output(buf), Either::Right),
+        }
+    }
+
+    fn poll_output_on<'a>(
+        &'a mut self,
+        buf: &'a mut [u8],
+    ) -> (Output<'a, Self::Event<'a>>, Option<IpAddr>) {
+        match self {
+            Self::Left(engine) => {
+                let (output, local) = engine.poll_output_on(buf);
+                (wrap(output, Either::Left), local)
+            }
+            Self::Right(engine) => {
+                let (output, local) = engine.poll_output_on(buf);
+                (wrap(output, Either::Right), local)
+            }
         }
     }
 }

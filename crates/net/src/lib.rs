@@ -6,8 +6,9 @@
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
-//! - `socket` (feature `tokio`): sockets with room for bursts; `multicast`: those of a group's
-//!   members;
+//! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address that
+//!   was asked; `multicast`: those of a group's members; `address` and `interface`: addresses as
+//!   people write them, and interfaces by name;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
 //!   the address changes of a NAT.
 //!
@@ -45,11 +46,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "tokio")]
+pub mod address;
 pub mod blocking;
 pub mod clock;
 pub mod delay_line;
 pub mod either;
 pub mod impairment;
+#[cfg(feature = "tokio")]
+pub mod interface;
 #[cfg(feature = "tokio")]
 pub mod multicast;
 #[cfg(feature = "tokio")]

@@ -4,41 +4,12 @@
 //! what was sent to the group arrives there; and one with an address of its own, from which it
 //! sends and where answers arrive.
 
+pub use crate::interface::Interface;
+
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, SockAddr, Socket, Type};
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use tokio::net::UdpSocket;
-
-/// A network interface of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    name: String,
-    index: u32,
-}
-
-impl Interface {
-    /// The interface with this name.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn named(name: &str) -> io::Result<Self> {
-        let any = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-        let index = rustix::net::netdevice::name_to_index(&any, name)?;
-        Ok(Self { name: name.to_owned(), index })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl fmt::Display for Interface {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name)
-    }
-}
 
 fn wrong(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
@@ -49,7 +20,7 @@ fn on(interface: &Interface, address: SocketAddr) -> SockAddr {
     match address {
         SocketAddr::V4(_) => address.into(),
         SocketAddr::V6(v6) => {
-            SocketAddrV6::new(*v6.ip(), v6.port(), v6.flowinfo(), interface.index).into()
+            SocketAddrV6::new(*v6.ip(), v6.port(), v6.flowinfo(), interface.index()).into()
         }
     }
 }
@@ -82,10 +53,10 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
     socket.bind(&on(interface, group))?;
     match group.ip() {
         IpAddr::V4(ip) => {
-            let index = InterfaceIndexOrAddress::Index(interface.index);
+            let index = InterfaceIndexOrAddress::Index(interface.index());
             socket.join_multicast_v4_n(&ip, &index)?;
         }
-        IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface.index)?,
+        IpAddr::V6(ip) => socket.join_multicast_v6(&ip, interface.index())?,
     }
     UdpSocket::from_std(socket.into())
 }
@@ -102,23 +73,51 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
 pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Result<UdpSocket> {
     let socket = datagrams(local)?;
     if local.is_ipv6() {
-        socket.set_multicast_if_v6(interface.index)?;
+        socket.set_multicast_if_v6(interface.index())?;
         socket.set_multicast_hops_v6(hops.into())?;
     } else {
-        let IpAddr::V4(ip) = local.ip() else { return Err(wrong("not an IPv4 address")) };
-        // Interfaces go by an address here: without one the route decides.
-        if ip != Ipv4Addr::UNSPECIFIED {
-            socket.set_multicast_if_v4(&ip)?;
+        // Linux would send from 0.0.0.0, which receivers drop.
+        let has_one = interface.addresses().iter().any(IpAddr::is_ipv4);
+        if cfg!(unix) && local.ip().is_unspecified() && !has_one {
+            let reason = "the interface has no IPv4 address";
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, reason));
         }
+        leave_by(&socket, interface)?;
         socket.set_multicast_ttl_v4(hops.into())?;
     }
     socket.bind(&on(interface, local))?;
     UdpSocket::from_std(socket.into())
 }
 
+/// Has multicast over IPv4 leave by `interface`, whatever the routing table says.
+#[cfg(target_os = "linux")]
+fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+    let any = std::net::Ipv4Addr::UNSPECIFIED;
+    let index = interface.index();
+    Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
+}
+
+/// The same by the interface's first address, where a number will not do.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+    let first = interface.addresses().iter().find_map(|address| match address {
+        IpAddr::V4(v4) => Some(*v4),
+        IpAddr::V6(_) => None,
+    });
+    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "no IPv4 address");
+    socket.set_multicast_if_v4(&first.ok_or_else(none)?)
+}
+
+/// Windows takes a number in place of an address.
+#[cfg(not(unix))]
+fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
+    socket.set_multicast_if_v4(&std::net::Ipv4Addr::from_bits(interface.index()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     #[tokio::test]

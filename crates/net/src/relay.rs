@@ -7,10 +7,11 @@
 //! All clients share one line each way. Delays have the granularity of the
 //! runtime's timer, one millisecond.
 
+use crate::Clock;
 use crate::blocking::is_loss;
 use crate::delay_line::DelayLine;
 use crate::impairment::{Counters, Impairments, Path};
-use crate::{Clock, socket};
+use crate::socket::{self, AddressedSocket};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::task::JoinSet;
@@ -21,7 +22,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use vocabulary::{Instant, Random};
+use vocabulary::{AddressPair, Instant, Random};
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -92,7 +93,7 @@ pub struct Relay {
 
 #[derive(Debug)]
 struct Shared {
-    listen: UdpSocket,
+    listen: AddressedSocket,
     settings: Settings,
     clock: Clock,
     up: Direction,
@@ -102,7 +103,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    clients: HashMap<SocketAddr, Arc<Client>>,
+    clients: HashMap<AddressPair, Arc<Client>>,
     clients_seen: u64,
     rebinds: u64,
     refused: u64,
@@ -110,7 +111,8 @@ struct Table {
 
 #[derive(Debug)]
 struct Client {
-    address: SocketAddr,
+    /// Its address, and the one of this host that it sends to and is answered from.
+    way: AddressPair,
     state: Mutex<ClientState>,
     rebound: Notify,
 }
@@ -146,7 +148,7 @@ impl Relay {
     pub fn new(listen: UdpSocket, settings: Settings) -> Self {
         let mut rng = Random::insecure(settings.seed);
         let shared = Shared {
-            listen,
+            listen: AddressedSocket::new(listen),
             settings,
             clock: Clock::start(),
             up: Direction::new(&settings.up, rng.fork()),
@@ -162,7 +164,7 @@ impl Relay {
     ///
     /// Those of the socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.shared.listen.local_addr()
+        self.shared.listen.get_ref().local_addr()
     }
 
     /// What happened so far.
@@ -225,14 +227,14 @@ impl Relay {
         }
     }
 
-    fn client(&self, address: SocketAddr, tasks: &mut JoinSet<()>) -> io::Result<Arc<Client>> {
+    fn client(&self, way: AddressPair, tasks: &mut JoinSet<()>) -> io::Result<Arc<Client>> {
         let mut table = self.shared.table();
-        let entry = match table.clients.entry(address) {
+        let entry = match table.clients.entry(way) {
             Entry::Occupied(entry) => return Ok(Arc::clone(entry.get())),
             Entry::Vacant(entry) => entry,
         };
         let client = Arc::new(Client {
-            address,
+            way,
             state: Mutex::new(ClientState {
                 upstream: Arc::new(socket::connect(self.shared.settings.upstream)?),
                 datagrams: 0,
@@ -292,7 +294,7 @@ impl Shared {
                 }
             }
         }
-        self.table().clients.remove(&client.address);
+        self.table().clients.remove(&client.way);
     }
 
     fn count_up(&self, client: &Arc<Client>) {
@@ -365,11 +367,11 @@ impl Shared {
     /// Sends, or counts the refusal; `false` if the socket has no room.
     fn send(&self, way: Way, client: &Client, datagram: &[u8]) -> bool {
         let sent = match way {
-            Way::Up => client.upstream().try_send(datagram),
-            Way::Down => self.listen.try_send_to(datagram, client.address),
+            Way::Up => client.upstream().try_send(datagram).map(drop),
+            Way::Down => self.listen.try_send_to(datagram, client.way),
         };
         match sent {
-            Ok(_) => true,
+            Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(_) => {
                 self.table().refused += 1;

@@ -7,15 +7,15 @@
 
 use crate::Clock;
 use crate::blocking::is_loss;
+use crate::socket::AddressedSocket;
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
-use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
-use vocabulary::{Engine, Instant, Output};
+use vocabulary::{AddressPair, Engine, Instant, Output};
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -68,7 +68,7 @@ pub struct SocketCounters {
 #[derive(Debug)]
 pub struct Driver<E, H> {
     inner: Mutex<Inner<E, H>>,
-    socket: UdpSocket,
+    socket: AddressedSocket,
     clock: Clock,
     attention: Notify,
     datagram_bytes: usize,
@@ -80,7 +80,7 @@ struct Inner<E, H> {
     host: H,
     buf: Vec<u8>,
     /// A datagram that the socket had no room for.
-    unsent: Option<(SocketAddr, Vec<u8>)>,
+    unsent: Option<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
     /// What the running task sleeps towards.
     sleeps_until: Option<Instant>,
@@ -102,6 +102,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         };
         let inner = Mutex::new(inner);
         let attention = Notify::new();
+        let socket = AddressedSocket::new(socket);
         Self { inner, socket, clock, attention, datagram_bytes: DATAGRAM_BYTES }
     }
 
@@ -118,7 +119,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
 
     /// The socket.
     pub const fn socket(&self) -> &UdpSocket {
-        &self.socket
+        self.socket.get_ref()
     }
 
     /// The engine's clock.
@@ -182,7 +183,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                 inner.unsent.is_some()
             };
             ::tokio::select! {
-                ready = self.socket.readable() => {
+                ready = self.socket.get_ref().readable() => {
                     ready?;
                     self.receive(&mut buf)?;
                 }
@@ -194,7 +195,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                     armed = None;
                 }
                 () = self.attention.notified() => {}
-                ready = self.socket.writable(), if blocked => ready?,
+                ready = self.socket.get_ref().writable(), if blocked => ready?,
             }
         }
     }
@@ -202,7 +203,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
     fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut inner = self.lock();
         for _ in 0..BATCH {
-            let (len, from) = match self.socket.try_recv_from(buf) {
+            let (len, way) = match self.socket.try_recv_from(buf) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_loss(&error) => continue,
@@ -211,7 +212,7 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
             inner.counters.received += 1;
             inner.counters.received_bytes += len as u64;
             let now = self.clock.now();
-            inner.engine.handle_datagram(now, from, &mut buf[..len]);
+            inner.engine.handle_datagram_on(now, way, &mut buf[..len]);
             inner.drain(&self.socket, now);
         }
         Ok(())
@@ -223,28 +224,29 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
 }
 
 impl<E: Engine, H: Host<E>> Inner<E, H> {
-    fn drain(&mut self, socket: &UdpSocket, now: Instant) {
-        if let Some((to, payload)) = &self.unsent {
-            if !self.counters.send(socket, payload, *to) {
+    fn drain(&mut self, socket: &AddressedSocket, now: Instant) {
+        if let Some((way, payload)) = &self.unsent {
+            if !self.counters.send(socket, payload, *way) {
                 return;
             }
             self.unsent = None;
         }
         loop {
-            let wake = match self.engine.poll_output(&mut self.buf) {
-                Output::Datagram { to, payload } => {
-                    if !self.counters.send(socket, payload, to) {
-                        self.unsent = Some((to, payload.to_vec()));
+            let wake = match self.engine.poll_output_on(&mut self.buf) {
+                (Output::Datagram { to: peer, payload }, local) => {
+                    let way = AddressPair { peer, local };
+                    if !self.counters.send(socket, payload, way) {
+                        self.unsent = Some((way, payload.to_vec()));
                         return;
                     }
                     continue;
                 }
-                Output::Event(event) => {
+                (Output::Event(event), _) => {
                     self.host.event(now, event);
                     continue;
                 }
-                Output::WakeAt(at) => Some(at),
-                Output::Idle => None,
+                (Output::WakeAt(at), _) => Some(at),
+                (Output::Idle, _) => None,
             };
             if !self.host.drained(now, &mut self.engine) {
                 self.wake = wake;
@@ -256,9 +258,9 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
 
 impl SocketCounters {
     /// Sends, and counts; `false` if the socket has no room.
-    fn send(&mut self, socket: &UdpSocket, payload: &[u8], to: SocketAddr) -> bool {
-        match socket.try_send_to(payload, to) {
-            Ok(_) => {
+    fn send(&mut self, socket: &AddressedSocket, payload: &[u8], way: AddressPair) -> bool {
+        match socket.try_send_to(payload, way) {
+            Ok(()) => {
                 self.sent += 1;
                 self.sent_bytes += payload.len() as u64;
             }

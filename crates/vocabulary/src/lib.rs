@@ -43,7 +43,7 @@ pub mod rng;
 pub mod time;
 pub mod wire;
 
-pub use engine::{Engine, Output};
+pub use engine::{AddressPair, Engine, Output};
 pub use packet::PacketBuf;
 pub use replay::ReplayWindow;
 pub use rng::Random;

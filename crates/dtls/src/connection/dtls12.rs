@@ -55,8 +55,12 @@ impl Connection {
             return self
                 .note_failure(failed && header.kind != ContentType::APPLICATION_DATA, key_state);
         };
-        if newest && header.kind == ContentType::TLS12_CID {
-            self.newest_record(self.path.from());
+        if newest {
+            let way = self.path.from();
+            if header.kind == ContentType::TLS12_CID {
+                self.newest_record(way);
+            }
+            self.answer_from_where_asked(way);
         }
         self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
     }

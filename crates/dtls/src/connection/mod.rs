@@ -59,7 +59,7 @@ use aggregation::Scheme;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use dtls12::Older;
 use early::EarlyRecords;
@@ -69,7 +69,7 @@ use path::Path;
 use queue::SendQueue;
 use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
-use vocabulary::{Engine, Instant, Output, Random};
+use vocabulary::{AddressPair, Engine, Instant, Output, Random};
 
 /// What an association tells its application.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub(crate) enum Notice {
 /// What [`Connection::step`] found to do; borrows nothing.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Datagram { len: usize, to: SocketAddr },
+    Datagram { len: usize, to: AddressPair },
     Received(Received),
     Notice(Notice),
     WakeAt(Instant),
@@ -597,7 +597,8 @@ impl Connection {
         }
         if let Some(len) = self.build_datagram(buf) {
             self.count_sent(len);
-            return Step::Datagram { len, to: self.peer };
+            let to = AddressPair { peer: self.peer, local: self.path.local };
+            return Step::Datagram { len, to };
         }
         if let Some(notice) = self.notices.pop_front() {
             return Step::Notice(notice);
@@ -646,8 +647,12 @@ impl Engine for Connection {
     type Event<'a> = Event<'a>;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.handle_datagram_on(now, AddressPair::to(from), datagram);
+    }
+
+    fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
         self.now = self.now.max(now);
-        self.receive_from(from, datagram);
+        self.receive_from(way, datagram);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -656,12 +661,21 @@ impl Engine for Connection {
     }
 
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Event<'a>> {
-        match self.step(buf) {
-            Step::Datagram { len, to } => {
-                Output::Datagram { to, payload: buf.get(..len).unwrap_or_default() }
+        self.poll_output_on(buf).0
+    }
+
+    fn poll_output_on<'a>(
+        &'a mut self,
+        buf: &'a mut [u8],
+    ) -> (Output<'a, Event<'a>>, Option<IpAddr>) {
+        let output = match self.step(buf) {
+            Step::Datagram { len, to: AddressPair { peer, local } } => {
+                let payload = buf.get(..len).unwrap_or_default();
+                return (Output::Datagram { to: peer, payload }, local);
             }
             Step::WakeAt(at) => Output::WakeAt(at),
             step => self.event(step).map_or(Output::Idle, Output::Event),
-        }
+        };
+        (output, None)
     }
 }

@@ -14,19 +14,21 @@ use crate::tuning::{
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use subtle::ConstantTimeEq;
-use vocabulary::Encode;
+use vocabulary::{AddressPair, Encode};
 
 /// The state.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// Where the datagram under consideration came from.
-    from: SocketAddr,
+    /// The way of the datagram under consideration.
+    from: AddressPair,
+    /// The address of this host that the peer speaks to, and is answered from.
+    pub(super) local: Option<IpAddr>,
     /// Where the peer seems to be now. One at a time: a newer record replaces it.
     candidate: Option<Candidate>,
     /// Cookies to send back, and where to.
-    responses: VecDeque<(SocketAddr, [u8; 8])>,
+    responses: VecDeque<(AddressPair, [u8; 8])>,
     /// Bytes of the hello of a client that has not proved its address, if that limits what goes
     /// there.
     unproved: Option<usize>,
@@ -36,6 +38,8 @@ pub(super) struct Path {
 #[derive(Debug)]
 struct Candidate {
     address: SocketAddr,
+    /// Where its first record arrived.
+    local: Option<IpAddr>,
     /// Of the challenges sent so far.
     cookies: Vec<[u8; 8]>,
     tries: u8,
@@ -48,11 +52,17 @@ struct Candidate {
 
 impl Path {
     pub(super) const fn new(peer: SocketAddr) -> Self {
-        Self { from: peer, candidate: None, responses: VecDeque::new(), unproved: None }
+        Self {
+            from: AddressPair::to(peer),
+            local: None,
+            candidate: None,
+            responses: VecDeque::new(),
+            unproved: None,
+        }
     }
 
     /// Where the datagram under consideration came from.
-    pub(super) const fn from(&self) -> SocketAddr {
+    pub(super) const fn from(&self) -> AddressPair {
         self.from
     }
 
@@ -77,18 +87,44 @@ impl Connection {
     }
 
     /// Takes a datagram from anywhere.
-    pub(super) fn receive_from(&mut self, from: SocketAddr, datagram: &mut [u8]) {
-        if from != self.peer && !self.is_addressed_by(datagram) {
+    pub(super) fn receive_from(&mut self, from: AddressPair, datagram: &mut [u8]) {
+        if from.peer != self.peer && !self.is_addressed_by(datagram) {
             return;
         }
         self.path.from = from;
         let (len, before) = (datagram.len(), self.stats.received.records);
         self.receive_datagram(datagram);
         if let Some(candidate) = &mut self.path.candidate
-            && candidate.address == from
+            && candidate.address == from.peer
             && self.stats.received.records > before
         {
             candidate.received += len;
+        }
+    }
+
+    /// This host's address that the peer speaks to, if the host says so: the peer is answered
+    /// from there.
+    pub const fn local(&self) -> Option<IpAddr> {
+        self.path.local
+    }
+
+    /// Leaves it to the host which of its addresses the next datagrams leave from, until the peer
+    /// is heard again: the one in use may not lead there any more.
+    pub const fn forget_local(&mut self) {
+        self.path.local = None;
+    }
+
+    /// The handshake began at this address of the host.
+    pub(crate) const fn set_local(&mut self, local: Option<IpAddr>) {
+        self.path.local = local;
+    }
+
+    /// A record that came by `way` was authenticated, and none has a higher number: a copy of an
+    /// older one moves nothing.
+    pub(super) fn answer_from_where_asked(&mut self, way: AddressPair) {
+        let AddressPair { peer, local } = way;
+        if peer == self.peer && local.is_some() {
+            self.path.local = local;
         }
     }
 
@@ -99,8 +135,10 @@ impl Connection {
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
     }
 
-    /// A record from there with a connection ID was authenticated, and none has a higher number.
-    pub(super) fn newest_record(&mut self, from: SocketAddr) {
+    /// A record that came by `way` with a connection ID was authenticated, and none has a higher
+    /// number.
+    pub(super) fn newest_record(&mut self, way: AddressPair) {
+        let AddressPair { peer: from, local } = way;
         let checked = match self.negotiated() {
             Some(agreed) => agreed.return_routability,
             None => return,
@@ -113,6 +151,7 @@ impl Connection {
             self.timers.stop(Timer::PathChallenge);
             self.path.candidate = Some(Candidate {
                 address: from,
+                local,
                 cookies: Vec::new(),
                 tries: 0,
                 challenge_due: true,
@@ -120,7 +159,7 @@ impl Connection {
                 sent: 0,
             });
         } else if self.settings().unchecked_address_change {
-            self.move_peer(from);
+            self.move_peer(way);
         }
     }
 
@@ -129,9 +168,11 @@ impl Connection {
         self.timers.stop(Timer::PathChallenge);
     }
 
-    fn move_peer(&mut self, to: SocketAddr) {
+    fn move_peer(&mut self, way: AddressPair) {
         self.give_up_candidate();
+        let to = way.peer;
         let from = core::mem::replace(&mut self.peer, to);
+        self.path.local = way.local;
         self.stats.received.moves += 1;
         // What the application did not take yet is not worth more than its last word.
         match self.notices.back_mut() {
@@ -173,7 +214,7 @@ impl Connection {
             PathMessageKind::PathResponse => {
                 let from = self.path.from;
                 let right = self.path.candidate.as_ref().is_some_and(|candidate| {
-                    candidate.address == from
+                    candidate.address == from.peer
                         && candidate.cookies.iter().any(|c| c.ct_eq(&message.cookie).into())
                 });
                 if right {
@@ -187,7 +228,7 @@ impl Connection {
     }
 
     /// The next path message as a datagram: its length and where it goes.
-    pub(super) fn build_path_message(&mut self, buf: &mut [u8]) -> Option<(usize, SocketAddr)> {
+    pub(super) fn build_path_message(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
         if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
             return None;
         }
@@ -210,7 +251,7 @@ impl Connection {
         if candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received {
             return None;
         }
-        let to = candidate.address;
+        let to = AddressPair { peer: candidate.address, local: candidate.local };
         let cookie = self.channel.rng.array();
         candidate.cookies.push(cookie);
         let kind = PathMessageKind::PathChallenge;

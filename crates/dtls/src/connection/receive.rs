@@ -134,7 +134,10 @@ impl Connection {
             return Ok(false);
         }
         let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
-        self.held.begin(own_id.map(|own_id| Origin { from: self.path.from(), own_id }));
+        let way = self.path.from();
+        // Without either a record cannot change where the peer is answered, or from which address.
+        let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
+        self.held.begin(origin);
         let (number, expected) = (epoch.epoch(), epoch.expected());
         let before = self.stats.received;
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
@@ -144,10 +147,14 @@ impl Connection {
         if let Some((newest, Some(origin))) = self.held.newest()
             && newest >= expected
             && !self.channel.receive.is_outdated(number)
-            && let Some(own_id) = self.channel.own_ids.position(&origin.own_id)
         {
-            self.channel.own_ids.used(own_id);
-            self.newest_record(origin.from);
+            if let Some(own_id) = origin.own_id
+                && let Some(own_id) = self.channel.own_ids.position(&own_id)
+            {
+                self.channel.own_ids.used(own_id);
+                self.newest_record(origin.way);
+            }
+            self.answer_from_where_asked(origin.way);
         }
         if used {
             self.aggregation_in_use(number);

@@ -22,10 +22,10 @@ use aggregation::Scheme;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use hello::{Hello, Hellos};
 use slots::{Room, Slots};
-use vocabulary::{Encode, Engine, Instant, Output, Random};
+use vocabulary::{AddressPair, Encode, Engine, Instant, Output, Random};
 
 /// An association of an endpoint. Never used twice by one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,7 +109,9 @@ pub struct Endpoint {
     slots: Slots,
     /// Associations that may have something to say.
     ready: VecDeque<Handle>,
-    answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// The address of this host that the datagram under consideration arrived at.
+    local: Option<IpAddr>,
+    answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
     stats: EndpointStats,
     /// Counters of associations that have ended.
@@ -137,6 +139,7 @@ impl Endpoint {
             deadlines: BTreeSet::new(),
             slots: Slots::default(),
             ready: VecDeque::new(),
+            local: None,
             answers: VecDeque::new(),
             hellos: Hellos::default(),
             stats: EndpointStats::default(),
@@ -384,7 +387,11 @@ impl Endpoint {
         let connection = &mut entry.connection;
         let old = connection.peer();
         let before = (connection.negotiated().is_some(), connection.stats().received.records);
-        connection.handle_datagram(self.now, from, datagram);
+        connection.handle_datagram_on(
+            self.now,
+            AddressPair { peer: from, local: self.local },
+            datagram,
+        );
         let new = connection.peer();
         let after = (connection.negotiated().is_some(), connection.stats().received.records);
         if after.1 > before.1 {
@@ -445,18 +452,19 @@ impl Endpoint {
         // The client's own record number, so that no two answers share one by chance.
         if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
             datagram.truncate(len);
-            self.answers.push_back((to, datagram));
+            self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
         }
     }
 
     fn insert(
         &mut self,
         from: SocketAddr,
-        connection: Connection,
+        mut connection: Connection,
         (hello, cookie): ([u8; 32], Option<Instant>),
         room: Room,
         proved: bool,
     ) {
+        connection.set_local(self.local);
         self.stats.accepted += 1;
         let old = self.by_peer.get(&from).copied();
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
@@ -625,7 +633,13 @@ impl Engine for Endpoint {
     type Event<'a> = EndpointEvent<'a>;
 
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) {
+        self.handle_datagram_on(now, AddressPair::to(from), datagram);
+    }
+
+    fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
         self.now = self.now.max(now);
+        let AddressPair { peer: from, local } = way;
+        self.local = local;
         let known = self.by_peer.get(&from).copied();
         let looks_like_hello = datagram.first() == Some(&ContentType::HANDSHAKE.0);
         if looks_like_hello && let Some(hello) = self.hellos.take(from, datagram, &mut self.rng) {
@@ -668,30 +682,39 @@ impl Engine for Endpoint {
     }
 
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, EndpointEvent<'a>> {
+        self.poll_output_on(buf).0
+    }
+
+    fn poll_output_on<'a>(
+        &'a mut self,
+        buf: &'a mut [u8],
+    ) -> (Output<'a, EndpointEvent<'a>>, Option<IpAddr>) {
         if let Some((to, answer)) = self.answers.pop_front()
             && answer.len() <= buf.len()
         {
             let payload = &mut buf[..answer.len()];
             payload.copy_from_slice(&answer);
-            return Output::Datagram { to, payload };
+            return (Output::Datagram { to: to.peer, payload }, to.local);
         }
-        match self.step(buf) {
+        let output = match self.step(buf) {
             None => self
                 .deadlines
                 .first()
                 .map_or(Output::Idle, |(deadline, _)| Output::WakeAt(*deadline)),
             Some((handle, step)) => {
-                let Some(entry) = self.entries.get(&handle) else { return Output::Idle };
+                let Some(entry) = self.entries.get(&handle) else { return (Output::Idle, None) };
                 let peer = entry.connection.peer();
                 match step {
                     Step::Datagram { len, to } => {
-                        Output::Datagram { to, payload: buf.get(..len).unwrap_or_default() }
+                        let payload = buf.get(..len).unwrap_or_default();
+                        return (Output::Datagram { to: to.peer, payload }, to.local);
                     }
                     step => entry.connection.event(step).map_or(Output::Idle, |event| {
                         Output::Event(EndpointEvent { handle, peer, event })
                     }),
                 }
             }
-        }
+        };
+        (output, None)
     }
 }

@@ -5,7 +5,7 @@ use aggregation::tuning::{CANDIDATES, HELD_PER_NUMBER};
 use aggregation::{DropReason, Outcome};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use vocabulary::AddressPair;
 
 /// A payload's place in [`Held`].
 pub type Slot = u16;
@@ -19,13 +19,13 @@ pub struct RecordId {
     pub number: u64,
 }
 
-/// Where a record came from that has a connection ID.
+/// How a record came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The address.
-    pub from: SocketAddr,
-    /// Its ID of this end.
-    pub own_id: ConnectionId,
+    /// The addresses of its datagram.
+    pub way: AddressPair,
+    /// The connection ID of this end that it carries, if any.
+    pub own_id: Option<ConnectionId>,
 }
 
 /// What the application is to be told of received data.
@@ -84,7 +84,7 @@ pub struct Held {
     budget: usize,
     /// The longest payload that was verified by shared tags.
     longest: usize,
-    /// Where the record under consideration came from, if it has a connection ID.
+    /// How the record under consideration came, where that may change where the peer is answered.
     origin: Option<Origin>,
     /// The same of the records in slots; those of higher slots have none.
     origins: Vec<Option<Origin>>,

@@ -2,11 +2,12 @@
 
 use dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
 use group::control::{Answer, MAX_MESSAGE, Numbered, Request};
+use net::address::Named;
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -48,7 +49,7 @@ impl fmt::Display for LinkError {
             Self::Socket(error) => write!(f, "controller: {error}"),
             Self::Config(error) => error.fmt(f),
             Self::Closed(reason) => write!(f, "controller: {reason}"),
-            Self::Silent(address) => write!(f, "controller {address} does not answer"),
+            Self::Silent(address) => write!(f, "controller {} does not answer", Named(*address)),
         }
     }
 }
@@ -107,8 +108,8 @@ impl Link {
     /// The address means nothing.
     pub fn resolve(&self) -> Result<SocketAddr, LinkError> {
         let wrong = |error| LinkError::Address(self.controller.clone(), error);
-        let mut found = self.controller.to_socket_addrs().map_err(wrong)?;
-        found.next().ok_or_else(|| wrong(io::Error::other("no address")))
+        let found = net::address::resolve(&self.controller).map_err(wrong)?;
+        found.first().copied().ok_or_else(|| wrong(io::Error::other("no address")))
     }
 
     /// Asks, and asks again until there is an answer or no hope.

@@ -7,6 +7,7 @@
 mod datagram;
 mod inside;
 mod link;
+mod place;
 mod port;
 pub mod relay;
 #[cfg(target_os = "linux")]
@@ -32,16 +33,16 @@ use group::member::{
 use group::policy::{Authenticity, Profile, Responses};
 use group::rekey::{KeyPath, Timing};
 use group::{GroupId, SenderId};
-use net::multicast::{self, Interface};
+use net::address::Named;
+use net::multicast::Interface;
 use net::{Clock, socket};
-use socket2::SockRef;
+use place::Place;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use vocabulary::{Decode, Instant, Random};
 use zeroize::Zeroizing;
@@ -278,10 +279,7 @@ pub struct Station {
     clock: Clock,
     address: IpAddr,
     stubborn: bool,
-    /// What was sent to the group.
-    group: UdpSocket,
-    /// What was sent to this member, and where it sends from.
-    own: UdpSocket,
+    place: Place,
     requests: mpsc::Sender<Request>,
     answers: mpsc::Receiver<Answer>,
     /// What the controller was asked and has not answered.
@@ -327,14 +325,7 @@ impl Station {
         if is_fresh {
             save(&store, &name, &stored, &keys)?;
         }
-        let group = multicast::listen(policy.address, &interface);
-        let group = group.map_err(|error| StationError::Socket("the group's address", error))?;
-        let local = match (policy.address, address) {
-            (SocketAddr::V4(_), IpAddr::V6(_)) => Ipv4Addr::UNSPECIFIED.into(),
-            _ => address,
-        };
-        let own = multicast::send_from(SocketAddr::new(local, 0), &interface, hops);
-        let own = own.map_err(|error| StationError::Socket("this member's address", error))?;
+        let place = Place::take(interface, policy.address, address, hops, clock.now())?;
         let membership =
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
@@ -357,8 +348,7 @@ impl Station {
             clock,
             address,
             stubborn,
-            group,
-            own,
+            place,
             requests,
             answers,
             asked,
@@ -447,6 +437,7 @@ impl Station {
         let mut sealed = vec![0; DATAGRAM_BYTES];
         loop {
             self.member.handle_timeout(self.clock.now());
+            self.follow();
             self.act()?;
             let now = self.clock.now();
             let may_send = self.is_settled(now);
@@ -456,14 +447,14 @@ impl Station {
                     if now < self.introduced_at { self.introduced_at } else { self.settled_by };
                 wake = wake.min(settled);
             }
-            wake = self.renew_at.map_or(wake, |at| wake.min(at));
+            wake = self.renew_at.map_or(wake, |at| wake.min(at)).min(self.place.look_at());
             let wait = wake.saturating_since(now);
             tokio::select! {
-                ready = self.group.readable() => {
+                ready = self.place.group.readable() => {
                     ready.map_err(|error| StationError::Socket("the group's address", error))?;
                     self.hear_group(&mut datagram, port)?;
                 }
-                ready = self.own.readable() => {
+                ready = self.place.own.readable() => {
                     ready.map_err(|error| StationError::Socket("this member's address", error))?;
                     self.hear_own(&mut datagram, port)?;
                 }
@@ -479,7 +470,9 @@ impl Station {
 
     fn hear_group(&mut self, buf: &mut [u8], port: &mut impl Port) -> Result<(), StationError> {
         for _ in 0..BATCH {
-            let Some((len, from)) = arrived(self.group.try_recv_from(buf))? else { return Ok(()) };
+            let Some((len, from)) = arrived(self.place.group.try_recv_from(buf))? else {
+                return Ok(());
+            };
             let now = self.clock.now();
             self.member.receive_multicast(now, from, &mut buf[..len], |d| hand_over(d, port));
         }
@@ -488,17 +481,32 @@ impl Station {
 
     fn hear_own(&mut self, buf: &mut [u8], port: &mut impl Port) -> Result<(), StationError> {
         for _ in 0..BATCH {
-            let Some((len, from)) = arrived(self.own.try_recv_from(buf))? else { return Ok(()) };
+            let Some((len, from)) = arrived(self.place.own.try_recv_from(buf))? else {
+                return Ok(());
+            };
             let now = self.clock.now();
             self.member.receive_unicast(now, from, &mut buf[..len], |d| hand_over(d, port));
         }
         Ok(())
     }
 
-    fn send(&self, to: SocketAddr, datagram: &[u8]) {
-        // Past the runtime, which has not heard yet that a fresh socket is writable.
-        if let Err(error) = SockRef::from(&self.own).send_to(datagram, &to.into()) {
-            tracing::warn!("{to}: {error}");
+    /// Follows the interface, and the address on it.
+    fn follow(&mut self) {
+        let Some(address) = self.place.look(self.clock.now()) else { return };
+        match self.admitted.policy.profile {
+            Profile::Compact => self.address = address,
+            // Its keys go by its address, and only the controller knows whose that may still be.
+            Profile::Axiom12 => tracing::error!(
+                "{} was this member's address, by which the group knows it: join again from \
+                 {address}",
+                self.address
+            ),
+        }
+    }
+
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) {
+        if let Err(error) = self.place.send(to, datagram, self.clock.now()) {
+            tracing::warn!("{}: {error}", Named(to));
         }
     }
 

@@ -4,7 +4,7 @@
 use super::datagram::Datagram;
 use super::port::{Destination, Origin, Port};
 use group::SenderId;
-use net::socket;
+use net::socket::{self, AddressedSocket};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
-use vocabulary::{Encode, Writer};
+use vocabulary::{AddressPair, Encode, Writer};
 
 /// Applications, and peers of the service, at a time; who was silent for longest makes room.
 const MOST: usize = 256;
@@ -33,9 +33,9 @@ pub struct Options {
 /// UDP ports for one member.
 pub struct Relay {
     options: Options,
-    applications: Option<UdpSocket>,
+    applications: Option<AddressedSocket>,
     /// By port, with the turn in which it was heard.
-    known: BTreeMap<u16, (SocketAddr, u64)>,
+    known: BTreeMap<u16, (AddressPair, u64)>,
     /// By the peer's SenderID and port, with the turn in which it was heard.
     flows: BTreeMap<(SenderId, u16), (UdpSocket, u64)>,
     turn: u64,
@@ -48,6 +48,7 @@ impl Relay {
     /// Those of the operating system.
     pub fn open(options: Options) -> io::Result<Self> {
         let applications = options.listen.map(socket::bind).transpose()?;
+        let applications = applications.map(AddressedSocket::new);
         let (known, flows) = (BTreeMap::new(), BTreeMap::new());
         Ok(Self { options, applications, known, flows, turn: 0 })
     }
@@ -57,7 +58,7 @@ impl Relay {
     /// # Errors
     /// The operating system's.
     pub fn local_addr(&self) -> io::Result<Option<SocketAddr>> {
-        self.applications.as_ref().map(UdpSocket::local_addr).transpose()
+        self.applications.as_ref().map(|socket| socket.get_ref().local_addr()).transpose()
     }
 
     fn poll(
@@ -74,16 +75,15 @@ impl Relay {
         };
         if let Some(socket) = &self.applications {
             loop {
-                let mut read = ReadBuf::new(room);
-                match socket.poll_recv_from(context, &mut read) {
-                    Poll::Ready(Ok(from)) => {
-                        let len = read.filled().len();
+                match socket.poll_recv_from(context, room) {
+                    Poll::Ready(Ok((len, way))) => {
+                        let port = way.peer.port();
                         self.turn += 1;
-                        if self.known.len() >= MOST && !self.known.contains_key(&from.port()) {
+                        if self.known.len() >= MOST && !self.known.contains_key(&port) {
                             forget_oldest(&mut self.known, |(_, turn)| *turn);
                         }
-                        self.known.insert(from.port(), (from, self.turn));
-                        return said(from.port(), self.options.port, Destination::Group, len);
+                        self.known.insert(port, (way, self.turn));
+                        return said(port, self.options.port, Destination::Group, len);
                     }
                     Poll::Ready(Err(error)) if net::blocking::is_loss(&error) => {}
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -125,7 +125,7 @@ impl Relay {
     fn answer(&self, datagram: &Datagram<'_>) -> io::Result<()> {
         let known = self.known.get(&datagram.destination);
         let (Some((to, _)), Some(socket)) = (known, &self.applications) else { return Ok(()) };
-        socket.try_send_to(datagram.data, *to).map(drop)
+        socket.try_send_to(datagram.data, *to)
     }
 }
 

@@ -2,31 +2,35 @@
 //! over a socket of the machine, and the groups hear rekeys by multicast.
 
 mod admin;
+mod announcer;
 mod credentials;
 mod registry;
 mod request;
 
 pub use admin::{AskError, ask, serve};
+pub use announcer::Announcements;
 pub use credentials::{Credentials, Devices};
 pub use registry::{Refusal, Registry};
 pub use request::{
     AdminRequest, Create, CreateText, Described, DescribedDevice, DescribedMember, Enrol, suites,
 };
 
+use announcer::Announcer;
 use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
 use group::GroupId;
 use group::controller::Output;
-use net::multicast::{self, Interface};
+use net::address::Named;
+use net::multicast::Interface;
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use vocabulary::{Instant, Random};
 
@@ -56,11 +60,10 @@ pub struct Service {
 /// What stands between devices and groups.
 struct Desk {
     registry: Registry,
-    options: Options,
     peers: BTreeMap<Handle, Peer>,
     /// The association that each device spoke through last.
     speaks: BTreeMap<String, Handle>,
-    sockets: BTreeMap<GroupId, (UdpSocket, SocketAddr)>,
+    announcer: Announcer,
     unwelcome: Vec<Handle>,
     changed: Arc<Notify>,
 }
@@ -76,7 +79,7 @@ impl Host<Endpoint> for Desk {
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
                 Some(device) => {
-                    tracing::debug!("{peer}: device {device:?}");
+                    tracing::debug!("{}: device {device:?}", Named(peer));
                     self.peers.insert(handle, Peer { device, active_at: now });
                 }
                 None => self.unwelcome.push(handle),
@@ -96,9 +99,9 @@ impl Host<Endpoint> for Desk {
                     if self.speaks.get(&device) == Some(&handle) {
                         self.speaks.remove(&device);
                     }
-                    tracing::debug!("{peer}: device {device:?}: {reason}");
+                    tracing::debug!("{}: device {device:?}: {reason}", Named(peer));
                 } else if !matches!(reason, CloseReason::Local | CloseReason::Peer) {
-                    tracing::info!("{peer}: no association: {reason}");
+                    tracing::info!("{}: no association: {reason}", Named(peer));
                 }
             }
             _ => {}
@@ -132,31 +135,44 @@ impl Host<Endpoint> for Desk {
 
 impl Desk {
     fn announce(&mut self, group: GroupId, datagram: &[u8]) {
-        if let Err(error) = self.try_announce(group, datagram) {
-            // Members that miss it ask.
-            tracing::warn!("group {group}: {error}");
-            self.sockets.remove(&group);
+        let address = self.registry.addresses().find(|(id, _)| *id == group);
+        if let Some((_, address)) = address {
+            self.announcer.announce(group, address, datagram);
         }
     }
 
-    fn try_announce(&mut self, group: GroupId, datagram: &[u8]) -> io::Result<()> {
-        let address = self.registry.addresses().find(|(id, _)| *id == group);
-        let Some((_, address)) = address else { return Ok(()) };
-        if !self.sockets.contains_key(&group) {
-            let Options { listen, ref interface, hops } = self.options;
-            let local: IpAddr = match (address, listen.ip()) {
-                (SocketAddr::V4(_), IpAddr::V4(ip)) => ip.into(),
-                (SocketAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
-                (SocketAddr::V6(_), IpAddr::V6(ip)) => ip.into(),
-                (SocketAddr::V6(_), _) => Ipv6Addr::UNSPECIFIED.into(),
-            };
-            let socket = multicast::send_from(SocketAddr::new(local, 0), interface, hops)?;
-            self.sockets.insert(group, (socket, address));
+    /// Follows the interface of the groups' network, and forgets groups that have ended.
+    fn look(&mut self) {
+        self.announcer.look();
+        let groups: Vec<GroupId> = self.registry.addresses().map(|(id, _)| id).collect();
+        self.announcer.forget(|group| groups.contains(group));
+    }
+
+    /// Completes what an administrator is told, once the first announcement was to leave: who is
+    /// evicted goes on reading until the others have heard of new keys.
+    fn told(&self, is_announced: bool, answer: Result<Value, String>) -> Result<Value, String> {
+        let mut answer = answer?;
+        let id = |group: &Value| -> Option<GroupId> {
+            let all = self.registry.addresses();
+            all.map(|(id, _)| id).find(|id| group["id"] == id.to_string())
+        };
+        let about = id(&answer);
+        if let Some(group) = about {
+            let announcements = serde_json::to_value(self.announcer.announcements(&group));
+            answer["announcements"] = announcements.map_err(|error| error.to_string())?;
         }
-        let Some((socket, address)) = self.sockets.get(&group) else { return Ok(()) };
-        // Past the runtime, which has not heard yet that a fresh socket is writable.
-        socket2::SockRef::from(socket).send_to(datagram, &(*address).into())?;
-        Ok(())
+        let mut failures = self.announcer.failures();
+        let concerned = failures.find(|(group, _)| about.is_none_or(|about| about == **group));
+        match concerned {
+            Some((group, failure)) if is_announced => {
+                let group = answer["name"].as_str().map_or_else(|| group.to_string(), quoted);
+                Err(format!(
+                    "done, but group {group} has not heard of its new keys, and goes on with the \
+                     old ones: {failure}; the controller tries again every second"
+                ))
+            }
+            _ => Ok(answer),
+        }
     }
 
     /// Lets go who has been silent for long, and who may not come any more.
@@ -167,6 +183,10 @@ impl Desk {
         let ending = self.peers.iter().filter(|(_, peer)| ends(peer)).map(|(handle, _)| *handle);
         self.unwelcome.extend(ending);
     }
+}
+
+fn quoted(name: &str) -> String {
+    format!("{name:?}")
 }
 
 /// Why a controller does not start.
@@ -186,7 +206,9 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Registry(refusal) => refusal.fmt(f),
-            Self::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Self::Listen(address, error) => {
+                write!(f, "cannot listen on {}: {error}", Named(*address))
+            }
             Self::Admin(error) => write!(f, "the administrator's socket: {error}"),
             Self::Config(error) => error.fmt(f),
         }
@@ -215,12 +237,12 @@ impl Service {
         let admin = admin::listen(directory).map_err(StartError::Admin)?;
         registry.begin_anew(clock.now()).map_err(StartError::Registry)?;
         let changed = Arc::new(Notify::new());
+        let announcer = Announcer::new(options.interface, listen.ip(), options.hops);
         let desk = Desk {
             registry,
-            options,
             peers: BTreeMap::new(),
             speaks: BTreeMap::new(),
-            sockets: BTreeMap::new(),
+            announcer,
             unwelcome: Vec::new(),
             changed: Arc::clone(&changed),
         };
@@ -260,6 +282,7 @@ impl Service {
                 desk.registry.handle_timeout(now);
                 if now >= sweep_at {
                     desk.sweep(now);
+                    desk.look();
                     sweep_at = now + SWEEP;
                 }
                 let failed =
@@ -289,7 +312,8 @@ impl Service {
                     continue;
                 }
             };
-            let answer = |request| {
+            let answer = |request: AdminRequest| {
+                let is_announced = request.is_announced();
                 let answer = self.driver.call(|_, desk, now| {
                     let answer = serve(&mut desk.registry, now, request);
                     // Before the name of who was revoked can be another's.
@@ -297,7 +321,8 @@ impl Service {
                     answer
                 });
                 self.changed.notify_one();
-                answer
+                // What the groups are to hear has left by now, or could not.
+                self.driver.call(|_, desk, _| desk.told(is_announced, answer))
             };
             // One at a time: they are few and quick, but none may stand in the door.
             let patience = Duration::from_secs(5);

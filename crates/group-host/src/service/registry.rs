@@ -419,6 +419,7 @@ impl Described {
             epoch: controller.epoch(),
             members: controller.roster().len(),
             roster: with_members.then(|| controller.roster().iter().map(member).collect()),
+            announcements: None,
         }
     }
 }

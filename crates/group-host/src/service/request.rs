@@ -65,6 +65,13 @@ pub enum AdminRequest {
     },
 }
 
+impl AdminRequest {
+    /// Whether members hear of it, which takes a controller that runs.
+    pub const fn is_announced(&self) -> bool {
+        matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
+    }
+}
+
 /// A group to be made, in names and numbers that people give.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -216,6 +223,9 @@ pub struct Described {
     /// Who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roster: Option<Vec<DescribedMember>>,
+    /// What became of its announcements, if its controller runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announcements: Option<super::Announcements>,
 }
 
 /// A member as it is shown.

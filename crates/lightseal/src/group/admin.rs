@@ -6,7 +6,8 @@ use crate::units::Quantity;
 use clap::{Args, Subcommand};
 use group_host::os_random;
 use group_host::service::{
-    AdminRequest, AskError, CreateText, Described, DescribedDevice, Enrol, Registry, ask, serve,
+    AdminRequest, Announcements, AskError, CreateText, Described, DescribedDevice, Enrol, Registry,
+    ask, serve,
 };
 use group_host::store::ControllerStore;
 use serde_json::Value;
@@ -187,11 +188,6 @@ impl AdminCommand {
             Self::Restore { .. } => return None,
         })
     }
-
-    /// Whether members hear of it, which takes a controller that runs.
-    const fn is_announced(&self) -> bool {
-        matches!(self, Self::Evict { .. } | Self::Revoke { .. } | Self::Rekey { .. })
-    }
 }
 
 pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
@@ -203,7 +199,7 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     };
     let done = match ask(&args.state, &request).await {
         Ok(done) => done,
-        Err(AskError::NotRunning) if args.command.is_announced() => {
+        Err(AskError::NotRunning) if request.is_announced() => {
             return Err(Failure::new(format_args!("no controller runs on {at}")));
         }
         Err(AskError::NotRunning) => {
@@ -280,6 +276,13 @@ fn shown(group: &Described) -> String {
         "GroupID {id}, authenticity {}, responses {}, freshness {}, members {}",
         group.authenticity, group.responses, group.freshness, group.members
     );
+    if let Some(Announcements { sent, failed, failure }) = &group.announcements {
+        let _ = write!(text, "announcements sent {sent}, failed {failed}");
+        let _ = match failure {
+            Some(why) => writeln!(text, "; the group has not heard the last one: {why}"),
+            None => writeln!(text),
+        };
+    }
     let Some(members) = group.roster.as_deref().filter(|members| !members.is_empty()) else {
         return text;
     };

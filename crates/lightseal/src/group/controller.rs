@@ -6,7 +6,7 @@ use crate::signals::{Signal, Signals};
 use clap::Args;
 use group_host::os_random;
 use group_host::service::{Options, Service};
-use net::multicast::Interface;
+use net::address::Named;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -26,16 +26,18 @@ pub(crate) struct ControllerArgs {
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
-    let name = &args.interface;
-    let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
+    let mut signals = Signals::listen()?;
+    let interface = tokio::select! {
+        interface = super::interface(&args.interface) => interface,
+        () = super::member::stopped() => return Ok(()),
+    };
     let listen = resolve("listen", Some(&args.listen))?;
     let options = Options { listen, interface, hops: args.hops };
     let rng = os_random().context("no randomness")?;
-    let mut signals = Signals::listen()?;
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;
     let local = service.local_addr().context("its socket")?;
-    tracing::info!("devices come to {local}");
+    tracing::info!("devices come to {}", Named(local));
     loop {
         tokio::select! {
             ended = service.run() => return ended.context("controller"),

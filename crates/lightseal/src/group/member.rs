@@ -102,8 +102,23 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 }
 
 impl MemberArgs {
-    /// Takes the device's place in the group.
+    /// Takes the device's place in the group, as soon as its interface and address are there.
     pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
+        let device = self.device.open()?;
+        group_name(&self.group)?;
+        let waiting = async {
+            let interface = super::interface(&self.interface).await;
+            (interface, self.address(&device).await)
+        };
+        let (interface, address) = tokio::select! {
+            found = waiting => found,
+            () = stopped() => return Err(Failure::new("interrupted")),
+        };
+        self.join_from(device, role, stubborn, interface, address).await
+    }
+
+    /// The same for a command that does one thing and ends: what is not there is a failure.
+    pub(super) async fn join_at_once(&self, role: Role) -> Result<Station, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
         let device = self.device.open()?;
@@ -111,6 +126,35 @@ impl MemberArgs {
             Some(address) => address,
             None => device.address().map_err(Failure::new)?,
         };
+        self.join_from(device, role, false, interface, address).await
+    }
+
+    async fn address(&self, device: &Device) -> IpAddr {
+        if let Some(address) = self.address {
+            return address;
+        }
+        let mut is_said = false;
+        loop {
+            match device.address() {
+                Ok(address) => return address,
+                Err(_) if is_said => {}
+                Err(error) => {
+                    tracing::warn!("no address to send from: {error}; waiting for one");
+                    is_said = true;
+                }
+            }
+            tokio::time::sleep(super::LOOK).await;
+        }
+    }
+
+    async fn join_from(
+        &self,
+        device: Device,
+        role: Role,
+        stubborn: bool,
+        interface: Interface,
+        address: IpAddr,
+    ) -> Result<Station, Failure> {
         let group = group_name(&self.group)?;
         let roles = role.wanted();
         let options = Options { group, roles, interface, address, hops: self.hops, stubborn };

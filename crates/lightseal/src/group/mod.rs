@@ -9,7 +9,9 @@ mod send;
 
 use crate::failure::Failure;
 use clap::Subcommand;
+use net::multicast::Interface;
 use std::future::Future;
+use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
@@ -39,6 +41,26 @@ pub(crate) fn run(command: &GroupCommand) -> Result<(), Failure> {
         GroupCommand::Leave(args) => block_on(member::leave(args)),
         GroupCommand::Send(args) => block_on(send::run(args)),
         GroupCommand::Listen(args) => block_on(listen::run(args)),
+    }
+}
+
+/// Before an interface or an address that is not there yet is looked for again.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The interface of the groups' network, which may come later: a radio that is plugged in, or a
+/// link that is made when the machine starts.
+async fn interface(name: &str) -> Interface {
+    let mut is_said = false;
+    loop {
+        match Interface::named(name) {
+            Ok(interface) => return interface,
+            Err(_) if is_said => {}
+            Err(error) => {
+                tracing::warn!("--interface {name}: {error}; waiting for it");
+                is_said = true;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

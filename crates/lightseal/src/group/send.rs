@@ -101,7 +101,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         let read = io::stdin().take(MAX_MESSAGE).read_to_end(&mut message);
         read.context("standard input")?;
     }
-    let mut station = args.member.join(Role::Sender, false).await?;
+    let mut station = args.member.join_at_once(Role::Sender).await?;
     let mut once = Once {
         message: Some(&message),
         destination: args.port,

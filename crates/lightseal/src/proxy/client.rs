@@ -5,8 +5,10 @@ use super::loops::{self, LoopGuard};
 use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unshared};
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
+use net::Clock;
+use net::address::Named;
+use net::socket::{self, AddressedSocket};
 use net::tokio::{Driver, Host, SocketCounters};
-use net::{Clock, socket};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
-use vocabulary::Instant;
+use vocabulary::{AddressPair, Instant};
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -53,7 +55,7 @@ type Flow = Driver<Connection, FlowHost>;
 /// A running client proxy.
 #[derive(Debug)]
 pub(crate) struct ClientProxy {
-    local: Arc<UdpSocket>,
+    local: Arc<AddressedSocket>,
     options: Options,
     clock: Clock,
     config: Mutex<Arc<ClientConfig>>,
@@ -71,7 +73,7 @@ pub(crate) struct ClientProxy {
 
 #[derive(Debug, Default)]
 struct Flows {
-    open: HashMap<SocketAddr, Arc<Flow>>,
+    open: HashMap<AddressPair, Arc<Flow>>,
     /// What flows that are no more have counted.
     ended: Stats,
     ended_socket: SocketCounters,
@@ -80,8 +82,8 @@ struct Flows {
 /// What stands between an association and its application.
 #[derive(Debug)]
 struct FlowHost {
-    local: Arc<UdpSocket>,
-    application: SocketAddr,
+    local: Arc<AddressedSocket>,
+    application: AddressPair,
     server: SocketAddr,
     config: Arc<ClientConfig>,
     totals: Arc<Totals>,
@@ -107,7 +109,11 @@ impl Host<Connection> for FlowHost {
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 self.heard_at = now;
-                tracing::debug!("flow {}: {}", self.application, described(&negotiated));
+                tracing::debug!(
+                    "flow {}: {}",
+                    Named::from(self.application),
+                    described(&negotiated)
+                );
                 if let Some(why) = unshared(&self.config.settings.aggregation, &negotiated) {
                     self.totals.complain_of_unshared(&self.server, &why);
                 }
@@ -122,33 +128,43 @@ impl Host<Connection> for FlowHost {
                 }
                 self.active_at = now;
                 match self.local.try_send_to(payload, self.application) {
-                    Ok(_) => self.totals.inward.message(payload),
-                    Err(error) => self.totals.count_undelivered(&self.application, &error),
+                    Ok(()) => self.totals.inward.message(payload),
+                    Err(error) => {
+                        self.totals.count_undelivered(&Named::from(self.application), &error);
+                    }
                 }
             }
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
                     tracing::warn!(
                         "flow {}: a forged message was delivered, {bytes} bytes ago",
-                        self.application
+                        Named::from(self.application)
                     );
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("flow {}: the server at {from} is at {to} now", self.application);
+                tracing::debug!(
+                    "flow {}: the server at {} is at {} now",
+                    Named::from(self.application),
+                    Named(from),
+                    Named(to)
+                );
             }
             Event::AggregationChanged { send, receive } => {
-                tracing::debug!("flow {}: tags {send} out, {receive} in", self.application);
+                tracing::debug!(
+                    "flow {}: tags {send} out, {receive} in",
+                    Named::from(self.application)
+                );
             }
             Event::Closed(reason) => {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
                 if ordinary {
-                    tracing::debug!("flow {}: {reason}", self.application);
+                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else {
                     self.totals.failed.one();
                     tracing::warn!(
                         "flow {}: {}",
-                        self.application,
+                        Named::from(self.application),
                         explained(self.server, &reason)
                     );
                 }
@@ -186,7 +202,7 @@ impl ClientProxy {
             longest,
             loops: Arc::default(),
             known_overruns: Count::default(),
-            local: Arc::new(local),
+            local: Arc::new(AddressedSocket::new(local)),
             options,
             clock: Clock::start(),
             config: Mutex::new(config),
@@ -198,7 +214,7 @@ impl ClientProxy {
 
     /// Where applications send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.local.local_addr()
+        self.local.get_ref().local_addr()
     }
 
     /// How long a message may be.
@@ -303,7 +319,7 @@ impl ClientProxy {
     /// Statistics for people and programs.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
-        let overruns = (overruns(&self.local), self.outer_overruns());
+        let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
         let mut value = self.totals.json("client", self.open_flows(), socket, overruns, &stats);
         value["status"] = self.standing().json();
         value
@@ -323,7 +339,7 @@ impl ClientProxy {
         standing
     }
 
-    fn carry(&self, from: SocketAddr, payload: &[u8], tasks: &mut JoinSet<()>) {
+    fn carry(&self, from: AddressPair, payload: &[u8], tasks: &mut JoinSet<()>) {
         if payload.is_empty() {
             self.totals.empty.one();
             return;
@@ -332,9 +348,9 @@ impl ClientProxy {
         let sent = known.as_ref().map(|flow| self.send(flow, payload));
         // A flow that has just ended makes place for a new one.
         if matches!(sent, None | Some(Err(SendError::Closed))) {
-            let Some(hops) = self.loops.hops(from) else {
-                let listen = self.local.local_addr().map(|listen| listen.to_string());
-                return self.totals.count_loop(from, &listen.unwrap_or_default());
+            let Some(hops) = self.loops.hops(from.peer) else {
+                let listen = self.local_addr().map(|listen| listen.to_string());
+                return self.totals.count_loop(from.peer, &listen.unwrap_or_default());
             };
             match self.open(from, hops, tasks) {
                 Ok(flow) => {
@@ -368,7 +384,7 @@ impl ClientProxy {
 
     fn open(
         &self,
-        application: SocketAddr,
+        application: AddressPair,
         hops: u32,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Arc<Flow>> {
@@ -407,7 +423,7 @@ impl ClientProxy {
     }
 
     fn sweep(&self, tasks: &mut JoinSet<()>) {
-        self.totals.complain_of_overruns(&self.known_overruns, overruns(&self.local));
+        self.totals.complain_of_overruns(&self.known_overruns, overruns(self.local.get_ref()));
         let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
         for (application, flow) in open {
             let forgotten = flow.call(|connection, host, now| {
@@ -443,6 +459,10 @@ impl ClientProxy {
         }
         if host.unanswered >= UNANSWERED && answers {
             return true;
+        }
+        if host.unanswered > 0 {
+            // The address that the flow leaves from may not lead there any more.
+            connection.forget_local();
         }
         if connection.send(now, &[]).is_ok() {
             (host.sent_at, host.asked_at) = (now, now);
@@ -491,7 +511,7 @@ async fn serve(
     flow: Arc<Flow>,
     flows: Arc<Mutex<Flows>>,
     totals: Arc<Totals>,
-    application: SocketAddr,
+    application: AddressPair,
 ) {
     if let Err(error) = flow.run().await {
         tracing::warn!("flow {application}: {error}");

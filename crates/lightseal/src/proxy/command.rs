@@ -14,6 +14,7 @@ use crate::signals::{Signal, Signals};
 use crate::statistics;
 use dtls::codepoints::AlertDescription;
 use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
+use net::address::Named;
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -75,8 +76,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         check(&proxy, server, &String::from_utf8_lossy(config.psk.identity())).await?;
     }
     let listen = proxy.local_addr().context("local socket")?;
-    let longest = proxy.longest_message();
-    tracing::info!("carrying {listen} to {server}, messages of up to {longest} bytes");
+    let (longest, from, to) = (proxy.longest_message(), Named(listen), Named(server));
+    tracing::info!("carrying {from} to {to}, messages of up to {longest} bytes");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -136,7 +137,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
     let (longest, count) = (proxy.longest_message(), counted(keys.len(), "key"));
-    tracing::info!("carrying {listen} to {service}, messages of up to {longest} bytes; {count}");
+    let (from, to) = (Named(listen), Named(service));
+    tracing::info!("carrying {from} to {to}, messages of up to {longest} bytes; {count}");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -223,11 +225,12 @@ async fn until_stopped(
 }
 
 async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Result<(), Failure> {
-    tracing::debug!("testing the key of {identity:?} with {server}");
-    match proxy.check(CHECK).await.context(format_args!("cannot reach {server}"))? {
+    let shown = Named(server);
+    tracing::debug!("testing the key of {identity:?} with {shown}");
+    match proxy.check(CHECK).await.context(format_args!("cannot reach {shown}"))? {
         Ok(()) => Ok(()),
         Err(CloseReason::HandshakeTimeout) => {
-            tracing::warn!("{server} does not answer; going on, it may come later");
+            tracing::warn!("{shown} does not answer; going on, it may come later");
             Ok(())
         }
         // Which is no word on the key.
@@ -244,7 +247,7 @@ async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Resul
             )),
         ) => Err(Failure::new(explained(server, &reason))),
         Err(reason) => {
-            Err(Failure::new(format_args!("{server} refused identity {identity:?}: {reason}")))
+            Err(Failure::new(format_args!("{shown} refused identity {identity:?}: {reason}")))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::loud::Loud;
 use dtls::{CloseReason, Stats};
+use net::address::Named;
 use net::tokio::SocketCounters;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -128,6 +129,7 @@ impl Totals {
     /// Complains of a handshake, but not of each one: anybody can begin them.
     pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         if let Some(times) = self.loud_handshakes.due() {
+            let peer = Named(peer);
             tracing::warn!("{peer}: no handshake: {why} ({times} since the last such message)");
         }
     }

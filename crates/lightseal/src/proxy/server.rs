@@ -8,6 +8,7 @@ use dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
     ServerConfig, Stats,
 };
+use net::address::Named;
 use net::tokio::{Driver, Host, SocketCounters};
 use net::{Clock, socket};
 use serde_json::Value;
@@ -115,14 +116,15 @@ impl Drop for Service {
 impl Host<Endpoint> for ServerHost {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
         let EndpointEvent { handle, peer, event } = event;
+        let shown = Named(peer);
         match event {
             // The service speaks when it is spoken to.
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
-                tracing::debug!("{peer}: identity {identity:?}, {}", described(&negotiated));
+                tracing::debug!("{shown}: identity {identity:?}, {}", described(&negotiated));
                 if let Some(why) = unshared(&self.policy, &negotiated) {
-                    self.totals.complain_of_unshared(&peer, &why);
+                    self.totals.complain_of_unshared(&shown, &why);
                 }
                 let max = self.options.max_flows;
                 if self.associations.len() >= max {
@@ -152,17 +154,17 @@ impl Host<Endpoint> for ServerHost {
             }
             Event::Resolved(_, resolution) => {
                 if let Resolution::Refuted { bytes } = resolution {
-                    tracing::warn!("{peer}: a forged message was delivered, {bytes} bytes ago");
+                    tracing::warn!("{shown}: a forged message was delivered, {bytes} bytes ago");
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("{from}: is at {to} now");
+                tracing::debug!("{}: is at {} now", Named(from), Named(to));
                 if let Some(association) = self.associations.get_mut(&handle) {
                     association.peer = to;
                 }
             }
             Event::AggregationChanged { send, receive } => {
-                tracing::debug!("{peer}: tags {send} out, {receive} in");
+                tracing::debug!("{shown}: tags {send} out, {receive} in");
             }
             Event::Closed(reason) => {
                 let complete = self.associations.remove(&handle).is_some();
@@ -171,11 +173,11 @@ impl Host<Endpoint> for ServerHost {
                     | CloseReason::Peer
                     | CloseReason::Replaced
                     | CloseReason::Evicted => {
-                        tracing::debug!("{peer}: {reason}");
+                        tracing::debug!("{shown}: {reason}");
                     }
                     _ if complete => {
                         self.totals.failed.one();
-                        tracing::warn!("{peer}: {reason}");
+                        tracing::warn!("{shown}: {reason}");
                     }
                     // Anybody can begin one.
                     _ => self.totals.count_failed_handshake(peer, &reason),
@@ -413,7 +415,7 @@ impl ServerProxy {
             "ignored": endpoint.ignored,
             "full": endpoint.full,
             "evicted": endpoint.evicted,
-            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{peer}: {why}")),
+            "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
         value
     }
@@ -433,7 +435,7 @@ impl ServerProxy {
         self.outer.call(|endpoint, host, now| {
             for (handle, association) in &host.associations {
                 if now - association.active_at >= timeout {
-                    tracing::debug!("{}: idle", association.peer);
+                    tracing::debug!("{}: idle", Named(association.peer));
                     endpoint.close(*handle, now);
                 }
             }

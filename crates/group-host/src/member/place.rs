@@ -1,0 +1,127 @@
+//! Where a member is on the group's network: two sockets on one interface, which follow it when it
+//! is made anew under its name, and when the member's address is replaced.
+
+use super::StationError;
+use net::interface::{self, Interface};
+use net::multicast;
+use socket2::SockRef;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use vocabulary::Instant;
+
+/// How often the interface is looked at: well within the two seconds after which a member is to
+/// hear and send again.
+const LOOK: Duration = Duration::from_millis(700);
+
+/// A member's place on the group's network.
+pub(super) struct Place {
+    /// What was sent to the group.
+    pub(super) group: UdpSocket,
+    /// What was sent to this member, and where it sends from.
+    pub(super) own: UdpSocket,
+    interface: Interface,
+    to: SocketAddr,
+    local: IpAddr,
+    /// Whether the host has that address, as far as it can tell: not if it is one of a range.
+    is_listed: bool,
+    hops: u8,
+    look_at: Instant,
+    /// Why the member is not at its place, as said last.
+    missing: Option<String>,
+}
+
+impl Place {
+    /// Takes a place at the group's address `to`, with the address `local` of this host.
+    pub(super) fn take(
+        interface: Interface,
+        to: SocketAddr,
+        local: IpAddr,
+        hops: u8,
+        now: Instant,
+    ) -> Result<Self, StationError> {
+        let local = match (to, local) {
+            (SocketAddr::V4(_), IpAddr::V6(_)) => Ipv4Addr::UNSPECIFIED.into(),
+            _ => local,
+        };
+        let group = multicast::listen(to, &interface);
+        let group = group.map_err(|error| StationError::Socket("the group's address", error))?;
+        let own = multicast::send_from(SocketAddr::new(local, 0), &interface, hops);
+        let own = own.map_err(|error| StationError::Socket("this member's address", error))?;
+        let (look_at, is_listed) = (now + LOOK, interface::is_own(local));
+        Ok(Self { group, own, interface, to, local, is_listed, hops, look_at, missing: None })
+    }
+
+    /// When [`Self::look`] is to be called next.
+    pub(super) const fn look_at(&self) -> Instant {
+        self.look_at
+    }
+
+    /// Looks at the interface, if it is time, and follows it: returns whether the member has
+    /// another address now.
+    pub(super) fn look(&mut self, now: Instant) -> Option<IpAddr> {
+        if now < self.look_at {
+            return None;
+        }
+        self.look_at = now + LOOK;
+        let before = self.local;
+        match self.follow() {
+            Ok(()) => self.missing = None,
+            Err(missing) if self.missing.as_ref() != Some(&missing) => {
+                tracing::warn!("{missing}; waiting for it");
+                self.missing = Some(missing);
+            }
+            Err(_) => {}
+        }
+        (self.local != before).then_some(self.local)
+    }
+
+    fn follow(&mut self) -> Result<(), String> {
+        let name = self.interface.name();
+        let found = Interface::named(name).map_err(|_| format!("interface {name} is gone"))?;
+        let local = self.address_on(&found)?;
+        let is_new = found.index() != self.interface.index();
+        if is_new {
+            let group = multicast::listen(self.to, &found);
+            self.group = group.map_err(|error| format!("{found}: {}: {error}", self.to))?;
+        }
+        if is_new || local != self.local {
+            let own = multicast::send_from(SocketAddr::new(local, 0), &found, self.hops);
+            self.own = own.map_err(|error| format!("{found}: {local}: {error}"))?;
+        }
+        if is_new {
+            tracing::info!("interface {found} was made anew: in the group {} again", self.to);
+        }
+        if local != self.local {
+            tracing::info!("sends from {local}: {} is gone", self.local);
+        }
+        (self.interface, self.local) = (found, local);
+        Ok(())
+    }
+
+    /// The address to send from: the one in use, or another one of the interface if it is gone.
+    fn address_on(&self, found: &Interface) -> Result<IpAddr, String> {
+        if !self.is_listed || interface::is_own(self.local) {
+            return Ok(self.local);
+        }
+        let link_local = net::address::needs_interface(self.local);
+        let fits = |address: &&IpAddr| {
+            address.is_ipv6() == self.local.is_ipv6()
+                && net::address::needs_interface(**address) == link_local
+        };
+        let other = found.addresses().iter().find(fits).copied();
+        other.ok_or_else(|| format!("{found} has no address in place of {}", self.local))
+    }
+
+    /// Sends from this member's own address.
+    pub(super) fn send(&mut self, to: SocketAddr, datagram: &[u8], now: Instant) -> io::Result<()> {
+        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        let sent = SockRef::from(&self.own).send_to(datagram, &to.into());
+        if sent.is_err() {
+            // The interface or the address may be gone.
+            self.look_at = now;
+        }
+        sent.map(drop)
+    }
+}

@@ -1,0 +1,180 @@
+//! What groups hear by multicast: rekeys and lists of senders, over the interface of the groups'
+//! network, which is followed when it is made anew under its name.
+
+use group::GroupId;
+use net::multicast::{self, Interface};
+use serde::{Deserialize, Serialize};
+use socket2::SockRef;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tokio::net::UdpSocket;
+
+/// Announcements of a group that wait for a way out: what one rekey says, and the one before it.
+/// A member that misses more asks.
+const WAITING: usize = 8;
+
+/// What became of a group's announcements since the controller began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcements {
+    /// Sent, each repetition counted.
+    pub sent: u64,
+    /// Not sent: the members have not heard of them. They are tried again.
+    pub failed: u64,
+    /// Why the last one could not be sent, until one can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// One group, as the announcer knows it.
+struct Audience {
+    address: SocketAddr,
+    socket: Option<UdpSocket>,
+    announcements: Announcements,
+    waiting: Vec<Vec<u8>>,
+}
+
+/// Sends announcements to all groups.
+pub(super) struct Announcer {
+    interface: Interface,
+    local: IpAddr,
+    hops: u8,
+    audiences: BTreeMap<GroupId, Audience>,
+    is_missing: bool,
+}
+
+impl Announcer {
+    /// One that sends over `interface`, from `local` where that is of the group's family.
+    pub(super) const fn new(interface: Interface, local: IpAddr, hops: u8) -> Self {
+        Self { interface, local, hops, audiences: BTreeMap::new(), is_missing: false }
+    }
+
+    /// Sends an announcement to a group, now or as soon as there is a way.
+    pub(super) fn announce(&mut self, group: GroupId, address: SocketAddr, datagram: &[u8]) {
+        let (interface, local, hops) = (&self.interface, self.local, self.hops);
+        let audience = self.audiences.entry(group).or_insert_with(|| Audience {
+            address,
+            socket: None,
+            announcements: Announcements::default(),
+            waiting: Vec::new(),
+        });
+        if let Err(error) = audience.send(interface, local, hops, datagram) {
+            audience.has_failed(group, interface, &error);
+            // A repetition says nothing new.
+            if !audience.waiting.iter().any(|waiting| waiting == datagram) {
+                if audience.waiting.len() == WAITING {
+                    audience.waiting.remove(0);
+                }
+                audience.waiting.push(datagram.to_vec());
+            }
+        }
+    }
+
+    /// Follows the interface, and tries again what could not be sent.
+    pub(super) fn look(&mut self) {
+        match Interface::named(self.interface.name()) {
+            Ok(found) => {
+                if found.index() != self.interface.index() {
+                    tracing::info!("interface {found} was made anew: groups hear over it again");
+                    self.audiences.values_mut().for_each(|audience| audience.socket = None);
+                }
+                (self.interface, self.is_missing) = (found, false);
+            }
+            Err(_) => {
+                if !std::mem::replace(&mut self.is_missing, true) {
+                    let name = self.interface.name();
+                    tracing::error!("interface {name} is gone: groups hear of no new keys");
+                }
+                return;
+            }
+        }
+        for (group, audience) in &mut self.audiences {
+            for datagram in std::mem::take(&mut audience.waiting) {
+                match audience.send(&self.interface, self.local, self.hops, &datagram) {
+                    Ok(()) => tracing::info!("group {group}: announced what it had not heard"),
+                    Err(error) => {
+                        audience.note(&self.interface, &error);
+                        audience.waiting.push(datagram);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What became of a group's announcements.
+    pub(super) fn announcements(&self, group: &GroupId) -> Announcements {
+        self.audiences.get(group).map_or_else(Announcements::default, |a| a.announcements.clone())
+    }
+
+    /// Why groups have not heard the last that there is to hear.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&GroupId, &str)> {
+        self.audiences.iter().filter_map(|(group, audience)| {
+            Some((group, audience.announcements.failure.as_deref()?))
+        })
+    }
+
+    /// A group has ended.
+    pub(super) fn forget(&mut self, is_one: impl Fn(&GroupId) -> bool) {
+        self.audiences.retain(|group, _| is_one(group));
+    }
+}
+
+impl Audience {
+    fn send(
+        &mut self,
+        interface: &Interface,
+        local: IpAddr,
+        hops: u8,
+        datagram: &[u8],
+    ) -> io::Result<()> {
+        let done = self.try_send(interface, local, hops, datagram);
+        match done {
+            Ok(()) => {
+                self.announcements.sent += 1;
+                self.announcements.failure = None;
+            }
+            // The next one is to have a socket on what the interface is by then.
+            Err(_) => self.socket = None,
+        }
+        done
+    }
+
+    fn try_send(
+        &mut self,
+        interface: &Interface,
+        local: IpAddr,
+        hops: u8,
+        datagram: &[u8],
+    ) -> io::Result<()> {
+        if self.socket.is_none() {
+            let local: IpAddr = match (self.address, local) {
+                (SocketAddr::V4(_), IpAddr::V4(_)) | (SocketAddr::V6(_), IpAddr::V6(_)) => local,
+                (SocketAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
+                (SocketAddr::V6(_), _) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            self.socket = Some(multicast::send_from(SocketAddr::new(local, 0), interface, hops)?);
+        }
+        let Some(socket) = &self.socket else { return Ok(()) };
+        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        SockRef::from(socket).send_to(datagram, &self.address.into()).map(drop)
+    }
+
+    /// Counts an announcement that could not be sent, and says so once.
+    fn has_failed(&mut self, group: GroupId, interface: &Interface, error: &io::Error) {
+        self.announcements.failed += 1;
+        if self.note(interface, error) {
+            tracing::error!(
+                "group {group}: new keys were not announced over {interface} to {}: {error}",
+                self.address
+            );
+        }
+    }
+
+    /// Remembers why; whether that is news.
+    fn note(&mut self, interface: &Interface, error: &io::Error) -> bool {
+        let failure = Some(format!("{interface}: {error}"));
+        let is_news = self.announcements.failure != failure;
+        self.announcements.failure = failure;
+        is_news
+    }
+}

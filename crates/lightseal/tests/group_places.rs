@@ -1,0 +1,246 @@
+//! Groups on machines of their own: multicast leaves by the interface that was named whatever the
+//! routes say, what cannot be announced is said, and members and controller follow an interface
+//! that is made anew and an address that is replaced.
+#![cfg(target_os = "linux")]
+
+mod machines;
+mod program;
+
+use machines::{Machine, alone, ip};
+use program::{Running, TempDir, eventually, lightseal};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Addresses of a family.
+#[derive(Clone, Copy)]
+struct Family {
+    group: &'static str,
+    listen: &'static str,
+    /// In front of a host's number, and behind it.
+    host: (&'static str, &'static str),
+    default: &'static str,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        group: "239.1.2.3:5684",
+        listen: "0.0.0.0:5780",
+        host: ("10.9.0.", "/24"),
+        default: "route add default via 10.10.0.254",
+    },
+    Family {
+        group: "[ff15::abcd]:5684",
+        listen: "[::]:5780",
+        host: ("fd09::", "/64"),
+        default: "-6 route add default via fd10::254",
+    },
+];
+
+/// A controller, a switch that sends and a lamp that listens, each on a machine of its own, on
+/// one bridge.
+struct Site {
+    dir: Arc<TempDir>,
+    family: Family,
+    controller: Machine,
+    switch: Machine,
+    lamp: Machine,
+}
+
+impl Site {
+    fn new(family: Family) -> Self {
+        ip("link add br0 type bridge mcast_snooping 0");
+        ip("link set br0 up");
+        let new = Machine::new;
+        let dir = Arc::new(TempDir::new());
+        Self { dir, family, controller: new(), switch: new(), lamp: new() }
+    }
+
+    fn address(&self, host: u8) -> String {
+        format!("{}{host}", self.family.host.0)
+    }
+
+    /// Plugs a machine into the bridge, as a host with this number.
+    fn plug(&self, machine: &Machine, port: &str, host: u8) {
+        let address = format!("{}{}", self.address(host), self.family.host.1);
+        machine.wire(port, "eth0", &[&address]);
+        // As a radio that is plugged in again: others have its address in their tables.
+        machine.ip(&format!("link set eth0 address 02:00:00:00:00:{host:02x}"));
+        ip(&format!("link set {port} master br0"));
+    }
+
+    /// Takes the machine's interface away and makes it anew, with another number.
+    fn replug(&self, machine: &Machine, port: &str, host: u8) {
+        machine.ip("link del eth0");
+        // So that the number is not the old one by chance.
+        machine.ip("link add other0 type bridge");
+        self.plug(machine, port, host);
+        machine.ip("link del other0");
+    }
+
+    fn admin(&self, words: &[&str]) -> Result<Value, String> {
+        let state = self.dir.path("controller");
+        let words = [&["group", "admin", "--json", "--state", &state], words].concat();
+        let output = lightseal(&words).output().unwrap();
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    fn epoch(&self) -> u64 {
+        self.admin(&["show", "lights"]).unwrap()["epoch"].as_u64().unwrap()
+    }
+
+    /// Runs the program on a machine.
+    fn run(&self, machine: &Machine, words: &[&str]) -> Running {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        machine.call(move || Running::start(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+    }
+
+    fn serve(&self) -> Running {
+        let group = self.family.group;
+        self.admin(&["create", "lights", "--address", group, "--activation", "200ms"]).unwrap();
+        let address = self.address(1);
+        let host = if address.contains(':') { format!("[{address}]") } else { address };
+        let controller = format!("{host}:5780");
+        for (device, role) in [("lamp", "--listener"), ("switch", "--sender")] {
+            let token = self.admin(&["enrol", device, role, "--controller", &controller]).unwrap();
+            self.dir.file(&format!("{device}.token"), token["token"].as_str().unwrap());
+        }
+        let state = self.dir.path("controller");
+        let words = ["-v", "group", "controller", "--state", &state, "--interface", "eth0"];
+        let words = [&words[..], &["--listen", self.family.listen]].concat();
+        let mut running = self.run(&self.controller, &words);
+        running.wait_for("devices come to");
+        running
+    }
+
+    fn join(&self, machine: &Machine, verb: &str, device: &str, more: &[&str]) -> Running {
+        let (state, token) = (self.dir.path(device), self.dir.path(&format!("{device}.token")));
+        let words = ["-v", "group", verb, "lights", "--interface", "eth0", "--state", &state];
+        self.run(machine, &[&words[..], &["--token", &token], more].concat())
+    }
+}
+
+/// Asks the group through the switch until the lamp answers, for a few seconds.
+fn is_answered(switch: &Machine) {
+    let answered = switch.call(|| {
+        let application = UdpSocket::bind("127.0.0.1:0").unwrap();
+        application.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+        (0..40).any(|_| {
+            application.send_to(b"on?", "127.0.0.1:5683").unwrap();
+            application.recv(&mut [0; 64]).is_ok_and(|len| len == 3)
+        })
+    });
+    assert!(answered, "nobody answers");
+}
+
+#[test]
+fn rekeys_leave_by_the_interface_that_was_named() {
+    for family in FAMILIES {
+        for has_default in [false, true] {
+            alone(move || {
+                let site = Site::new(family);
+                site.plug(&site.controller, "port1", 1);
+                site.plug(&site.lamp, "port3", 3);
+                // Another network, which all other traffic takes.
+                site.controller.ip("link add eth1 type veth peer name eth2");
+                site.controller.ip("link set eth2 up");
+                site.controller.ip("link set eth1 up");
+                site.controller.address("eth1", "10.10.0.1/24");
+                site.controller.address("eth1", "fd10::1/64");
+                if has_default {
+                    site.controller.ip(family.default);
+                }
+                let _controller = site.serve();
+                let mut lamp = site.join(&site.lamp, "listen", "lamp", &[]);
+                lamp.wait_for("listening to");
+                for _ in 0..2 {
+                    let shown = site.admin(&["rekey", "lights"]).unwrap();
+                    lamp.wait_for(&format!("epoch {}", shown["epoch"]));
+                }
+                let announcements = &site.admin(&["show", "lights"]).unwrap()["announcements"];
+                assert!(announcements["sent"].as_u64().unwrap() >= 2, "{announcements}");
+                assert_eq!(announcements["failed"], 0, "{announcements}");
+            });
+        }
+    }
+}
+
+#[test]
+fn keys_that_cannot_be_announced_are_said_and_announced_later() {
+    for family in FAMILIES {
+        alone(move || {
+            let site = Site::new(family);
+            site.plug(&site.controller, "port1", 1);
+            site.plug(&site.switch, "port2", 2);
+            site.plug(&site.lamp, "port3", 3);
+            let mut controller = site.serve();
+            let mut lamp = site.join(&site.lamp, "listen", "lamp", &[]);
+            lamp.wait_for("listening to");
+            let mut switch =
+                site.join(&site.switch, "join", "switch", &["--listen", "127.0.0.1:5683"]);
+            switch.wait_for("applications send to");
+            site.controller.ip("link del eth0");
+            controller.wait_for("interface eth0 is gone");
+            for words in [&["rekey", "lights"][..], &["evict", "lights", "switch"]] {
+                let said = site.admin(words).unwrap_err();
+                assert!(said.contains("has not heard of its new keys"), "{said}");
+                assert!(said.contains("eth0: "), "{said}");
+            }
+            controller.has_said("new keys were not announced over eth0");
+            let shown = site.admin(&["show", "lights"]).unwrap();
+            assert!(shown["announcements"]["failed"].as_u64().unwrap() >= 2, "{shown}");
+            assert!(shown["announcements"]["failure"].is_string(), "{shown}");
+            site.plug(&site.controller, "port1", 1);
+            controller.wait_for("interface eth0 was made anew");
+            controller.wait_for("announced what it had not heard");
+            lamp.wait_for(&format!("epoch {}", shown["epoch"]));
+            let shown = site.admin(&["show", "lights"]).unwrap();
+            assert!(shown["announcements"]["failure"].is_null(), "{shown}");
+        });
+    }
+}
+
+#[test]
+fn members_and_controller_follow_their_interface_and_its_address() {
+    for family in FAMILIES {
+        alone(move || {
+            let site = Site::new(family);
+            site.plug(&site.controller, "port1", 1);
+            let mut controller = site.serve();
+            // An interface that is not there yet is waited for.
+            let mut lamp = site.join(&site.lamp, "listen", "lamp", &["--reply", "yes"]);
+            lamp.wait_for("--interface eth0: ");
+            site.plug(&site.lamp, "port3", 3);
+            lamp.wait_for("listening to");
+            site.plug(&site.switch, "port2", 2);
+            let more = ["--listen", "127.0.0.1:5683"];
+            let mut switch = site.join(&site.switch, "join", "switch", &more);
+            switch.wait_for("applications send to");
+            is_answered(&site.switch);
+            let epoch = site.epoch();
+
+            site.replug(&site.lamp, "port3", 3);
+            lamp.wait_for("interface eth0 was made anew");
+            is_answered(&site.switch);
+            site.replug(&site.switch, "port2", 2);
+            switch.wait_for("interface eth0 was made anew");
+            is_answered(&site.switch);
+
+            let [old, new] = [2, 4].map(|host| format!("{}{}", site.address(host), family.host.1));
+            site.switch.ip(&format!("addr del {old} dev eth0"));
+            site.switch.address("eth0", &new);
+            switch.wait_for(&format!("sends from {}", site.address(4)));
+            is_answered(&site.switch);
+            assert_eq!(site.epoch(), epoch, "nothing was missed");
+
+            site.replug(&site.controller, "port1", 1);
+            controller.wait_for("interface eth0 was made anew");
+            let shown = eventually(|| site.admin(&["rekey", "lights"]).ok());
+            lamp.wait_for(&format!("epoch {}", shown["epoch"]));
+        });
+    }
+}

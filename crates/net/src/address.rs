@@ -1,0 +1,124 @@
+//! Addresses as people write them: `HOST:PORT`, where `HOST` may be a link-local address with its
+//! interface, by name or number (`[fe80::1%eth0]:5684`; RFC 4007, section 11).
+
+use crate::interface::{self, Interface};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use vocabulary::AddressPair;
+
+/// All addresses that `text` stands for. A name is looked up, which may take seconds.
+///
+/// # Errors
+/// It is no address, its interface is not there, or its name is not known.
+pub fn resolve(text: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Some(address) = with_interface(text)? {
+        return Ok(vec![address]);
+    }
+    let found: Vec<_> = text.to_socket_addrs()?.collect();
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no address"));
+    }
+    Ok(found)
+}
+
+/// `[ADDRESS%INTERFACE]:PORT`, if that is what `text` is.
+fn with_interface(text: &str) -> io::Result<Option<SocketAddr>> {
+    let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.rsplit_once("]:")) else {
+        return Ok(None);
+    };
+    let Some((ip, scope)) = host.split_once('%') else { return Ok(None) };
+    let wrong = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
+    let ip: Ipv6Addr = ip.parse().map_err(|_| wrong("not an IPv6 address"))?;
+    let port = port.parse().map_err(|_| wrong("not a port"))?;
+    let missing = |error| io::Error::new(io::ErrorKind::NotFound, format!("{scope}: {error}"));
+    let index = Interface::named(scope).map_err(missing)?.index();
+    Ok(Some(SocketAddrV6::new(ip, port, 0, index).into()))
+}
+
+/// Whether an address means something only together with an interface.
+pub fn needs_interface(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(v6) => {
+            // fe80::/10, and multicast that stays on the link or interface.
+            let multicast = v6.is_multicast() && matches!(v6.segments()[0] & 0xf, 1 | 2);
+            v6.is_unicast_link_local() || multicast
+        }
+    }
+}
+
+/// An address for people to read: its interface, if it has one, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named(pub SocketAddr);
+
+impl From<SocketAddr> for Named {
+    fn from(address: SocketAddr) -> Self {
+        Self(address)
+    }
+}
+
+impl From<AddressPair> for Named {
+    fn from(way: AddressPair) -> Self {
+        Self(way.peer)
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SocketAddr::V6(v6) if v6.scope_id() != 0 => match interface::name_of(v6.scope_id()) {
+                Some(name) => write!(f, "[{}%{name}]:{}", v6.ip(), v6.port()),
+                None => v6.fmt(f),
+            },
+            address => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write_is_found() {
+        let one = |text| resolve(text).unwrap()[0];
+        assert_eq!(one("127.0.0.1:5684"), "127.0.0.1:5684".parse().unwrap());
+        assert_eq!(one("[::1]:5684"), "[::1]:5684".parse().unwrap());
+        assert!(one("localhost:5684").ip().is_loopback());
+        for wrong in ["[::1%lo]", "[::1%lo]:", "[::1%lo]:x", "[1.2.3.4%lo]:1", "[fe80::1%]:1"] {
+            assert!(resolve(wrong).is_err(), "{wrong}");
+        }
+        let missing = resolve("[fe80::1%nosuchinterface]:1").unwrap_err().to_string();
+        assert!(missing.starts_with("nosuchinterface: "), "{missing}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn interfaces_go_by_name_and_number_and_are_shown_by_name() {
+        let lo = Interface::named("lo").unwrap().index();
+        for text in ["[fe80::1%lo]:5684", &format!("[fe80::1%{lo}]:5684")] {
+            let found = resolve(text).unwrap();
+            let [SocketAddr::V6(v6)] = found[..] else { panic!("{found:?}") };
+            assert_eq!(v6.scope_id(), lo);
+            assert_eq!(Named(v6.into()).to_string(), "[fe80::1%lo]:5684");
+        }
+        let gone = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0, u32::MAX);
+        assert_eq!(Named(gone.into()).to_string(), "[::1%4294967295]:1");
+    }
+
+    #[test]
+    fn link_local_addresses_need_an_interface() {
+        for (address, needs) in [
+            ("fe80::1", true),
+            ("ff02::1", true),
+            ("ff01::1", true),
+            ("ff05::1", false),
+            ("ff15::1", false),
+            ("2001:db8::1", false),
+            ("169.254.1.1", false),
+        ] {
+            assert_eq!(needs_interface(address.parse().unwrap()), needs, "{address}");
+        }
+    }
+}
