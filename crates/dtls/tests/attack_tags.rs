@@ -63,7 +63,7 @@ fn delivered(configs: Configs, payload_len: usize, attack: Attack) -> (f64, Rece
         pair.run_for(Duration::from_millis(20));
         pair.log.clear();
     }
-    pair.run_for(Duration::from_secs(2));
+    pair.run_for(Duration::from_secs(3));
     for payload in &pair.server_received {
         assert!(payload.starts_with(b"temperature "), "a forgery was delivered");
     }
@@ -73,7 +73,8 @@ fn delivered(configs: Configs, payload_len: usize, attack: Attack) -> (f64, Rece
 }
 
 fn aggregated(scheme: &str) -> Configs {
-    let mut configs = Configs::aggregated(scheme);
+    // Sets of 16 take 320 ms.
+    let mut configs = Configs::aggregated(scheme).waiting(Duration::from_secs(2));
     configs.client.settings.versions = vec![ProtocolVersion::Dtls13];
     configs
 }
@@ -285,7 +286,7 @@ fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
                     pair.run_for(Duration::from_millis(1));
                 }
             }
-            pair.run_for(Duration::from_secs(2));
+            pair.run_for(Duration::from_secs(3));
             assert!(pair.moves.is_empty(), "{scheme}, checked: {checked}: {:?}", pair.moves);
             assert!(pair.server_received.len() == 200, "{scheme}: {}", pair.server_received.len());
         }
@@ -308,7 +309,7 @@ fn a_peer_that_moved_is_followed_by_its_verified_records() {
             pair.client_send(format!("payload {n}").as_bytes());
             pair.run_for(Duration::from_millis(50));
         }
-        pair.run_for(Duration::from_secs(1));
+        pair.run_for(Duration::from_secs(3));
         assert_eq!(pair.moves, [(old, pair.client_address)], "{scheme}");
         assert_eq!(pair.server_received.len(), 40, "{scheme}");
     }
