@@ -5,7 +5,7 @@ mod field;
 
 use dtls::crypto::rustcrypto;
 use field::{Disk, GROUP, policy};
-use group::control::{Admitted, Answer, GroupName, Numbered, Reason, Request, WantedRoles};
+use group::control::{Admitted, Answer, Asked, GroupName, Numbered, Reason, Request, WantedRoles};
 use group::controller::{
     Changes, Controller, Group, Member, Output, Roster, Settings, Store, StoreFailed,
 };
@@ -13,7 +13,7 @@ use group::directory::Lookup;
 use group::member::{Event, Membership};
 use group::policy::Profile;
 use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey};
-use group::{Identity, SenderId};
+use group::{Identity, SenderId, Start};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -75,6 +75,8 @@ struct Site {
     /// One announcement in so many is lost, of each member.
     loss: u64,
     numbers: u32,
+    /// What the controller says of copies.
+    clones: Vec<(String, Reason)>,
 }
 
 struct Device {
@@ -111,6 +113,7 @@ impl Site {
             answers: BTreeMap::new(),
             loss: 0,
             numbers: 0,
+            clones: Vec::new(),
         }
     }
 
@@ -142,10 +145,20 @@ impl Site {
     }
 
     fn say(&mut self, device: &str, may: WantedRoles, said: Request) {
+        let known = self.controller.roster().get(device).map(|member| member.start);
+        let start = known.unwrap_or(Start { instance: 0, counter: 0, nonce: [0; 8] });
+        self.say_as(start, device, may, said);
+    }
+
+    fn say_as(&mut self, start: Start, device: &str, may: WantedRoles, said: Request) {
         self.numbers += 1;
         let mut buf = [0; 700];
         let mut w = Writer::new(&mut buf);
-        Numbered { number: self.numbers, said }.write(&mut w).unwrap();
+        let asked = match said {
+            Request::Join { .. } => Asked::new(self.numbers, said),
+            said => Asked::by(start, self.numbers, said),
+        };
+        asked.write(&mut w).unwrap();
         let request = w.finish().to_vec();
         self.controller.handle(self.now, device, may, &request);
         self.settle();
@@ -169,7 +182,8 @@ impl Site {
                     let answer = Numbered::<Answer>::decode(&answer).unwrap().said;
                     self.answers.entry(device).or_default().push(answer);
                 }
-                Output::Conflict(_) => {}
+                Output::Clone { device, reason } => self.clones.push((device, reason)),
+                Output::Conflict(_) | Output::Unfit(_) => {}
             }
         }
     }
@@ -199,7 +213,7 @@ impl Site {
 
     /// What an admitted device is.
     fn admit(&mut self, name: &str, admitted: Admitted, ip: IpAddr) {
-        let Admitted { policy, roles, controller, senders, grant } = admitted;
+        let Admitted { policy, roles, controller, senders, grant, .. } = admitted;
         let (keys, _) = KeyPath::join(controller, grant);
         let identity = identity(name);
         let membership = Membership { policy, roles, address: ip, senders, keys, identity };

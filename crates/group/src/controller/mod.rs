@@ -7,12 +7,14 @@
 //! who joins (Axiom, section 7.6).
 
 mod roster;
+mod starts;
 
 pub use roster::{Member, Roster};
 
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
-    Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
+    Admitted, Answer, Asked, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
+    WantedRoles,
 };
 use crate::directory::Page;
 use crate::identity::PublicKeys;
@@ -21,6 +23,7 @@ use crate::member::{MemberError, Roles};
 use crate::numbers::Ledger;
 use crate::policy::{Authenticity, Policy, Profile};
 use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Timing};
+use crate::start::Start;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -30,7 +33,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use dtls::codepoints::ContentType;
 use dtls::crypto::Provider;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
+use vocabulary::{Decode, Instant, Random, Writer};
 
 /// An announcement is sent so many times, within the time until its epoch is used or, if that is
 /// short, so far apart.
@@ -125,6 +128,16 @@ pub enum Output {
     },
     /// A member of this name says that another sends under its SenderID.
     Conflict(String),
+    /// There is a copy of a member: a run spoke up whose place another one has taken, or two runs
+    /// started from one state. The roster has counted it.
+    Clone {
+        /// The device.
+        device: String,
+        /// What the run that was refused was told.
+        reason: Reason,
+    },
+    /// A device asked in a way that cannot be taken, and was told so.
+    Unfit(String),
 }
 
 /// A group and what it is kept by.
@@ -156,14 +169,23 @@ pub struct Controller {
 struct Pending {
     joins: BTreeMap<String, Join>,
     leaves: BTreeSet<String>,
+    /// Members that start anew after a crash.
+    starts: BTreeMap<String, (To, Start)>,
     /// Who is answered when they are made.
-    noted: Vec<(String, u32)>,
+    noted: Vec<(String, To)>,
     /// When there is a rekey, with changes or without.
     due: Option<Instant>,
 }
 
-struct Join {
+/// Which request is answered, and in which version.
+#[derive(Clone, Copy)]
+struct To {
+    version: u8,
     number: u32,
+}
+
+struct Join {
+    to: To,
     nonce: [u8; 8],
     roles: WantedRoles,
     address: IpAddr,
@@ -256,30 +278,56 @@ impl Controller {
 
     /// Takes what `device` asks, which may have at most the roles `may`. Noise is ignored.
     pub fn handle(&mut self, now: Instant, device: &str, may: WantedRoles, request: &[u8]) {
-        let Ok(Numbered { number, said }) = Numbered::<Request>::decode(request) else { return };
+        let Ok(Asked { version, number, start, said }) = Asked::decode(request) else {
+            return self.refuse_unread(device, request);
+        };
+        let to = To { version, number };
         if self.failed {
-            return self.answer(device, number, Answer::Refused(Reason::NotNow));
+            return self.answer(device, to, Answer::Refused(Reason::NotNow));
         }
         if said.group().is_some_and(|group| group != self.policy.group) {
-            return self.answer(device, number, Answer::Refused(Reason::NoSuchGroup));
+            return self.answer(device, to, Answer::Refused(Reason::NoSuchGroup));
         }
         let answer = match said {
             Request::Join { nonce, name, roles, address, keys } => {
-                let join = Join { number, nonce, roles, address, keys };
+                let join = Join { to, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
-            _ if self.roster.get(device).is_none() => Some(Answer::Refused(Reason::NotAMember)),
+            Request::Start { resumes, .. } => match start {
+                Some(start) => self.start(now, device, to, (start, resumes)),
+                None => Some(Answer::Refused(Reason::NotUnderstood)),
+            },
+            said => match self.refusal(device, version, start.as_ref(), &said) {
+                Some(reason) => Some(Answer::Refused(reason)),
+                None => self.serve(now, device, to, said),
+            },
+        };
+        if let Some(answer) = answer {
+            self.answer(device, to, answer);
+        }
+    }
+
+    /// Says so to whoever asks what cannot be read.
+    fn refuse_unread(&mut self, device: &str, request: &[u8]) {
+        let Some((version, number)) = Asked::head(request) else { return };
+        self.outbox.push_back(Output::Unfit(device.into()));
+        let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
+        self.answer(device, To { version, number }, Answer::Refused(reason));
+    }
+
+    /// Does what a member asks.
+    fn serve(&mut self, now: Instant, device: &str, to: To, said: Request) -> Option<Answer> {
+        match said {
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
-                self.pending.noted.push((device.into(), number));
+                self.pending.noted.push((device.into(), to));
                 self.gather(now);
                 None
             }
             Request::Pull(_) => Some(self.granted(now, device)),
             Request::Renew(_, epoch) => {
                 if epoch == self.keys.epoch() {
-                    let at = self.renewable_at.max(now + self.settings.batch);
-                    self.pending.due.get_or_insert(at);
+                    self.renew_soon(now);
                 }
                 Some(Answer::Noted)
             }
@@ -292,10 +340,18 @@ impl Controller {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)
             }
-        };
-        if let Some(answer) = answer {
-            self.answer(device, number, answer);
+            // Keys of devices are not a group's matter.
+            Request::Key { .. } | Request::Join { .. } | Request::Start { .. } => {
+                Some(Answer::Refused(Reason::NotUnderstood))
+            }
         }
+    }
+
+    /// Has another epoch begin as soon as members together may have one.
+    fn renew_soon(&mut self, now: Instant) {
+        let at = self.renewable_at.max(now + self.settings.batch);
+        let due = self.pending.due.get_or_insert(at);
+        *due = at.min(*due);
     }
 
     fn join(
@@ -316,7 +372,8 @@ impl Controller {
         }
         let known = self.roster.get(device);
         let leaves = self.pending.leaves.contains(device);
-        if !leaves && known.is_some_and(|known| known.nonce == nonce) {
+        if !leaves && known.is_some_and(|known| known.start.counter == 0 && known.start.nonce == nonce)
+        {
             return Some(self.admitted(now, device));
         }
         if self.policy.profile == Profile::Axiom12 && self.is_taken(address, device) {
@@ -351,6 +408,7 @@ impl Controller {
             return false;
         }
         self.pending.joins.remove(device);
+        self.pending.starts.remove(device);
         self.pending.leaves.insert(device.into());
         self.change(now, self.settings.eviction, false);
         !self.failed
@@ -377,42 +435,43 @@ impl Controller {
     }
 
     fn change(&mut self, now: Instant, timing: Timing, at_once: bool) {
-        let Pending { joins, leaves, noted, .. } = core::mem::take(&mut self.pending);
+        let Pending { joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
         }
         // Who joins and is a member already has lost its state: its old self leaves.
-        let gone: Vec<String> = leaves
-            .into_iter()
-            .chain(joins.keys().filter(|name| self.roster.get(name).is_some()).cloned())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
+        let is_member = |name: &String| self.roster.get(name).is_some();
+        let (again, new): (Vec<_>, Vec<_>) = joins.into_iter().partition(|(name, _)| is_member(name));
+        let gone: BTreeSet<String> =
+            leaves.into_iter().chain(again.iter().map(|(name, _)| name.clone())).collect();
         let leave: Vec<Leaf> =
             gone.iter().filter_map(|name| Some(self.roster.get(name)?.leaf)).collect();
-        let change = Change { leave: &leave, join: joins.len() as u32, refresh: false };
+        let starts: Vec<(String, (To, Start))> =
+            starts.into_iter().filter(|(name, _)| is_member(name) && !gone.contains(name)).collect();
+        let renew: Vec<Leaf> =
+            starts.iter().filter_map(|(name, _)| Some(self.roster.get(name)?.leaf)).collect();
+        // Of one device, the old self and the new one share neither a leaf nor a SenderID.
+        let apart = again.len() as u32;
+        let joins: Vec<(String, Join)> = again.into_iter().chain(new).collect();
+        let join = joins.len() as u32;
+        let change = Change { leave: &leave, join, apart, renew: &renew, refresh: false };
         let bytes = self.settings.message_bytes;
         // All that could be wrong with it was refused before, but for the last epoch of all.
         let Ok(rekeying) = self.keys.rekey(&change, timing, bytes, &mut self.rng) else {
             for (name, join) in joins {
-                self.answer(&name, join.number, Answer::Refused(Reason::Full));
+                self.answer(&name, join.to, Answer::Refused(Reason::Full));
             }
             return;
         };
         let senders = self.roster.senders();
-        gone.iter().for_each(|name| self.roster.remove(name));
-        let mut answers = Vec::new();
-        for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
-            let Join { number, nonce, roles, address, keys } = join;
-            let sender = if roles.sender { self.roster.free_sender() } else { None };
-            let roles = Roles { sender, listener: roles.listener };
-            self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address, keys });
-            answers.push((name, number));
+        let mut answers = self.take_in(joins, &rekeying.joined, &gone, rekeying.epoch);
+        let mut changed: Vec<String> = answers.iter().map(|(name, _)| name.clone()).collect();
+        for (name, (_, start)) in &starts {
+            self.roster.set_start(name, *start);
+            changed.push(name.clone());
         }
-        let joined = answers
-            .iter()
-            .filter_map(|(name, _)| Some((&**name, self.roster.get(name)?)))
-            .collect();
+        let joined =
+            changed.iter().filter_map(|name| Some((&**name, self.roster.get(name)?))).collect();
         let left: Vec<String> =
             gone.iter().filter(|name| self.roster.get(name).is_none()).cloned().collect();
         let changes = Changes {
@@ -423,10 +482,11 @@ impl Controller {
             joined,
             left: &left,
         };
+        answers.extend(starts.iter().map(|(name, (to, _))| (name.clone(), *to)));
         if self.store.commit(&changes).is_err() {
             self.failed = true;
-            for (name, number) in answers.into_iter().chain(noted) {
-                self.answer(&name, number, Answer::Refused(Reason::NotNow));
+            for (name, to) in answers.into_iter().chain(noted) {
+                self.answer(&name, to, Answer::Refused(Reason::NotNow));
             }
             return;
         }
@@ -447,13 +507,41 @@ impl Controller {
         }
         self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
-        for (name, number) in answers {
-            let admitted = self.admitted(now, &name);
-            self.answer(&name, number, admitted);
+        for (name, to) in answers {
+            let is_new = self.roster.get(&name).is_some_and(|member| member.start.counter == 0);
+            let answer = if is_new { self.admitted(now, &name) } else { self.started(now, &name) };
+            self.answer(&name, to, answer);
         }
-        for (name, number) in noted {
-            self.answer(&name, number, Answer::Noted);
+        for (name, to) in noted {
+            self.answer(&name, to, Answer::Noted);
         }
+    }
+
+    /// Puts joiners into the roster, in place of those who are gone; who is to be answered.
+    fn take_in(
+        &mut self,
+        joins: Vec<(String, Join)>,
+        leaves: &[Leaf],
+        gone: &BTreeSet<String>,
+        epoch: u64,
+    ) -> Vec<(String, To)> {
+        let (mut answers, mut joined) = (Vec::new(), Vec::new());
+        // While those who leave still have theirs.
+        let mut given = BTreeSet::new();
+        for ((name, join), leaf) in joins.into_iter().zip(leaves) {
+            let Join { to, nonce, roles, address, keys } = join;
+            let free = roles.sender.then(|| self.roster.free_sender(|id| !given.contains(id)));
+            let sender = free.flatten();
+            given.extend(sender);
+            let roles = Roles { sender, listener: roles.listener };
+            let clones = self.roster.get(&name).map_or(0, |member| member.clones);
+            let start = Start { instance: epoch, counter: 0, nonce };
+            joined.push((name.clone(), Member { leaf: *leaf, start, clones, roles, address, keys }));
+            answers.push((name, to));
+        }
+        gone.iter().for_each(|name| self.roster.remove(name));
+        joined.into_iter().for_each(|(name, member)| self.roster.insert(name, member));
+        answers
     }
 
     /// Tells the members who sends, in the epoch that begins (Axiom, section 5.3). Who misses it
@@ -495,6 +583,7 @@ impl Controller {
             return Answer::Refused(Reason::NotAMember);
         };
         Answer::Admitted(Box::new(Admitted {
+            instance: member.start.instance,
             policy: self.policy.clone(),
             roles: member.roles,
             controller: self.keys.controller(),
@@ -503,10 +592,12 @@ impl Controller {
         }))
     }
 
-    fn answer(&mut self, device: &str, number: u32, said: Answer) {
+    fn answer(&mut self, device: &str, to: To, said: Answer) {
         let mut answer = zeroize::Zeroizing::new(alloc::vec![0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut answer);
-        Numbered { number, said }.write(&mut w).expect("the longest answer fits");
+        let To { version, number } = to;
+        let written = Numbered { number, said }.write_as(&mut w, version);
+        written.expect("the longest answer fits");
         let len = w.len();
         answer.truncate(len);
         self.outbox.push_back(Output::Answer { device: device.into(), answer });

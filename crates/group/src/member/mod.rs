@@ -85,6 +85,10 @@ pub struct Member {
     boot: [u8; 8],
     challenges: Challenges,
     answers: Answers,
+    /// The first epoch that it may seal in: records of earlier ones may be another run's.
+    seals_from: u64,
+    /// Whether it goes on where an earlier run ended in good order.
+    is_resumed: bool,
     /// When the controller is to be asked for a missed rekey, and before which it is not again.
     pull_at: Option<Instant>,
     pulled_until: Instant,
@@ -149,6 +153,7 @@ impl Member {
         let resumed = suspended.and_then(|suspended| {
             suspended.resume((&policy, suite), (roles, keys.leaf()), epoch, &mut *ledger)
         });
+        let is_resumed = resumed.is_some();
         let first = resumed.unwrap_or_else(|| {
             Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger)
         });
@@ -171,6 +176,8 @@ impl Member {
             rng,
             challenges: Challenges::default(),
             answers: Answers::new(now),
+            seals_from: 0,
+            is_resumed,
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
@@ -187,6 +194,50 @@ impl Member {
         member.foresee(now);
         member.peers.hurry(now);
         Ok(member)
+    }
+
+    /// Has the member receive, and seal nothing until the controller knows of this start of its
+    /// program: another run of the same state may be sealing.
+    pub const fn hold(&mut self) {
+        self.seals_from = u64::MAX;
+    }
+
+    /// Takes the controller's answer to this start: the member may seal in the epoch of the grant
+    /// and later ones, at once.
+    ///
+    /// # Errors
+    /// As [`Self::grant`].
+    pub fn started(
+        &mut self,
+        now: Instant,
+        grant: crate::rekey::Grant,
+    ) -> Result<(), crate::rekey::Refusal> {
+        let epoch = grant.epoch;
+        self.grant(now, grant)?;
+        self.epochs.activate(now);
+        self.seals_from = self.seals_from.min(epoch);
+        Ok(())
+    }
+
+    /// Has a member that was [held](Self::hold) seal without its controller's word. Where another
+    /// run of the same state goes on, both seal under the same keys and numbers.
+    pub const fn dangerous_release(&mut self) {
+        self.seals_from = 0;
+    }
+
+    /// Whether it goes on where an earlier run ended in good order.
+    pub const fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Whether it waits for the controller's word before it seals.
+    pub const fn is_held(&self) -> bool {
+        self.seals_from == u64::MAX
+    }
+
+    /// Whether it may seal in an epoch.
+    const fn may_seal(&self, epoch: u64) -> bool {
+        epoch >= self.seals_from
     }
 
     /// The group's policy.
@@ -314,9 +365,12 @@ impl Member {
         if self.roles.sender.is_none() {
             return Err(SendError::Role);
         }
-        let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
+        let Self { epochs, ledger, stats, suite, policy, roles, identity, seals_from, .. } = self;
         let signer = signer(policy, *roles, identity);
-        let (_, epoch) = epochs.sending(now);
+        let (at, epoch) = epochs.sending(now);
+        if at < *seals_from {
+            return Err(SendError::NotStarted);
+        }
         let record = (kind, content);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;

@@ -271,7 +271,7 @@ impl Field {
         join: u32,
         hears: impl Fn(usize) -> bool,
     ) -> Rekeying {
-        let change = Change { leave, join, refresh: false };
+        let change = Change { leave, join, ..Change::default() };
         let rekeying = self.keys.rekey(&change, timing(), 1200, &mut self.rng).unwrap();
         for message in &rekeying.messages {
             let datagram = self.announce(message);

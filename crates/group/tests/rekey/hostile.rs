@@ -219,7 +219,7 @@ fn a_controller_is_told_of_its_mistakes_and_nothing_changes() {
     let leaf = |number| Leaf::new(number).unwrap();
     let before: Vec<_> = server.tree().nodes().map(|(_, key)| *key.as_bytes()).collect();
     let mut refused = |leave: &[Leaf], join, max_bytes| {
-        let change = Change { leave, join, refresh: false };
+        let change = Change { leave, join, ..Change::default() };
         server.rekey(&change, timing(), max_bytes, &mut rng).unwrap_err()
     };
     assert_eq!(refused(&[leaf(4)], 0, 1_200), ChangeError::NoMember);
