@@ -80,6 +80,13 @@ pub struct WantedRoles {
     pub listener: bool,
 }
 
+impl WantedRoles {
+    /// Whether a device that may have the roles `may` may have these.
+    pub const fn are_within(self, may: Self) -> bool {
+        (may.sender || !self.sender) && (may.listener || !self.listener)
+    }
+}
+
 /// What a member asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

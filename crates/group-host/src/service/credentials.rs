@@ -2,6 +2,7 @@
 
 use crate::store::Device;
 use dtls::{ConfigError, Negotiated, Psk, PskStore, ServerConfig, SessionSlots, WhenFull};
+use group::control::{GroupName, WantedRoles};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -32,6 +33,15 @@ impl Devices {
     /// These devices.
     pub fn new(devices: impl IntoIterator<Item = (String, Device)>) -> Self {
         Self(RwLock::new(devices.into_iter().collect()))
+    }
+
+    /// What a device may be in a group; `None`: nothing.
+    pub(super) fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
+        let devices = self.read();
+        let device = devices.get(device)?;
+        let everywhere = device.groups.is_empty();
+        let barred = device.barred.contains(group);
+        (!barred && (everywhere || device.groups.contains(group))).then_some(device.may)
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Device>> {

@@ -91,6 +91,7 @@ impl Registry {
         for stored in registry.store.groups()? {
             registry.host(stored.group, stored.settings, now)?;
         }
+        registry.evict_forbidden(now)?;
         if registry.store.is_restored()? {
             for controller in registry.groups.values_mut() {
                 if !controller.rekey(now, false) {
@@ -117,12 +118,38 @@ impl Registry {
         Ok(())
     }
 
+    /// Evicts members that are no devices any more, or are barred: an eviction that the store was told
+    /// of in part only is carried out now.
+    fn evict_forbidden(&mut self, now: Instant) -> Result<(), Refusal> {
+        for (name, controller) in &mut self.groups {
+            let may_not = |device: &&str| self.devices.may(device, name).is_none();
+            let forbidden: Vec<String> = controller
+                .roster()
+                .iter()
+                .map(|(device, _)| device)
+                .filter(may_not)
+                .map(str::to_owned)
+                .collect();
+            if forbidden.is_empty() {
+                continue;
+            }
+            let forbidden: Vec<&str> = forbidden.iter().map(String::as_str).collect();
+            tracing::warn!("group {name}: evicted are {}", forbidden.join(", "));
+            let evicted = controller.evict_all(now, &forbidden);
+            evicted.map_err(|_| Refusal::Failed(name.to_string()))?;
+        }
+        Ok(())
+    }
+
     fn host(&mut self, group: Group, settings: Settings, now: Instant) -> Result<(), Refusal> {
         let (name, id) = (group.name.clone(), group.policy.group);
         let (store, numbers) = (self.store.of(id), Box::new(self.store.numbers()));
         let rng = self.rng.fork();
         let controller = Controller::new(group, settings, self.provider, store, numbers, now, rng);
-        self.groups.insert(name, controller.map_err(Refusal::Group)?);
+        let mut controller = controller.map_err(Refusal::Group)?;
+        let (devices, group) = (Arc::clone(&self.devices), name.clone());
+        controller.set_admission(Box::new(move |device| devices.may(device, &group)));
+        self.groups.insert(name, controller);
         Ok(())
     }
 
@@ -143,7 +170,7 @@ impl Registry {
             Request::Join { name, .. } => Some(name.clone()),
             _ => said.group().and_then(|id| self.name_of(&id)),
         };
-        let may = name.as_ref().and_then(|name| self.may(device, name));
+        let may = name.as_ref().and_then(|name| self.devices.may(device, name));
         let found = name.and_then(|name| self.groups.get_mut(&name)).zip(may);
         let Some((controller, may)) = found else {
             let answer = refused(number, Reason::NoSuchGroup);
@@ -156,15 +183,6 @@ impl Registry {
     fn name_of(&self, id: &GroupId) -> Option<GroupName> {
         let mut groups = self.groups.iter();
         groups.find_map(|(name, group)| (group.policy().group == *id).then(|| name.clone()))
-    }
-
-    /// What a device may be in a group; `None`: nothing.
-    fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
-        let devices = self.devices.read();
-        let device = devices.get(device)?;
-        let everywhere = device.groups.is_empty();
-        let barred = device.barred.contains(group);
-        (!barred && (everywhere || device.groups.contains(group))).then_some(device.may)
     }
 
     fn controller(&mut self, group: &str) -> Result<&mut Controller, Refusal> {
@@ -286,7 +304,7 @@ impl Registry {
         Ok(Token { key, device: device.clone(), controller: controller.clone() })
     }
 
-    /// Forgets a device, and puts it out of all groups.
+    /// Forgets a device, and evicts it from all groups.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -296,33 +314,30 @@ impl Registry {
         }
         self.store.remove_device(device)?;
         self.devices.write().remove(device);
+        let mut failed = Vec::new();
         for controller in self.groups.values_mut() {
-            if controller.roster().get(device).is_some() && !controller.evict(now, device) {
-                return Err(Refusal::Failed(controller.name().to_string()));
+            // One whose store fails keeps the others from nothing.
+            if controller.evict(now, device).is_err() {
+                failed.push(controller.name().to_string());
             }
         }
-        Ok(())
+        if failed.is_empty() { Ok(()) } else { Err(Refusal::Failed(failed.join(", "))) }
     }
 
-    /// Puts a device out of a group, at once, and keeps it out until it is let in again.
+    /// Evicts a device from a group, at once, and keeps it out until it is let in again.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn evict(&mut self, now: Instant, group: &str, device: &str) -> Result<Described, Refusal> {
         let name = self.controller(group)?.name().clone();
         // First, so that it does not come back in between.
-        let known = self.bar(device, &name, true)?;
-        let controller = self.controller(group)?;
-        if controller.roster().get(device).is_none() {
-            if known {
-                return self.show(group);
-            }
-            return Err(Refusal::NoMember(device.into(), group.into()));
+        let is_known = self.bar(device, &name, true)?;
+        let evicted = self.controller(group)?.evict(now, device);
+        match evicted {
+            Err(_) => Err(Refusal::Failed(group.into())),
+            Ok(false) if !is_known => Err(Refusal::NoMember(device.into(), group.into())),
+            Ok(_) => self.show(group),
         }
-        if !controller.evict(now, device) {
-            return Err(Refusal::Failed(group.into()));
-        }
-        self.show(group)
     }
 
     /// Lets a device in again that was put out.

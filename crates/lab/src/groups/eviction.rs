@@ -153,7 +153,7 @@ impl Eviction {
         site.evicted = Some(last);
         site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
         site.devices.iter_mut().for_each(|device| device.in_step = false);
-        if !site.controller.evict(site.now, &name(last)) {
+        if site.controller.evict(site.now, &name(last)) != Ok(true) {
             return Err(Error::Stream("nobody is evicted"));
         }
         site.carry();
