@@ -97,6 +97,13 @@ pub struct WantedRoles {
     pub listener: bool,
 }
 
+impl WantedRoles {
+    /// Whether a device that may have the roles `may` may have these.
+    pub const fn are_within(self, may: Self) -> bool {
+        (may.sender || !self.sender) && (may.listener || !self.listener)
+    }
+}
+
 /// What a member asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -496,8 +503,7 @@ impl Decode<'_> for Numbered<Answer> {
                 if grant.group != policy.group {
                     return Err(DecodeError::Invalid("group of a grant"));
                 }
-                let admitted =
-                    Admitted { instance, policy, roles, controller, senders, grant };
+                let admitted = Admitted { instance, policy, roles, controller, senders, grant };
                 Answer::Admitted(Box::new(admitted))
             }
             2 => Answer::Noted,

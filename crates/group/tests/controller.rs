@@ -372,10 +372,10 @@ fn who_is_evicted_is_out_at_once() {
         site.join("b", BOTH);
         site.wait(13_000);
         let epoch = site.controller.epoch();
-        assert!(site.controller.evict(site.now, "b"));
+        assert_eq!(site.controller.evict(site.now, "b"), Ok(true));
         site.settle();
         assert_eq!(site.controller.epoch(), epoch + 1);
-        assert!(!site.controller.evict(site.now, "b"));
+        assert_eq!(site.controller.evict(site.now, "b"), Ok(false));
         // It listens on, but only the other hears.
         assert_eq!(site.request("switch"), 1);
         assert_eq!(site.request("b"), 0);
@@ -510,7 +510,7 @@ fn members_are_told_each_others_keys() {
     assert_eq!(page(&mut site, "a", Lookup::sender(SenderId(40))), []);
     assert_eq!(page(&mut site, "stranger", senders), []);
     site.restart();
-    assert!(site.controller.evict(site.now, "b"));
+    assert_eq!(site.controller.evict(site.now, "b"), Ok(true));
     site.settle();
     assert_eq!(page(&mut site, "a", senders), keys(&["switch"]));
     assert_eq!(page(&mut site, "b", senders), [], "it is told nothing more");

@@ -7,7 +7,8 @@ mod registry;
 mod request;
 
 pub use admin::{AskError, ask, serve};
-pub use credentials::{Credentials, Devices};
+pub use credentials::{Credentials, Devices, Proven};
+pub(crate) use credentials::{harden, own_identity};
 pub use registry::{Refusal, Registry};
 pub use request::{
     AdminRequest, Create, CreateText, Described, DescribedDevice, DescribedMember, Enrol, suites,
@@ -15,11 +16,12 @@ pub use request::{
 
 use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
 use group::GroupId;
+use group::control::Asked;
 use group::controller::Output;
 use net::multicast::{self, Interface};
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,6 +36,8 @@ use vocabulary::{Instant, Random};
 const SWEEP: Duration = Duration::from_secs(1);
 /// Devices that say nothing for so long are let go: they come back with a handshake.
 const IDLE: Duration = Duration::from_secs(120);
+/// Requests of an association that may wait for their answers at once.
+const MOST_ASKED: usize = 16;
 
 /// How a controller is reached.
 #[derive(Clone, Debug)]
@@ -44,6 +48,8 @@ pub struct Options {
     pub interface: Interface,
     /// How many hops multicast takes.
     pub hops: u8,
+    /// Whether devices may come that speak version 1 of the control protocol.
+    pub allow_version_1: bool,
 }
 
 /// A running controller.
@@ -67,6 +73,9 @@ struct Desk {
 
 struct Peer {
     device: String,
+    by_token: bool,
+    /// Numbers of its last requests: of two copies of a device each gets its own answers.
+    asked: VecDeque<u32>,
     active_at: Instant,
 }
 
@@ -75,9 +84,12 @@ impl Host<Endpoint> for Desk {
         let EndpointEvent { handle, peer, event } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
-                Some(device) => {
+                Some(Proven { device, by_token }) => {
                     tracing::debug!("{peer}: device {device:?}");
-                    self.peers.insert(handle, Peer { device, active_at: now });
+                    self.peers.insert(
+                        handle,
+                        Peer { device, by_token, asked: VecDeque::new(), active_at: now },
+                    );
                 }
                 None => self.unwelcome.push(handle),
             },
@@ -87,8 +99,16 @@ impl Host<Endpoint> for Desk {
                 if !self.registry.devices().read().contains_key(&peer.device) {
                     return self.unwelcome.push(handle);
                 }
+                if let Some((_, number)) = Asked::head(request) {
+                    peer.asked.truncate(MOST_ASKED - 1);
+                    peer.asked.push_front(number);
+                }
                 self.speaks.insert(peer.device.clone(), handle);
-                self.registry.handle(now, &peer.device, request);
+                if peer.by_token {
+                    self.registry.handle_by_token(now, &peer.device, request);
+                } else {
+                    self.registry.handle(now, &peer.device, request);
+                }
                 self.changed.notify_one();
             }
             Event::Closed(reason) => {
@@ -111,11 +131,17 @@ impl Host<Endpoint> for Desk {
             match output {
                 Output::Multicast(datagram) => self.announce(group, &datagram),
                 Output::Answer { device, answer } => {
-                    let Some(handle) = self.speaks.get(&device) else { continue };
+                    let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
-                    if let Err(error) = endpoint.send(*handle, now, &answer) {
+                    if let Err(error) = endpoint.send(handle, now, &answer) {
                         tracing::warn!("device {device:?}: {error}");
                     }
+                }
+                Output::Clone { device, reason } => {
+                    self.registry.note_clone(&group, &device, reason);
+                }
+                Output::Unfit(device) => {
+                    tracing::debug!("group {group}: device {device:?} asks what cannot be taken");
                 }
                 Output::Conflict(device) => {
                     tracing::warn!("group {group}: {device:?} says that another has its SenderID");
@@ -131,6 +157,17 @@ impl Host<Endpoint> for Desk {
 }
 
 impl Desk {
+    /// The association that an answer belongs to.
+    fn asker(&self, device: &str, answer: &[u8]) -> Option<Handle> {
+        let (_, number) = Asked::head(answer)?;
+        let asked = |peer: &Peer| peer.device == device && peer.asked.contains(&number);
+        let last = self.speaks.get(device).copied();
+        if last.and_then(|handle| self.peers.get(&handle)).is_some_and(asked) {
+            return last;
+        }
+        self.peers.iter().find(|(_, peer)| asked(peer)).map(|(handle, _)| *handle)
+    }
+
     fn announce(&mut self, group: GroupId, datagram: &[u8]) {
         if let Err(error) = self.try_announce(group, datagram) {
             // Members that miss it ask.
@@ -143,7 +180,7 @@ impl Desk {
         let address = self.registry.addresses().find(|(id, _)| *id == group);
         let Some((_, address)) = address else { return Ok(()) };
         if !self.sockets.contains_key(&group) {
-            let Options { listen, ref interface, hops } = self.options;
+            let Options { listen, ref interface, hops, .. } = self.options;
             let local: IpAddr = match (address, listen.ip()) {
                 (SocketAddr::V4(_), IpAddr::V4(ip)) => ip.into(),
                 (SocketAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
@@ -209,6 +246,9 @@ impl Service {
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint =
             Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
+        if options.allow_version_1 {
+            registry.allow_version_1();
+        }
         let listen = options.listen;
         let socket = socket::bind(listen).map_err(|error| StartError::Listen(listen, error))?;
         let admin = admin::listen(directory).map_err(StartError::Admin)?;

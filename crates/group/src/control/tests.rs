@@ -40,8 +40,7 @@ fn asked() -> impl Iterator<Item = Asked> {
         let is_members = !matches!(said, Request::Join { .. } | Request::Key { .. });
         let is_new = matches!(said, Request::Start { .. } | Request::Key { .. });
         let old = Asked { version: VERSION_1, number: 7, start: None, said: said.clone() };
-        let new =
-            Asked { version: VERSION, start: is_members.then_some(start), ..old.clone() };
+        let new = Asked { version: VERSION, start: is_members.then_some(start), ..old.clone() };
         [(!is_new).then_some(old), Some(new)].into_iter().flatten()
     })
 }
@@ -67,8 +66,14 @@ fn answers() -> Vec<Answer> {
     let roles = Roles { sender: Some(SenderId(200)), listener: true };
     let senders: BTreeSet<_> = [0, 1, 7, 8, 200, 254].map(SenderId).into();
     let controller = ControllerSecret::from_seed(&[8; 32]).public();
-    let admitted =
-        Admitted { instance: 9, policy, roles, controller, senders: senders.clone(), grant: grant(24) };
+    let admitted = Admitted {
+        instance: 9,
+        policy,
+        roles,
+        controller,
+        senders: senders.clone(),
+        grant: grant(24),
+    };
     let mut answers = vec![
         Answer::Admitted(Box::new(admitted)),
         Answer::Noted,

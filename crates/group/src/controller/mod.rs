@@ -140,6 +140,9 @@ pub enum Output {
     Unfit(String),
 }
 
+/// Says what a device may be in the group now; `None`: nothing.
+pub type Admission = Box<dyn Fn(&str) -> Option<WantedRoles> + Send>;
+
 /// A group and what it is kept by.
 pub struct Controller {
     name: GroupName,
@@ -151,6 +154,7 @@ pub struct Controller {
     store: Box<dyn Store + Send>,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
+    admission: Option<Admission>,
     pending: Pending,
     /// From when on the current epoch is sent in.
     active_at: Instant,
@@ -246,6 +250,7 @@ impl Controller {
             store,
             ledger,
             rng,
+            admission: None,
             pending: Pending::default(),
             active_at: now,
             renewable_at: now,
@@ -254,6 +259,12 @@ impl Controller {
             outbox: VecDeque::new(),
             failed: false,
         })
+    }
+
+    /// Has `admission` asked once more when a join that waited is carried out: what the device was
+    /// allowed when it asked may be forbidden by then.
+    pub fn set_admission(&mut self, admission: Admission) {
+        self.admission = Some(admission);
     }
 
     /// What devices ask for.
@@ -367,12 +378,13 @@ impl Controller {
         if *name != self.name {
             return refused(Reason::NoSuchGroup);
         }
-        if roles.sender && !may.sender || roles.listener && !may.listener {
+        if !roles.are_within(may) {
             return refused(Reason::Roles);
         }
         let known = self.roster.get(device);
         let leaves = self.pending.leaves.contains(device);
-        if !leaves && known.is_some_and(|known| known.start.counter == 0 && known.start.nonce == nonce)
+        if !leaves
+            && known.is_some_and(|known| known.start.counter == 0 && known.start.nonce == nonce)
         {
             return Some(self.admitted(now, device));
         }
@@ -402,16 +414,39 @@ impl Controller {
             || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
     }
 
-    /// Puts a device out, at once. False if it is no member.
-    pub fn evict(&mut self, now: Instant, device: &str) -> bool {
-        if self.failed || self.roster.get(device).is_none() {
-            return false;
+    /// Evicts a device, at once: a join of it that waits is refused, and its membership ends. False
+    /// if it had neither.
+    ///
+    /// # Errors
+    /// The store failed: the waiting join is refused, but a membership may last.
+    pub fn evict(&mut self, now: Instant, device: &str) -> Result<bool, StoreFailed> {
+        self.evict_all(now, &[device])
+    }
+
+    /// Evicts several devices in one rekey.
+    ///
+    /// # Errors
+    /// As [`Self::evict`].
+    pub fn evict_all(&mut self, now: Instant, devices: &[&str]) -> Result<bool, StoreFailed> {
+        let mut waited = false;
+        for device in devices {
+            // Whatever the roster says: a device may have left, and wait to come back.
+            if let Some(join) = self.pending.joins.remove(*device) {
+                self.answer(device, join.to, Answer::Refused(Reason::NotAMember));
+                waited = true;
+            }
         }
-        self.pending.joins.remove(device);
-        self.pending.starts.remove(device);
-        self.pending.leaves.insert(device.into());
-        self.change(now, self.settings.eviction, false);
-        !self.failed
+        let is_member = |device: &&&str| self.roster.get(device).is_some();
+        let members: Vec<String> =
+            devices.iter().filter(is_member).map(|device| String::from(*device)).collect();
+        if !members.is_empty() && !self.failed {
+            self.pending.leaves.extend(members.iter().cloned());
+            self.change(now, self.settings.eviction, false);
+        }
+        match self.failed && !members.is_empty() {
+            true => Err(StoreFailed),
+            false => Ok(waited || !members.is_empty()),
+        }
     }
 
     /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
@@ -435,19 +470,23 @@ impl Controller {
     }
 
     fn change(&mut self, now: Instant, timing: Timing, at_once: bool) {
-        let Pending { joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
+        let Pending { mut joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
         }
+        self.refuse_forbidden(&mut joins);
         // Who joins and is a member already has lost its state: its old self leaves.
         let is_member = |name: &String| self.roster.get(name).is_some();
-        let (again, new): (Vec<_>, Vec<_>) = joins.into_iter().partition(|(name, _)| is_member(name));
+        let (again, new): (Vec<_>, Vec<_>) =
+            joins.into_iter().partition(|(name, _)| is_member(name));
         let gone: BTreeSet<String> =
             leaves.into_iter().chain(again.iter().map(|(name, _)| name.clone())).collect();
         let leave: Vec<Leaf> =
             gone.iter().filter_map(|name| Some(self.roster.get(name)?.leaf)).collect();
-        let starts: Vec<(String, (To, Start))> =
-            starts.into_iter().filter(|(name, _)| is_member(name) && !gone.contains(name)).collect();
+        let starts: Vec<(String, (To, Start))> = starts
+            .into_iter()
+            .filter(|(name, _)| is_member(name) && !gone.contains(name))
+            .collect();
         let renew: Vec<Leaf> =
             starts.iter().filter_map(|(name, _)| Some(self.roster.get(name)?.leaf)).collect();
         // Of one device, the old self and the new one share neither a leaf nor a SenderID.
@@ -536,12 +575,28 @@ impl Controller {
             let roles = Roles { sender, listener: roles.listener };
             let clones = self.roster.get(&name).map_or(0, |member| member.clones);
             let start = Start { instance: epoch, counter: 0, nonce };
-            joined.push((name.clone(), Member { leaf: *leaf, start, clones, roles, address, keys }));
+            joined
+                .push((name.clone(), Member { leaf: *leaf, start, clones, roles, address, keys }));
             answers.push((name, to));
         }
         gone.iter().for_each(|name| self.roster.remove(name));
         joined.into_iter().for_each(|(name, member)| self.roster.insert(name, member));
         answers
+    }
+
+    /// Refuses joins of devices that were allowed to come when they asked and are not any more.
+    fn refuse_forbidden(&mut self, joins: &mut BTreeMap<String, Join>) {
+        let Some(admission) = self.admission.take() else { return };
+        joins.retain(|device, join| {
+            let reason = match admission(device) {
+                None => Reason::NoSuchGroup,
+                Some(may) if !join.roles.are_within(may) => Reason::Roles,
+                Some(_) => return true,
+            };
+            self.answer(device, join.to, Answer::Refused(reason));
+            false
+        });
+        self.admission = Some(admission);
     }
 
     /// Tells the members who sends, in the epoch that begins (Axiom, section 5.3). Who misses it

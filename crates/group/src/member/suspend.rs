@@ -59,11 +59,11 @@ pub struct Suspended {
 impl Member {
     /// Ends this member in good order. What it leaves behind is for [`Self::resume`], which takes
     /// it once: the host stores it, and deletes it durably before it resumes. `None` if there is
-    /// nothing that could be resumed: the ledger has failed, or the controller never answered this start,
-    /// so that where the run before it ended is not known.
+    /// nothing that could be resumed: the ledger has failed, or the controller never answered this
+    /// start, and another run of the same state may be sealing.
     #[must_use]
     pub fn suspend(mut self) -> Option<Suspended> {
-        if self.is_held() && !self.is_resumed {
+        if self.is_held() {
             return None;
         }
         let (group, leaf) = (self.policy.group, self.keys.leaf());

@@ -11,7 +11,7 @@ use group::controller::{Changes, Controller, Group, Output, Roster, Settings, St
 use group::member::{Event, Membership};
 use group::policy::Profile;
 use group::rekey::{ControllerSecret, KeyPath, KeyServer};
-use group::{Identity, Member};
+use group::{Identity, Member, Start};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
@@ -154,7 +154,7 @@ impl Eviction {
         site.evicted = Some(last);
         site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
         site.devices.iter_mut().for_each(|device| device.in_step = false);
-        if !site.controller.evict(site.now, &name(last)) {
+        if site.controller.evict(site.now, &name(last)) != Ok(true) {
             return Err(Error::Stream("nobody is evicted"));
         }
         site.carry();
@@ -284,7 +284,7 @@ impl Site {
                     let Ok(to) = device.parse() else { continue };
                     Datagram::Reply { to, answer: answer.to_vec() }
                 }
-                Output::Conflict(_) => continue,
+                Output::Conflict(_) | Output::Clone { .. } | Output::Unfit(_) => continue,
             };
             self.queue.push_back((self.now + DELAY, datagram));
         }

@@ -23,13 +23,18 @@ pub(crate) struct ControllerArgs {
     /// Hops that announcements may take: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
+    /// Let devices come whose program speaks version 1 of the control protocol. Copies of them are
+    /// not noticed, and two copies seal under the same keys and numbers.
+    #[arg(long)]
+    pub(crate) allow_version_1: bool,
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let name = &args.interface;
     let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
     let listen = resolve("listen", Some(&args.listen))?;
-    let options = Options { listen, interface, hops: args.hops };
+    let allow_version_1 = args.allow_version_1;
+    let options = Options { listen, interface, hops: args.hops, allow_version_1 };
     let rng = os_random().context("no randomness")?;
     let mut signals = Signals::listen()?;
     let service = Service::start(&args.state, options, rng);

@@ -4,7 +4,7 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
 use group::control::{GroupName, WantedRoles};
-use group_host::member::{Device, Options, Station};
+use group_host::member::{Device, Options, Station, StationError};
 use group_host::os_random;
 use group_host::token::Token;
 use net::multicast::Interface;
@@ -32,6 +32,14 @@ pub(crate) struct MemberArgs {
     /// Hops that requests may take: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
+    /// Join again though another instance of this device has taken the place of the one here: that
+    /// one is put out.
+    #[arg(long)]
+    pub(crate) anew: bool,
+    /// Send before the controller has confirmed this start. If the state directory was copied, two
+    /// programs then use the same keys and numbers, and whoever listens can read what both send.
+    #[arg(long)]
+    pub(crate) unconfirmed: bool,
 }
 
 /// Where a device's state is.
@@ -51,6 +59,9 @@ pub(crate) struct LeaveArgs {
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    /// As the other commands of a member take it; not needed here.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
 }
 
 /// What to be in a group.
@@ -104,6 +115,16 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 impl MemberArgs {
     /// Takes the device's place in the group.
     pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
+        let station = self.try_join(role, stubborn).await?;
+        station.context(format_args!("group {}", self.group))
+    }
+
+    /// The same, with the controller's answer apart from other failures.
+    pub(super) async fn try_join(
+        &self,
+        role: Role,
+        stubborn: bool,
+    ) -> Result<Result<Station, StationError>, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
         let device = self.device.open()?;
@@ -113,10 +134,12 @@ impl MemberArgs {
         };
         let group = group_name(&self.group)?;
         let roles = role.wanted();
-        let options = Options { group, roles, interface, address, hops: self.hops, stubborn };
+        let (hops, anew, unconfirmed) = (self.hops, self.anew, self.unconfirmed);
+        let options =
+            Options { group, roles, interface, address, hops, stubborn, anew, unconfirmed };
         let joining = device.join(options);
         tokio::select! {
-            station = joining => station.context(format_args!("group {}", self.group)),
+            station = joining => Ok(station),
             () = stopped() => Err(Failure::new("interrupted")),
         }
     }
