@@ -10,12 +10,14 @@
 //! - [`injection`]: what junk costs those who share tags;
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
+//! - [`clones`]: copies of devices, by token and by state;
 //! - [`noise`]: any bytes to members of groups and their controller;
 //! - [`tunnel`]: the MACsec gateway watched, forged, flooded, and over a network that loses;
 //! - [`updates`]: aggregation schemes changed again and again over a lossy network;
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
 
+pub mod clones;
 pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;

@@ -7,6 +7,7 @@ use group_host::service::Registry;
 use group_host::store::{ControllerStore, MemberStore};
 use group_host::token::Token;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
@@ -15,7 +16,9 @@ struct Directory(PathBuf);
 impl Directory {
     /// One with a store as this file of fixtures has it.
     fn with(fixture: &str, name: &str) -> Self {
-        let label = format!("lightseal-upgrade-{fixture}-{}", std::process::id());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let label = format!("lightseal-upgrade-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(label);
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();

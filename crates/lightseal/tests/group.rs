@@ -408,5 +408,8 @@ fn a_member_whose_controller_is_not_there_says_so() {
     let state = site.path("lamp");
     let line = ["group", "listen", "lights", "--state", &state, "--interface", "lo"];
     let controller = site.controller();
-    fails(&[&line[..], &["--token", &token]].concat(), &[&controller, "does not answer"]);
+    let mut lamp = Running::start(&[&line[..], &["--token", &token]].concat());
+    lamp.wait_for(&format!("waits for controller {controller}"));
+    lamp.wait_for("does not answer");
+    assert_eq!(lamp.wait(), Some(2));
 }

@@ -13,6 +13,7 @@ use group::member::{Roles, Suspended};
 use net::{Clock, socket};
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 use vocabulary::Random;
 use zeroize::Zeroizing;
 
@@ -118,7 +119,8 @@ impl Device {
                 if self.store.is_replaced(group)? && !options.anew {
                     return Err(StationError::Replaced(Reason::Superseded));
                 }
-                let (admitted, nonce) = self.ask_to_join(&options).await?;
+                let controller = self.link.controller().to_owned();
+                let (admitted, nonce) = telling(&controller, self.ask_to_join(&options)).await?;
                 let start = Start { instance: admitted.instance, counter: 0, nonce };
                 (admitted, Begun { start, left: None })
             }
@@ -131,8 +133,6 @@ impl Device {
         options: &Options,
     ) -> Result<(Admitted, [u8; 8]), StationError> {
         let Options { group, roles, address, .. } = options;
-        let controller = self.link.controller();
-        tracing::info!("asks controller {controller} to let it join, and waits for its answer");
         self.ask_for_key().await?;
         // In memory alone: of two copies of a device's state each joins for itself.
         let nonce = self.rng.array();
@@ -199,6 +199,19 @@ impl Device {
         }
         Ok(self.store.remove_membership(group)?)
     }
+}
+
+/// How long a join may take before a line says what it waits for.
+const SILENCE: Duration = Duration::from_secs(2);
+
+async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        done = &mut work => return done,
+        () = tokio::time::sleep(SILENCE) => {}
+    }
+    tracing::info!("waits for controller {controller} to answer its join");
+    work.await
 }
 
 fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, StationError> {

@@ -245,6 +245,11 @@ impl Member {
         &self.policy
     }
 
+    /// What the member may do.
+    pub const fn roles(&self) -> Roles {
+        self.roles
+    }
+
     /// The member's keys, for storage.
     pub const fn keys(&self) -> &KeyPath {
         &self.keys
