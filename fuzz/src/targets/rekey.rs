@@ -2,7 +2,7 @@
 //! sign moves nobody.
 
 use super::codec::written;
-use group::control::{Answer, Numbered, Request};
+use group::control::{Answer, Asked, Numbered, Request};
 use group::directory::{Introduced, Lookup, Page};
 use group::member::Suspended;
 use group::rekey::message::Unverified;

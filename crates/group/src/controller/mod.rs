@@ -6,11 +6,14 @@
 //! crash loses a member: in memory, on disk ([`Store`]), to the members that stay, and only then to
 //! who joins (Axiom, section 7.6).
 
+mod announcements;
+mod joins;
 mod roster;
 mod starts;
 
 pub use roster::{Member, Roster};
 
+use crate::SenderId;
 use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
     Admitted, Answer, Asked, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
@@ -19,15 +22,18 @@ use crate::control::{
 use crate::directory::Page;
 use crate::identity::PublicKeys;
 use crate::member::voice::Voice;
-use crate::member::{MemberError, Roles};
+use crate::member::MemberError;
 use crate::numbers::Ledger;
-use crate::policy::{Authenticity, Policy, Profile};
-use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Timing};
+use crate::policy::Policy;
+use crate::rekey::{
+    Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Rekeying, Timing,
+};
 use crate::start::Start;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use announcements::{Announcements, Due};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -161,11 +167,24 @@ pub struct Controller {
     /// From when on members may ask for another.
     renewable_at: Instant,
     renew_at: Option<Instant>,
-    /// By time.
-    repeats: VecDeque<(Instant, Vec<u8>)>,
+    /// The newest epoch that began with an eviction, as far as is known: members that come from an older
+    /// one are to leave it at once.
+    evicted_in: u64,
+    announcements: Announcements,
+    /// The list of senders, sealed in the newest epoch once it is needed.
+    list: Option<Vec<u8>>,
     outbox: VecDeque<Output>,
     /// Storing failed: what is in memory is not what is on disk.
     failed: bool,
+}
+
+/// Why a rekey is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Eviction,
+    /// An administrator wants it, and used at once (Axiom, section 6.3).
+    AtOnce,
+    Other,
 }
 
 /// Changes that wait for the next rekey.
@@ -239,7 +258,8 @@ impl Controller {
     ) -> Result<Self, MemberError> {
         let Group { name, policy, keys, roster } = group;
         let mut voice = Self::voice(&policy, provider)?;
-        voice.enter(keys.epoch(), keys.epoch_key().as_ref(), &mut *ledger);
+        let epoch = keys.epoch();
+        voice.enter(epoch, keys.epoch_key().as_ref(), &mut *ledger);
         Ok(Self {
             name,
             policy,
@@ -255,7 +275,9 @@ impl Controller {
             active_at: now,
             renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
-            repeats: VecDeque::new(),
+            evicted_in: epoch,
+            announcements: Announcements::default(),
+            list: None,
             outbox: VecDeque::new(),
             failed: false,
         })
@@ -335,7 +357,7 @@ impl Controller {
                 self.gather(now);
                 None
             }
-            Request::Pull(_) => Some(self.granted(now, device)),
+            Request::Pull(pull) => Some(self.granted(now, device, pull.epoch)),
             Request::Renew(_, epoch) => {
                 if epoch == self.keys.epoch() {
                     self.renew_soon(now);
@@ -365,55 +387,6 @@ impl Controller {
         *due = at.min(*due);
     }
 
-    fn join(
-        &mut self,
-        now: Instant,
-        device: &str,
-        may: WantedRoles,
-        name: &GroupName,
-        join: Join,
-    ) -> Option<Answer> {
-        let refused = |reason| Some(Answer::Refused(reason));
-        let Join { nonce, roles, address, .. } = join;
-        if *name != self.name {
-            return refused(Reason::NoSuchGroup);
-        }
-        if !roles.are_within(may) {
-            return refused(Reason::Roles);
-        }
-        let known = self.roster.get(device);
-        let leaves = self.pending.leaves.contains(device);
-        if !leaves
-            && known.is_some_and(|known| known.start.counter == 0 && known.start.nonce == nonce)
-        {
-            return Some(self.admitted(now, device));
-        }
-        if self.policy.profile == Profile::Axiom12 && self.is_taken(address, device) {
-            return refused(Reason::AddressTaken);
-        }
-        let waiting = self.pending.joins.len() as u64;
-        if known.is_none()
-            && self.roster.len() as u64 + waiting >= self.settings.most_members.into()
-        {
-            return refused(Reason::Full);
-        }
-        let senders = self.pending.joins.values().filter(|join| join.roles.sender).count();
-        if roles.sender && self.roster.senders().len() + senders >= usize::from(u8::MAX) {
-            return refused(Reason::Full);
-        }
-        self.pending.joins.insert(device.into(), join);
-        self.gather(now);
-        None
-    }
-
-    /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
-    /// section 5.5).
-    fn is_taken(&self, address: IpAddr, device: &str) -> bool {
-        let is = |other: &str, its: IpAddr| other != device && its == address;
-        self.roster.iter().any(|(name, member)| is(name, member.address))
-            || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
-    }
-
     /// Evicts a device, at once: a join of it that waits is refused, and its membership ends. False
     /// if it had neither.
     ///
@@ -441,7 +414,7 @@ impl Controller {
             devices.iter().filter(is_member).map(|device| String::from(*device)).collect();
         if !members.is_empty() && !self.failed {
             self.pending.leaves.extend(members.iter().cloned());
-            self.change(now, self.settings.eviction, false);
+            self.change(now, Cause::Eviction);
         }
         match self.failed && !members.is_empty() {
             true => Err(StoreFailed),
@@ -451,7 +424,7 @@ impl Controller {
 
     /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
     pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
-        self.change(now, self.settings.timing, at_once);
+        self.change(now, if at_once { Cause::AtOnce } else { Cause::Other });
         !self.failed
     }
 
@@ -466,10 +439,14 @@ impl Controller {
 
     /// Makes the changes that wait.
     fn flush(&mut self, now: Instant) {
-        self.change(now, self.settings.timing, false);
+        self.change(now, Cause::Other);
     }
 
-    fn change(&mut self, now: Instant, timing: Timing, at_once: bool) {
+    fn change(&mut self, now: Instant, cause: Cause) {
+        let timing = match cause {
+            Cause::Eviction => self.settings.eviction,
+            Cause::AtOnce | Cause::Other => self.settings.timing,
+        };
         let Pending { mut joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
@@ -529,21 +506,7 @@ impl Controller {
             }
             return;
         }
-        for message in &rekeying.messages {
-            self.announce(now, timing, GROUP_REKEY, message);
-        }
-        if at_once {
-            let signed = self.policy.authenticity == Authenticity::Source;
-            let ended = rekeying.epoch - 1;
-            let end = self.keys.secret().end_of_epoch(&self.policy.group, ended);
-            let end = if signed { &end[..] } else { &[1] };
-            self.announce(now, timing, ContentType::CHANGE_CIPHER_SPEC, end);
-        }
-        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
-        self.active_at = if at_once { now } else { now + timing.activation() };
-        if self.roster.senders() != senders {
-            self.announce_senders(now, timing);
-        }
+        self.tell_group(now, timing, cause, &rekeying, &senders);
         self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
         for (name, to) in answers {
@@ -556,67 +519,64 @@ impl Controller {
         }
     }
 
-    /// Puts joiners into the roster, in place of those who are gone; who is to be answered.
-    fn take_in(
+    /// Announces a rekey that is stored, and enters its epoch. `senders` are those before it.
+    fn tell_group(
         &mut self,
-        joins: Vec<(String, Join)>,
-        leaves: &[Leaf],
-        gone: &BTreeSet<String>,
-        epoch: u64,
-    ) -> Vec<(String, To)> {
-        let (mut answers, mut joined) = (Vec::new(), Vec::new());
-        // While those who leave still have theirs.
-        let mut given = BTreeSet::new();
-        for ((name, join), leaf) in joins.into_iter().zip(leaves) {
-            let Join { to, nonce, roles, address, keys } = join;
-            let free = roles.sender.then(|| self.roster.free_sender(|id| !given.contains(id)));
-            let sender = free.flatten();
-            given.extend(sender);
-            let roles = Roles { sender, listener: roles.listener };
-            let clones = self.roster.get(&name).map_or(0, |member| member.clones);
-            let start = Start { instance: epoch, counter: 0, nonce };
-            joined
-                .push((name.clone(), Member { leaf: *leaf, start, clones, roles, address, keys }));
-            answers.push((name, to));
-        }
-        gone.iter().for_each(|name| self.roster.remove(name));
-        joined.into_iter().for_each(|(name, member)| self.roster.insert(name, member));
-        answers
-    }
-
-    /// Refuses joins of devices that were allowed to come when they asked and are not any more.
-    fn refuse_forbidden(&mut self, joins: &mut BTreeMap<String, Join>) {
-        let Some(admission) = self.admission.take() else { return };
-        joins.retain(|device, join| {
-            let reason = match admission(device) {
-                None => Reason::NoSuchGroup,
-                Some(may) if !join.roles.are_within(may) => Reason::Roles,
-                Some(_) => return true,
-            };
-            self.answer(device, join.to, Answer::Refused(reason));
-            false
-        });
-        self.admission = Some(admission);
-    }
-
-    /// Tells the members who sends, in the epoch that begins (Axiom, section 5.3). Who misses it
-    /// asks when it hears a sender that it does not know.
-    fn announce_senders(&mut self, now: Instant, timing: Timing) {
-        let (group, epoch) = (&self.policy.group, self.keys.epoch());
-        let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
-        self.announce(now, timing, GROUP_SENDERS, &list);
-    }
-
-    /// Says something to the group in the epoch of its voice, several times, always the same bytes.
-    fn announce(&mut self, now: Instant, timing: Timing, kind: ContentType, content: &[u8]) {
-        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
-        let Ok(len) = self.voice.seal(kind, content, &mut *self.ledger, &mut buf) else { return };
-        buf.truncate(len);
+        now: Instant,
+        timing: Timing,
+        cause: Cause,
+        rekeying: &Rekeying,
+        senders: &BTreeSet<SenderId>,
+    ) {
         let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
-        let repeats = (1..REPEATS).map(|nth| (now + gap * nth, buf.clone()));
-        self.repeats.extend(repeats);
-        self.repeats.make_contiguous().sort_by_key(|(at, _)| *at);
-        self.outbox.push_back(Output::Multicast(buf));
+        let sealed = |message: &Vec<u8>| self.seal(GROUP_REKEY, message);
+        let rekeys: Vec<Vec<u8>> = rekeying.messages.iter().filter_map(sealed).collect();
+        rekeys.iter().for_each(|rekey| self.announce(now, gap, rekey));
+        let at_once = cause == Cause::AtOnce;
+        if at_once {
+            let end = self.keys.secret().end_of_epoch(&self.policy.group, rekeying.epoch - 1);
+            let end = self.seal(ContentType::CHANGE_CIPHER_SPEC, &end);
+            end.iter().for_each(|end| self.announce(now, gap, end));
+        }
+        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
+        self.active_at = if at_once { now } else { now + timing.activation() };
+        self.list = None;
+        let mut told_again = Vec::new();
+        if cause == Cause::Eviction {
+            self.evicted_in = rekeying.epoch;
+            told_again = rekeys;
+        }
+        if self.roster.senders() != *senders
+            && let Some(list) = self.sealed_list()
+        {
+            self.announce(now, gap, &list);
+        }
+        self.announcements.remind(now, gap, told_again);
+    }
+
+    /// Who sends, in the newest epoch (Axiom, section 5.3). Members that miss it ask when they hear a
+    /// sender that they do not know.
+    fn sealed_list(&mut self) -> Option<Vec<u8>> {
+        if self.list.is_none() {
+            let (group, epoch) = (&self.policy.group, self.keys.epoch());
+            let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
+            self.list = self.seal(GROUP_SENDERS, &list);
+        }
+        self.list.clone()
+    }
+
+    /// Seals something in the epoch of the voice; `None` while nobody would hear it.
+    fn seal(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
+        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
+        let len = self.voice.seal(kind, content, &mut *self.ledger, &mut buf).ok()?;
+        buf.truncate(len);
+        Some(buf)
+    }
+
+    /// Sends something to the group, several times, always the same bytes.
+    fn announce(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
+        self.announcements.repeat(now, gap, datagram);
+        self.outbox.push_back(Output::Multicast(datagram.to_vec()));
     }
 
     /// What is left of the current epoch's activation.
@@ -625,15 +585,19 @@ impl Controller {
         Timing::new(left, self.settings.timing.retention()).unwrap_or(self.settings.timing)
     }
 
-    fn granted(&self, now: Instant, device: &str) -> Answer {
+    /// The keys of a device that is in the epoch `from`. If somebody was evicted since, the device leaves
+    /// that epoch at once.
+    fn granted(&self, now: Instant, device: &str, from: u64) -> Answer {
+        let is_behind = from < self.evicted_in;
+        let timing = if is_behind { self.settings.eviction } else { self.timing(now) };
         let member = self.roster.get(device);
-        let grant = member.and_then(|member| self.keys.grant(member.leaf, self.timing(now)));
+        let grant = member.and_then(|member| self.keys.grant(member.leaf, timing));
         grant.map_or(Answer::Refused(Reason::NotAMember), Answer::Granted)
     }
 
     fn admitted(&self, now: Instant, device: &str) -> Answer {
         let (Some(member), Answer::Granted(grant)) =
-            (self.roster.get(device), self.granted(now, device))
+            (self.roster.get(device), self.granted(now, device, self.keys.epoch()))
         else {
             return Answer::Refused(Reason::NotAMember);
         };
@@ -666,18 +630,18 @@ impl Controller {
         if self.pending.due.is_some_and(|due| due <= now) {
             self.flush(now);
         }
-        while let Some((at, _)) = self.repeats.front()
-            && *at <= now
-            && let Some((_, datagram)) = self.repeats.pop_front()
-        {
-            self.outbox.push_back(Output::Multicast(datagram));
+        for due in self.announcements.due(now) {
+            let datagram = match due {
+                Due::Datagram(datagram) => Some(datagram),
+                Due::Reminder => self.sealed_list(),
+            };
+            self.outbox.extend(datagram.map(Output::Multicast));
         }
     }
 
     /// When [`Self::handle_timeout`] is to be called next; `None`: never.
     pub fn wake_at(&self) -> Option<Instant> {
-        let repeat = self.repeats.front().map(|(at, _)| *at);
-        [repeat, self.pending.due, self.renew_at].into_iter().flatten().min()
+        [self.announcements.wake_at(), self.pending.due, self.renew_at].into_iter().flatten().min()
     }
 
     /// What is to be done next.

@@ -83,7 +83,8 @@ impl Controller {
 
     /// What a start that is taken is answered.
     pub(super) fn started(&self, now: Instant, device: &str) -> Answer {
-        match (self.granted(now, device), self.roster.get(device)) {
+        // Which epoch it was in is not known: one that was ended by an eviction ends at once.
+        match (self.granted(now, device, 0), self.roster.get(device)) {
             (Answer::Granted(grant), Some(member)) => {
                 Answer::Started { clones: member.clones, senders: self.roster.senders(), grant }
             }

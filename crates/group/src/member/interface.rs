@@ -176,4 +176,6 @@ pub struct Stats {
     pub unknown_keys: u64,
     /// Rekey messages that were of no use.
     pub refused_rekeys: u64,
+    /// Records in the controller's name that were dropped because many others had wrong signatures.
+    pub unchecked: u64,
 }
