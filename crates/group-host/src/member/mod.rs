@@ -53,6 +53,8 @@ const BATCH: usize = 32;
 /// Before a controller that cannot be reached is asked again: twice as long each time.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
+/// How often a device that is told to wait asks whether it is a member by now.
+const REJOIN: Duration = Duration::from_secs(10);
 /// Names of what a device's store says of itself.
 const TOKEN: &str = "token";
 const IDENTITY: &str = "identity";
@@ -213,10 +215,17 @@ impl Device {
             address: *address,
             keys: self.identity.public(),
         };
-        match self.link.ask(request).await? {
-            Answer::Admitted(admitted) => Ok(*admitted),
-            Answer::Refused(reason) => Err(StationError::Refused(reason)),
-            _ => Err(StationError::Answer),
+        loop {
+            match self.link.ask(request.clone()).await? {
+                Answer::Admitted(admitted) => return Ok(*admitted),
+                // It has joined a moment ago, and lost that since. The same nonce is the same join.
+                Answer::Refused(Reason::NotNow) => {
+                    tracing::warn!("the controller has this device wait: it joins too often");
+                    tokio::time::sleep(REJOIN).await;
+                }
+                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
+                _ => return Err(StationError::Answer),
+            }
         }
     }
 

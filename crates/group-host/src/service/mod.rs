@@ -18,7 +18,7 @@ use group::GroupId;
 use group::controller::Output;
 use net::multicast::{self, Interface};
 use net::tokio::{Driver, Host};
-use net::{Clock, socket};
+use net::{Clock, RateLimitedLog, socket};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
@@ -44,6 +44,9 @@ pub struct Options {
     pub interface: Interface,
     /// How many hops multicast takes.
     pub hops: u8,
+    /// Whether devices are believed which address they have in groups of `axiom-1.2`. Otherwise it
+    /// is the one that they speak to the controller from.
+    pub trust_addresses: bool,
 }
 
 /// A running controller.
@@ -63,6 +66,15 @@ struct Desk {
     sockets: BTreeMap<GroupId, (UdpSocket, SocketAddr)>,
     unwelcome: Vec<Handle>,
     changed: Arc<Notify>,
+    logs: Logs,
+}
+
+/// What devices and strangers can have logged, each kind limited in rate.
+#[derive(Default)]
+struct Logs {
+    handshakes: RateLimitedLog,
+    answers: RateLimitedLog,
+    conflicts: RateLimitedLog,
 }
 
 struct Peer {
@@ -72,11 +84,11 @@ struct Peer {
 
 impl Host<Endpoint> for Desk {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event } = event;
+        let EndpointEvent { handle, peer: address, event } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
                 Some(device) => {
-                    tracing::debug!("{peer}: device {device:?}");
+                    tracing::debug!("{address}: device {device:?}");
                     self.peers.insert(handle, Peer { device, active_at: now });
                 }
                 None => self.unwelcome.push(handle),
@@ -88,7 +100,7 @@ impl Host<Endpoint> for Desk {
                     return self.unwelcome.push(handle);
                 }
                 self.speaks.insert(peer.device.clone(), handle);
-                self.registry.handle(now, &peer.device, request);
+                self.registry.handle_from(now, &peer.device, address.ip(), request);
                 self.changed.notify_one();
             }
             Event::Closed(reason) => {
@@ -96,9 +108,13 @@ impl Host<Endpoint> for Desk {
                     if self.speaks.get(&device) == Some(&handle) {
                         self.speaks.remove(&device);
                     }
-                    tracing::debug!("{peer}: device {device:?}: {reason}");
-                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer) {
-                    tracing::info!("{peer}: no association: {reason}");
+                    tracing::debug!("{address}: device {device:?}: {reason}");
+                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer)
+                    && let Some(count) = self.logs.handshakes.due()
+                {
+                    tracing::info!(
+                        "{address}: no association: {reason} ({count} since the last line)"
+                    );
                 }
             }
             _ => {}
@@ -113,12 +129,19 @@ impl Host<Endpoint> for Desk {
                 Output::Answer { device, answer } => {
                     let Some(handle) = self.speaks.get(&device) else { continue };
                     called = true;
-                    if let Err(error) = endpoint.send(*handle, now, &answer) {
-                        tracing::warn!("device {device:?}: {error}");
+                    if let Err(error) = endpoint.send(*handle, now, &answer)
+                        && let Some(count) = self.logs.answers.due()
+                    {
+                        tracing::warn!("device {device:?}: {error} ({count} since the last line)");
                     }
                 }
                 Output::Conflict(device) => {
-                    tracing::warn!("group {group}: {device:?} says that another has its SenderID");
+                    if let Some(count) = self.logs.conflicts.due() {
+                        tracing::warn!(
+                            "group {group}: {device:?} says that another has its SenderID ({count} \
+                             since the last line)"
+                        );
+                    }
                 }
             }
         }
@@ -143,7 +166,7 @@ impl Desk {
         let address = self.registry.addresses().find(|(id, _)| *id == group);
         let Some((_, address)) = address else { return Ok(()) };
         if !self.sockets.contains_key(&group) {
-            let Options { listen, ref interface, hops } = self.options;
+            let Options { listen, ref interface, hops, .. } = self.options;
             let local: IpAddr = match (address, listen.ip()) {
                 (SocketAddr::V4(_), IpAddr::V4(ip)) => ip.into(),
                 (SocketAddr::V4(_), _) => Ipv4Addr::UNSPECIFIED.into(),
@@ -206,6 +229,7 @@ impl Service {
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
         let registry = Registry::open(store, clock.now(), rng.fork());
         let mut registry = registry.map_err(StartError::Registry)?;
+        registry.trust_addresses(options.trust_addresses);
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint =
             Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
@@ -222,6 +246,7 @@ impl Service {
             sockets: BTreeMap::new(),
             unwelcome: Vec::new(),
             changed: Arc::clone(&changed),
+            logs: Logs::default(),
         };
         let driver = Arc::new(Driver::new(socket, clock, endpoint, desk));
         Ok(Self { driver, admin, changed })

@@ -8,11 +8,13 @@ use dtls::crypto::{Provider, rustcrypto};
 use group::control::{Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles};
 use group::controller::{Group, Output, Roster, Settings};
 use group::member::MemberError;
+use group::policy::Profile;
 use group::rekey::ControllerSecret;
 use group::{Controller, GroupId, Policy};
+use net::RateLimitedLog;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 use zeroize::Zeroizing;
@@ -76,6 +78,8 @@ pub struct Registry {
     provider: &'static Provider,
     rng: Random,
     outbox: Vec<(GroupId, Output)>,
+    trusts_addresses: bool,
+    log: RateLimitedLog,
 }
 
 impl Registry {
@@ -87,7 +91,10 @@ impl Registry {
         let devices = Arc::new(Devices::new(store.devices()?));
         let provider = &rustcrypto::PROVIDER;
         let groups = BTreeMap::new();
-        let mut registry = Self { store, devices, groups, provider, rng, outbox: Vec::new() };
+        let (outbox, log) = (Vec::new(), RateLimitedLog::default());
+        let trusts_addresses = false;
+        let mut registry =
+            Self { store, devices, groups, provider, rng, outbox, trusts_addresses, log };
         for stored in registry.store.groups()? {
             registry.host(stored.group, stored.settings, now)?;
         }
@@ -161,6 +168,42 @@ impl Registry {
     /// The groups' addresses.
     pub fn addresses(&self) -> impl Iterator<Item = (GroupId, SocketAddr)> {
         self.groups.values().map(|group| (group.policy().group, group.policy().address))
+    }
+
+    /// Says whether devices are believed which address they have in groups of `axiom-1.2`, which
+    /// [`Self::handle_from`] compares otherwise.
+    pub const fn trust_addresses(&mut self, trusts: bool) {
+        self.trusts_addresses = trusts;
+    }
+
+    /// Takes what a device asks, which speaks from an address. In `axiom-1.2` members go by their
+    /// addresses: a device that claims one that it does not speak from could keep another out.
+    pub fn handle_from(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
+        if let Some((number, claimed)) = self.claimed_address(request)
+            && !self.trusts_addresses
+            // A device on the controller's own machine.
+            && !from.to_canonical().is_loopback()
+            && claimed.to_canonical() != from.to_canonical()
+        {
+            if let Some(count) = self.log.due() {
+                tracing::warn!(
+                    "device {device:?} wants to join with address {claimed}, but speaks from {from} \
+                     ({count} since the last line)"
+                );
+            }
+            let answer = refused(number, Reason::AddressTaken);
+            self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
+            return;
+        }
+        self.handle(now, device, request);
+    }
+
+    /// The address in a request to join a group whose members go by it.
+    fn claimed_address(&self, request: &[u8]) -> Option<(u32, IpAddr)> {
+        let Numbered { number, said } = Numbered::<Request>::decode(request).ok()?;
+        let Request::Join { name, address, .. } = said else { return None };
+        let profile = self.groups.get(&name)?.policy().profile;
+        (profile == Profile::Axiom12).then_some((number, address))
     }
 
     /// Takes what a device asks of one of the groups. Noise is ignored.

@@ -7,12 +7,11 @@
 //! who joins (Axiom, section 7.6).
 
 mod announcements;
+mod pacing;
 mod roster;
 
 pub use roster::{Member, Roster};
 
-use crate::SenderId;
-use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
     Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
 };
@@ -22,9 +21,7 @@ use crate::member::voice::Voice;
 use crate::member::{MemberError, Roles};
 use crate::numbers::Ledger;
 use crate::policy::{Policy, Profile};
-use crate::rekey::{
-    Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Rekeying, Timing,
-};
+use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, Node, Timing};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -33,18 +30,14 @@ use announcements::{Announcements, Due};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use dtls::codepoints::ContentType;
 use dtls::crypto::Provider;
+use pacing::Pacing;
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
-/// An announcement is sent so many times, within the time until its epoch is used or, if that is
-/// short, so far apart.
-const REPEATS: u32 = 4;
-const REPEAT_GAP: Duration = Duration::from_millis(250);
 /// Members may ask for another epoch so often, together.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);
-/// A record around an announcement, at most.
-const RECORD_ROOM: usize = 64;
+/// A device whose join has to wait for longer than this is told so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a controller behaves.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +141,7 @@ pub struct Controller {
     rng: Random,
     admission: Option<Admission>,
     pending: Pending,
+    pacing: Pacing,
     /// From when on the current epoch is sent in.
     active_at: Instant,
     /// From when on members may ask for another.
@@ -180,11 +174,15 @@ struct Pending {
     leaves: BTreeSet<String>,
     /// Who is answered when they are made.
     noted: Vec<(String, u32)>,
-    /// When there is a rekey, with changes or without.
+    /// Whether there is to be a rekey without changes.
+    renewal: bool,
+    /// When there is a rekey, unless it is too soon after the last one.
     due: Option<Instant>,
 }
 
 struct Join {
+    /// When it may be carried out.
+    ready: Instant,
     number: u32,
     nonce: [u8; 8],
     roles: WantedRoles,
@@ -249,6 +247,7 @@ impl Controller {
             rng,
             admission: None,
             pending: Pending::default(),
+            pacing: Pacing::default(),
             active_at: now,
             renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
@@ -297,20 +296,22 @@ impl Controller {
         }
         let answer = match said {
             Request::Join { nonce, name, roles, address, keys } => {
-                let join = Join { number, nonce, roles, address, keys };
+                let ready = self.pacing.join_at(device, now);
+                let join = Join { ready, number, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
             _ if self.roster.get(device).is_none() => Some(Answer::Refused(Reason::NotAMember)),
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
                 self.pending.noted.push((device.into(), number));
-                self.gather(now);
+                self.gather(now, now);
                 None
             }
             Request::Pull(pull) => Some(self.granted(now, device, pull.epoch)),
             Request::Renew(_, epoch) => {
                 if epoch == self.keys.epoch() {
                     let at = self.renewable_at.max(now + self.settings.batch);
+                    self.pending.renewal = true;
                     self.pending.due.get_or_insert(at);
                 }
                 Some(Answer::Noted)
@@ -339,7 +340,7 @@ impl Controller {
         join: Join,
     ) -> Option<Answer> {
         let refused = |reason| Some(Answer::Refused(reason));
-        let Join { nonce, roles, address, .. } = join;
+        let Join { ready, nonce, roles, address, .. } = join;
         if *name != self.name {
             return refused(Reason::NoSuchGroup);
         }
@@ -365,8 +366,9 @@ impl Controller {
             return refused(Reason::Full);
         }
         self.pending.joins.insert(device.into(), join);
-        self.gather(now);
-        None
+        self.gather(now, ready);
+        // It is carried out all the same; a device that asks again then is answered.
+        (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
     }
 
     /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
@@ -418,18 +420,31 @@ impl Controller {
         !self.failed
     }
 
-    fn gather(&mut self, now: Instant) {
-        let batched = now + self.settings.batch;
-        let due = self.pending.due.get_or_insert(batched);
-        *due = batched.min(*due);
-        if *due <= now {
-            self.flush(now);
-        }
+    /// Has a change made that may be made from `ready` on.
+    fn gather(&mut self, now: Instant, ready: Instant) {
+        let at = ready.max(now + self.settings.batch);
+        let due = self.pending.due.get_or_insert(at);
+        *due = at.min(*due);
+        self.make_due_changes(now);
     }
 
-    /// Makes the changes that wait.
-    fn flush(&mut self, now: Instant) {
-        self.change(now, Cause::Other);
+    /// Makes the changes that are due, if it is not too soon after the last ones.
+    fn make_due_changes(&mut self, now: Instant) {
+        if self.pending.due.is_none_or(|due| now < due) {
+            return;
+        }
+        let Pending { joins, leaves, renewal, .. } = &self.pending;
+        let is_ready = |join: &Join| join.ready <= now;
+        if !renewal && leaves.is_empty() && !joins.values().any(is_ready) {
+            // What it was for has been evicted.
+            self.pending.due = joins.values().map(|join| join.ready).min();
+            return;
+        }
+        let at = self.pacing.rekey_at(now, self.settings.batch);
+        self.pending.due = Some(at);
+        if at <= now {
+            self.change(now, Cause::Other);
+        }
     }
 
     fn change(&mut self, now: Instant, cause: Cause) {
@@ -437,9 +452,16 @@ impl Controller {
             Cause::Eviction => self.settings.eviction,
             Cause::AtOnce | Cause::Other => self.settings.timing,
         };
-        let Pending { mut joins, leaves, noted, .. } = core::mem::take(&mut self.pending);
+        let Pending { joins, leaves, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
+        }
+        let (mut joins, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            joins.into_iter().partition(|(_, join)| join.ready <= now);
+        self.pending.due = waiting.values().map(|join| join.ready).min();
+        self.pending.joins = waiting;
+        if cause != Cause::Eviction {
+            self.pacing.rekeyed(now);
         }
         self.refuse_forbidden(&mut joins);
         // Who joins and is a member already has lost its state: its old self leaves.
@@ -464,7 +486,8 @@ impl Controller {
         gone.iter().for_each(|name| self.roster.remove(name));
         let mut answers = Vec::new();
         for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
-            let Join { number, nonce, roles, address, keys } = join;
+            let Join { number, nonce, roles, address, keys, .. } = join;
+            self.pacing.joined(&name, now);
             let sender = if roles.sender { self.roster.free_sender() } else { None };
             let roles = Roles { sender, listener: roles.listener };
             self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address, keys });
@@ -518,66 +541,6 @@ impl Controller {
         self.admission = Some(admission);
     }
 
-    /// Announces a rekey that is stored, and enters its epoch. `senders` are those before it.
-    fn tell_group(
-        &mut self,
-        now: Instant,
-        timing: Timing,
-        cause: Cause,
-        rekeying: &Rekeying,
-        senders: &BTreeSet<SenderId>,
-    ) {
-        let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
-        let sealed = |message: &Vec<u8>| self.seal(GROUP_REKEY, message);
-        let rekeys: Vec<Vec<u8>> = rekeying.messages.iter().filter_map(sealed).collect();
-        rekeys.iter().for_each(|rekey| self.announce(now, gap, rekey));
-        let at_once = cause == Cause::AtOnce;
-        if at_once {
-            let end = self.keys.secret().end_of_epoch(&self.policy.group, rekeying.epoch - 1);
-            let end = self.seal(ContentType::CHANGE_CIPHER_SPEC, &end);
-            end.iter().for_each(|end| self.announce(now, gap, end));
-        }
-        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
-        self.active_at = if at_once { now } else { now + timing.activation() };
-        self.list = None;
-        let mut told_again = Vec::new();
-        if cause == Cause::Eviction {
-            self.evicted_in = rekeying.epoch;
-            told_again = rekeys;
-        }
-        if self.roster.senders() != *senders
-            && let Some(list) = self.sealed_list()
-        {
-            self.announce(now, gap, &list);
-        }
-        self.announcements.remind(now, gap, told_again);
-    }
-
-    /// Who sends, in the newest epoch (Axiom, section 5.3). Members that miss it ask when they hear a
-    /// sender that they do not know.
-    fn sealed_list(&mut self) -> Option<Vec<u8>> {
-        if self.list.is_none() {
-            let (group, epoch) = (&self.policy.group, self.keys.epoch());
-            let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
-            self.list = self.seal(GROUP_SENDERS, &list);
-        }
-        self.list.clone()
-    }
-
-    /// Seals something in the epoch of the voice; `None` while nobody would hear it.
-    fn seal(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
-        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
-        let len = self.voice.seal(kind, content, &mut *self.ledger, &mut buf).ok()?;
-        buf.truncate(len);
-        Some(buf)
-    }
-
-    /// Sends something to the group, several times, always the same bytes.
-    fn announce(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
-        self.announcements.repeat(now, gap, datagram);
-        self.outbox.push_back(Output::Multicast(datagram.to_vec()));
-    }
-
     /// What is left of the current epoch's activation.
     fn timing(&self, now: Instant) -> Timing {
         let left = self.active_at.saturating_since(now);
@@ -621,11 +584,9 @@ impl Controller {
     /// Lets what is due by `now` happen.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.renew_at.is_some_and(|at| at <= now) {
-            self.pending.due = Some(now);
+            self.change(now, Cause::Other);
         }
-        if self.pending.due.is_some_and(|due| due <= now) {
-            self.flush(now);
-        }
+        self.make_due_changes(now);
         for due in self.announcements.due(now) {
             let datagram = match due {
                 Due::Datagram(datagram) => Some(datagram),

@@ -23,13 +23,18 @@ pub(crate) struct ControllerArgs {
     /// Hops that announcements may take: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
+    /// Believe devices which address they have in groups of axiom-1.2; needed where a NAT is between
+    /// them and the controller. Otherwise it is the one that they speak to the controller from.
+    #[arg(long)]
+    pub(crate) trust_addresses: bool,
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let name = &args.interface;
     let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
     let listen = resolve("listen", Some(&args.listen))?;
-    let options = Options { listen, interface, hops: args.hops };
+    let (hops, trust_addresses) = (args.hops, args.trust_addresses);
+    let options = Options { listen, interface, hops, trust_addresses };
     let rng = os_random().context("no randomness")?;
     let mut signals = Signals::listen()?;
     let service = Service::start(&args.state, options, rng);
