@@ -357,7 +357,7 @@ mod tests {
         let mut rng = Random::insecure(5);
         let (mut controller, now) = controller(&policies()[0], &mut rng);
         let before = seen(&controller);
-        controller.evict(now, "device 0");
+        let _ = controller.evict(now, "device 0");
         assert_ne!(seen(&controller), before);
     }
 }

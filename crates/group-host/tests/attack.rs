@@ -45,6 +45,10 @@ struct Site {
 
 impl Site {
     fn new(name: &str) -> Self {
+        Self::with(name, "compact")
+    }
+
+    fn with(name: &str, profile: &str) -> Self {
         let (directory, now) = (Directory::new(name), Instant::from_micros(5_000_000));
         let registry = Some(directory.registry(now));
         let mut site = Self {
@@ -57,7 +61,7 @@ impl Site {
         let text = CreateText {
             name: "lights".into(),
             address: "[ff15::1]:5684".parse().unwrap(),
-            profile: "compact".into(),
+            profile: profile.into(),
             suite: None,
             authenticity: "group".into(),
             responses: "group".into(),
@@ -185,6 +189,39 @@ fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
         let refused = site.answers();
         let reason = if revoked { Reason::NoSuchGroup } else { Reason::Evicted };
         assert!(matches!(refused[..], [Answer::Refused(is)] if is == reason), "{refused:?}");
+    }
+}
+
+/// In `axiom-1.2` members go by their addresses, and no two have the same.
+#[test]
+fn a_device_cannot_take_the_address_of_another() {
+    for (profile, from, trusts, admitted) in [
+        ("axiom-1.2", "fd00::7", false, true),
+        ("axiom-1.2", "fd00::8", false, false),
+        ("axiom-1.2", "fd00::8", true, true),
+        ("axiom-1.2", "::1", false, true),
+        ("compact", "fd00::8", false, true),
+    ] {
+        let mut site = Site::with("addresses", profile);
+        site.registry().trust_addresses(trusts);
+        let keys = Identity::generate(&mut Random::insecure(3)).public();
+        let (name, address) = (GroupName::new("lights").unwrap(), "fd00::7".parse().unwrap());
+        let said = Request::Join { nonce: [1; 8], name, roles: LISTENER, address, keys };
+        let mut buf = [0; 700];
+        let mut w = Writer::new(&mut buf);
+        Asked::new(1, said).write(&mut w).unwrap();
+        let request = w.finish().to_vec();
+        let now = site.now;
+        site.registry().handle_from(now, "mallory", from.parse().unwrap(), &request);
+        site.wait();
+        let answers = site.answers();
+        match answers[..] {
+            [Answer::Admitted(_)] => assert!(admitted, "{profile} {from} {trusts}"),
+            [Answer::Refused(Reason::AddressTaken)] => {
+                assert!(!admitted, "{profile} {from} {trusts}");
+            }
+            _ => panic!("{answers:?}"),
+        }
     }
 }
 

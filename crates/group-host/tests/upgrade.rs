@@ -57,7 +57,8 @@ fn ask(registry: &mut Registry, by_token: bool, now: Instant, asked: &Asked) -> 
     let mut w = Writer::new(&mut buf);
     asked.write(&mut w).unwrap();
     if by_token {
-        registry.handle_by_token(now, "switch", w.written());
+        let from = "127.0.0.1".parse().unwrap();
+        registry.handle_by_token(now, "switch", from, w.written());
     } else {
         registry.handle(now, "switch", w.written());
     }
@@ -123,7 +124,7 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     let old = ask(&mut registry, true, now, &join(VERSION_1, 7));
     let [Answer::Admitted(old)] = &old[..] else { panic!("{old:?}") };
     assert_eq!(old.instance, 0);
-    let log = registry.log(10, None, Some("switch")).unwrap();
+    let log = registry.read_log(10, None, Some("switch")).unwrap();
     let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
     assert_eq!(events, ["token used", "joined", "joined"]);
 }

@@ -52,6 +52,7 @@ pub mod either;
 pub mod impairment;
 #[cfg(feature = "tokio")]
 pub mod multicast;
+mod rate_limited_log;
 #[cfg(feature = "tokio")]
 pub mod relay;
 #[cfg(feature = "tokio")]
@@ -63,3 +64,4 @@ pub mod virtual_time;
 pub use clock::Clock;
 pub use either::Either;
 pub use impairment::{Counters, Impairments, Path, Probability};
+pub use rate_limited_log::RateLimitedLog;

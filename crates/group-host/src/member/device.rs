@@ -143,10 +143,17 @@ impl Device {
             address: *address,
             keys: self.identity.public(),
         };
-        match self.link.ask(None, request).await? {
-            Answer::Admitted(admitted) => Ok((*admitted, nonce)),
-            Answer::Refused(reason) => Err(StationError::Refused(reason)),
-            _ => Err(StationError::Answer),
+        loop {
+            match self.link.ask(None, request.clone()).await? {
+                Answer::Admitted(admitted) => return Ok((*admitted, nonce)),
+                // It has joined a moment ago, and lost that since. The same nonce is the same join.
+                Answer::Refused(Reason::NotNow) => {
+                    tracing::warn!("the controller has this device wait: it joins too often");
+                    tokio::time::sleep(REJOIN).await;
+                }
+                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
+                _ => return Err(StationError::Answer),
+            }
         }
     }
 
@@ -201,6 +208,8 @@ impl Device {
     }
 }
 
+/// How often a device that is told to wait asks whether it is a member by now.
+const REJOIN: Duration = Duration::from_secs(10);
 /// How long a join may take before a line says what it waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 

@@ -51,7 +51,7 @@ pub fn serve(
         AdminRequest::Readmit { group, device } => done(registry.readmit(&group, &device)),
         AdminRequest::Rekey { group, at_once } => described(registry.rekey(now, &group, at_once)),
         AdminRequest::Log { most, group, device } => {
-            let log = registry.log(most, group.as_deref(), device.as_deref());
+            let log = registry.read_log(most, group.as_deref(), device.as_deref());
             said(serde_json::to_value(log.map_err(|error| error.to_string())?))
         }
         AdminRequest::Backup { directory } => done(registry.back_up(&directory)),

@@ -20,7 +20,7 @@ use group::control::Asked;
 use group::controller::Output;
 use net::multicast::{self, Interface};
 use net::tokio::{Driver, Host};
-use net::{Clock, socket};
+use net::{Clock, RateLimitedLog, socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
@@ -50,6 +50,9 @@ pub struct Options {
     pub hops: u8,
     /// Whether devices may come that speak version 1 of the control protocol.
     pub allow_version_1: bool,
+    /// Whether devices are believed which address they have in groups of `axiom-1.2`. Otherwise it
+    /// is the one that they speak to the controller from.
+    pub trust_addresses: bool,
 }
 
 /// A running controller.
@@ -69,6 +72,15 @@ struct Desk {
     sockets: BTreeMap<GroupId, (UdpSocket, SocketAddr)>,
     unwelcome: Vec<Handle>,
     changed: Arc<Notify>,
+    logs: Logs,
+}
+
+/// What devices and strangers can have logged, each kind limited in rate.
+#[derive(Default)]
+struct Logs {
+    handshakes: RateLimitedLog,
+    answers: RateLimitedLog,
+    conflicts: RateLimitedLog,
 }
 
 struct Peer {
@@ -81,15 +93,13 @@ struct Peer {
 
 impl Host<Endpoint> for Desk {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event } = event;
+        let EndpointEvent { handle, peer: address, event } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
                 Some(Proven { device, by_token }) => {
-                    tracing::debug!("{peer}: device {device:?}");
-                    self.peers.insert(
-                        handle,
-                        Peer { device, by_token, asked: VecDeque::new(), active_at: now },
-                    );
+                    tracing::debug!("{address}: device {device:?}");
+                    let asked = VecDeque::new();
+                    self.peers.insert(handle, Peer { device, by_token, asked, active_at: now });
                 }
                 None => self.unwelcome.push(handle),
             },
@@ -105,9 +115,9 @@ impl Host<Endpoint> for Desk {
                 }
                 self.speaks.insert(peer.device.clone(), handle);
                 if peer.by_token {
-                    self.registry.handle_by_token(now, &peer.device, request);
+                    self.registry.handle_by_token(now, &peer.device, address.ip(), request);
                 } else {
-                    self.registry.handle(now, &peer.device, request);
+                    self.registry.handle_from(now, &peer.device, address.ip(), request);
                 }
                 self.changed.notify_one();
             }
@@ -116,9 +126,13 @@ impl Host<Endpoint> for Desk {
                     if self.speaks.get(&device) == Some(&handle) {
                         self.speaks.remove(&device);
                     }
-                    tracing::debug!("{peer}: device {device:?}: {reason}");
-                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer) {
-                    tracing::info!("{peer}: no association: {reason}");
+                    tracing::debug!("{address}: device {device:?}: {reason}");
+                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer)
+                    && let Some(count) = self.logs.handshakes.due()
+                {
+                    tracing::info!(
+                        "{address}: no association: {reason} ({count} since the last line)"
+                    );
                 }
             }
             _ => {}
@@ -133,8 +147,10 @@ impl Host<Endpoint> for Desk {
                 Output::Answer { device, answer } => {
                     let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
-                    if let Err(error) = endpoint.send(handle, now, &answer) {
-                        tracing::warn!("device {device:?}: {error}");
+                    if let Err(error) = endpoint.send(handle, now, &answer)
+                        && let Some(count) = self.logs.answers.due()
+                    {
+                        tracing::warn!("device {device:?}: {error} ({count} since the last line)");
                     }
                 }
                 Output::Clone { device, reason } => {
@@ -144,7 +160,12 @@ impl Host<Endpoint> for Desk {
                     tracing::debug!("group {group}: device {device:?} asks what cannot be taken");
                 }
                 Output::Conflict(device) => {
-                    tracing::warn!("group {group}: {device:?} says that another has its SenderID");
+                    if let Some(count) = self.logs.conflicts.due() {
+                        tracing::warn!(
+                            "group {group}: {device:?} says that another has its SenderID ({count} \
+                             since the last line)"
+                        );
+                    }
                 }
             }
         }
@@ -243,6 +264,7 @@ impl Service {
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
         let registry = Registry::open(store, clock.now(), rng.fork());
         let mut registry = registry.map_err(StartError::Registry)?;
+        registry.trust_addresses(options.trust_addresses);
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint =
             Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
@@ -262,6 +284,7 @@ impl Service {
             sockets: BTreeMap::new(),
             unwelcome: Vec::new(),
             changed: Arc::clone(&changed),
+            logs: Logs::default(),
         };
         let driver = Arc::new(Driver::new(socket, clock, endpoint, desk));
         Ok(Self { driver, admin, changed })

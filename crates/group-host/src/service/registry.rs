@@ -12,11 +12,13 @@ use group::control::{
 };
 use group::controller::{Group, Output, Roster, Settings};
 use group::member::MemberError;
+use group::policy::Profile;
 use group::rekey::ControllerSecret;
 use group::{Controller, GroupId, Policy};
+use net::RateLimitedLog;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use vocabulary::{Decode, Instant, Random, Writer};
 use zeroize::Zeroizing;
@@ -81,6 +83,8 @@ pub struct Registry {
     rng: Random,
     outbox: Vec<(GroupId, Output)>,
     allows_version_1: bool,
+    trusts_addresses: bool,
+    log: RateLimitedLog,
 }
 
 impl Registry {
@@ -92,14 +96,18 @@ impl Registry {
         let devices = Arc::new(Devices::new(store.devices()?));
         let provider = &rustcrypto::PROVIDER;
         let groups = BTreeMap::new();
+        let (outbox, log) = (Vec::new(), RateLimitedLog::default());
+        let (trusts_addresses, allows_version_1) = (false, false);
         let mut registry = Self {
             store,
             devices,
             groups,
             provider,
             rng,
-            outbox: Vec::new(),
-            allows_version_1: false,
+            outbox,
+            allows_version_1,
+            trusts_addresses,
+            log,
         };
         for stored in registry.store.groups()? {
             registry.host(stored.group, stored.settings, now)?;
@@ -183,18 +191,53 @@ impl Registry {
     }
 
     /// Takes what a device asks that has proved itself with its token alone: for a key of its own.
-    pub fn handle_by_token(&mut self, now: Instant, device: &str, request: &[u8]) {
+    pub fn handle_by_token(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
         let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
             return self.refuse_unread(device, request);
         };
         match said {
-            _ if version == VERSION_1 => self.handle(now, device, request),
+            _ if version == VERSION_1 => self.handle_from(now, device, from, request),
             Request::Key { nonce } => {
                 let said = self.give_key(device, nonce).unwrap_or_else(Answer::Refused);
                 self.answer(device, (version, number), said);
             }
             _ => self.answer(device, (version, number), Answer::Refused(Reason::NotUnderstood)),
         }
+    }
+
+    /// Says whether devices are believed which address they have in groups of `axiom-1.2`, which
+    /// [`Self::handle_from`] compares otherwise.
+    pub const fn trust_addresses(&mut self, trusts: bool) {
+        self.trusts_addresses = trusts;
+    }
+
+    /// Takes what a device asks, which speaks from an address. In `axiom-1.2` members go by their
+    /// addresses: a device that claims one that it does not speak from could keep another out.
+    pub fn handle_from(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
+        if let Some((head, claimed)) = self.claimed_address(request)
+            && !self.trusts_addresses
+            // A device on the controller's own machine.
+            && !from.to_canonical().is_loopback()
+            && claimed.to_canonical() != from.to_canonical()
+        {
+            if let Some(count) = self.log.due() {
+                tracing::warn!(
+                    "device {device:?} wants to join with address {claimed}, but speaks from {from} \
+                     ({count} since the last line)"
+                );
+            }
+            return self.answer(device, head, Answer::Refused(Reason::AddressTaken));
+        }
+        self.handle(now, device, request);
+    }
+
+    /// The address in a request to join a group whose members go by it, and the request's version and
+    /// number.
+    fn claimed_address(&self, request: &[u8]) -> Option<((u8, u32), IpAddr)> {
+        let Asked { version, number, said, .. } = Asked::decode(request).ok()?;
+        let Request::Join { name, address, .. } = said else { return None };
+        let profile = self.groups.get(&name)?.policy().profile;
+        (profile == Profile::Axiom12).then_some(((version, number), address))
     }
 
     /// Takes what a device asks of one of the groups. Noise is ignored.
@@ -204,10 +247,12 @@ impl Registry {
         };
         let refused = |reason| Answer::Refused(reason);
         if version == VERSION_1 && !self.allows_version_1 {
-            tracing::warn!(
-                "device {device:?} speaks version 1 of the control protocol: update it, or let such \
-                 devices come with --allow-version-1"
-            );
+            if let Some(count) = self.log.due() {
+                tracing::warn!(
+                    "device {device:?} speaks version 1 of the control protocol: update it, or let \
+                     such devices come with --allow-version-1 ({count} since the last line)"
+                );
+            }
             return self.answer(device, (version, number), refused(Reason::NotNow));
         }
         let name = match &said {
@@ -228,7 +273,11 @@ impl Registry {
     /// Says so to whoever asks what cannot be read.
     fn refuse_unread(&mut self, device: &str, request: &[u8]) {
         let Some((version, number)) = Asked::head(request) else { return };
-        tracing::warn!("device {device:?} asks what cannot be understood");
+        if let Some(count) = self.log.due() {
+            tracing::warn!(
+                "device {device:?} asks what cannot be understood ({count} since the last line)"
+            );
+        }
         let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
         self.answer(device, (version, number), Answer::Refused(reason));
     }
@@ -306,7 +355,7 @@ impl Registry {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn log(
+    pub fn read_log(
         &self,
         most: usize,
         group: Option<&str>,

@@ -5,12 +5,23 @@
 //! goes on to remind them, with growing gaps: by the list of senders in the new epoch, which members of
 //! an older one cannot open but see to be of a later one, and after an eviction by the rekey itself too.
 
-use super::REPEATS;
+use super::{Cause, Controller, Output};
+use crate::SenderId;
+use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
+use crate::rekey::{MAX_MESSAGE_BYTES, Rekeying, Timing};
+use alloc::collections::BTreeSet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
+use dtls::codepoints::ContentType;
 use vocabulary::Instant;
 
+/// An announcement is sent so many times, within the time until its epoch is used or, if that is
+/// short, so far apart.
+const REPEATS: u32 = 4;
+const REPEAT_GAP: Duration = Duration::from_millis(250);
+/// A record around an announcement, at most.
+const RECORD_ROOM: usize = 64;
 /// From the last repetition to the first reminder.
 const FIRST_REMINDER: Duration = Duration::from_millis(500);
 /// From there to the next, and then twice as long each time, up to and with
@@ -81,5 +92,67 @@ impl Announcements {
         let repeat = self.repeats.front().map(|(at, _)| *at);
         let reminder = self.reminder.as_ref().map(|reminder| reminder.at);
         repeat.into_iter().chain(reminder).min()
+    }
+}
+
+impl Controller {
+    /// Announces a rekey that is stored, and enters its epoch. `senders` are those before it.
+    pub(super) fn tell_group(
+        &mut self,
+        now: Instant,
+        timing: Timing,
+        cause: Cause,
+        rekeying: &Rekeying,
+        senders: &BTreeSet<SenderId>,
+    ) {
+        let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
+        let sealed = |message: &Vec<u8>| self.seal(GROUP_REKEY, message);
+        let rekeys: Vec<Vec<u8>> = rekeying.messages.iter().filter_map(sealed).collect();
+        rekeys.iter().for_each(|rekey| self.announce(now, gap, rekey));
+        let at_once = cause == Cause::AtOnce;
+        if at_once {
+            let end = self.keys.secret().end_of_epoch(&self.policy.group, rekeying.epoch - 1);
+            let end = self.seal(ContentType::CHANGE_CIPHER_SPEC, &end);
+            end.iter().for_each(|end| self.announce(now, gap, end));
+        }
+        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
+        self.active_at = if at_once { now } else { now + timing.activation() };
+        self.list = None;
+        let mut told_again = Vec::new();
+        if cause == Cause::Eviction {
+            self.evicted_in = rekeying.epoch;
+            told_again = rekeys;
+        }
+        if self.roster.senders() != *senders
+            && let Some(list) = self.sealed_list()
+        {
+            self.announce(now, gap, &list);
+        }
+        self.announcements.remind(now, gap, told_again);
+    }
+
+    /// Who sends, in the newest epoch (Axiom, section 5.3). Members that miss it ask when they hear a
+    /// sender that they do not know.
+    pub(super) fn sealed_list(&mut self) -> Option<Vec<u8>> {
+        if self.list.is_none() {
+            let (group, epoch) = (&self.policy.group, self.keys.epoch());
+            let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
+            self.list = self.seal(GROUP_SENDERS, &list);
+        }
+        self.list.clone()
+    }
+
+    /// Seals something in the epoch of the voice; `None` while nobody would hear it.
+    fn seal(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
+        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
+        let len = self.voice.seal(kind, content, &mut *self.ledger, &mut buf).ok()?;
+        buf.truncate(len);
+        Some(buf)
+    }
+
+    /// Sends something to the group, several times, always the same bytes.
+    fn announce(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
+        self.announcements.repeat(now, gap, datagram);
+        self.outbox.push_back(Output::Multicast(datagram.to_vec()));
     }
 }

@@ -1,6 +1,6 @@
 //! Devices that want to be members.
 
-use super::{Controller, Join, Member, To};
+use super::{Controller, Join, Member, PATIENCE, To};
 use crate::control::{Answer, GroupName, Reason, WantedRoles};
 use crate::member::Roles;
 use crate::policy::Profile;
@@ -22,7 +22,7 @@ impl Controller {
         join: Join,
     ) -> Option<Answer> {
         let refused = |reason| Some(Answer::Refused(reason));
-        let Join { nonce, roles, address, .. } = join;
+        let Join { ready, nonce, roles, address, .. } = join;
         if *name != self.name {
             return refused(Reason::NoSuchGroup);
         }
@@ -50,8 +50,9 @@ impl Controller {
             return refused(Reason::Full);
         }
         self.pending.joins.insert(device.into(), join);
-        self.gather(now);
-        None
+        self.gather(now, ready);
+        // It is carried out all the same; a device that asks again then is answered.
+        (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
     }
 
     /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
@@ -65,6 +66,7 @@ impl Controller {
     /// Puts joiners into the roster, in place of those who are gone; who is to be answered.
     pub(super) fn take_in(
         &mut self,
+        now: Instant,
         joins: Vec<(String, Join)>,
         leaves: &[Leaf],
         gone: &BTreeSet<String>,
@@ -74,7 +76,8 @@ impl Controller {
         // While those who leave still have theirs.
         let mut given = BTreeSet::new();
         for ((name, join), leaf) in joins.into_iter().zip(leaves) {
-            let Join { to, nonce, roles, address, keys } = join;
+            let Join { to, nonce, roles, address, keys, .. } = join;
+            self.pacing.joined(&name, now);
             let free = roles.sender.then(|| self.roster.free_sender(|id| !given.contains(id)));
             let sender = free.flatten();
             given.extend(sender);

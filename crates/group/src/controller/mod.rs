@@ -8,13 +8,12 @@
 
 mod announcements;
 mod joins;
+mod pacing;
 mod roster;
 mod starts;
 
 pub use roster::{Member, Roster};
 
-use crate::SenderId;
-use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
     Admitted, Answer, Asked, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
     WantedRoles,
@@ -25,9 +24,7 @@ use crate::member::voice::Voice;
 use crate::member::MemberError;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
-use crate::rekey::{
-    Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Rekeying, Timing,
-};
+use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, Node, Timing};
 use crate::start::Start;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,18 +34,14 @@ use announcements::{Announcements, Due};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use dtls::codepoints::ContentType;
 use dtls::crypto::Provider;
+use pacing::Pacing;
 use vocabulary::{Decode, Instant, Random, Writer};
 
-/// An announcement is sent so many times, within the time until its epoch is used or, if that is
-/// short, so far apart.
-const REPEATS: u32 = 4;
-const REPEAT_GAP: Duration = Duration::from_millis(250);
 /// Members may ask for another epoch so often, together.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);
-/// A record around an announcement, at most.
-const RECORD_ROOM: usize = 64;
+/// A device whose join has to wait for longer than this is told so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a controller behaves.
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +155,7 @@ pub struct Controller {
     rng: Random,
     admission: Option<Admission>,
     pending: Pending,
+    pacing: Pacing,
     /// From when on the current epoch is sent in.
     active_at: Instant,
     /// From when on members may ask for another.
@@ -196,7 +190,9 @@ struct Pending {
     starts: BTreeMap<String, (To, Start)>,
     /// Who is answered when they are made.
     noted: Vec<(String, To)>,
-    /// When there is a rekey, with changes or without.
+    /// Whether there is to be a rekey without joins and leaves.
+    renewal: bool,
+    /// When there is a rekey, unless it is too soon after the last one.
     due: Option<Instant>,
 }
 
@@ -208,6 +204,8 @@ struct To {
 }
 
 struct Join {
+    /// When it may be carried out.
+    ready: Instant,
     to: To,
     nonce: [u8; 8],
     roles: WantedRoles,
@@ -272,6 +270,7 @@ impl Controller {
             rng,
             admission: None,
             pending: Pending::default(),
+            pacing: Pacing::default(),
             active_at: now,
             renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
@@ -323,7 +322,8 @@ impl Controller {
         }
         let answer = match said {
             Request::Join { nonce, name, roles, address, keys } => {
-                let join = Join { to, nonce, roles, address, keys };
+                let ready = self.pacing.join_at(device, now);
+                let join = Join { ready, to, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
             Request::Start { resumes, .. } => match start {
@@ -354,7 +354,7 @@ impl Controller {
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
                 self.pending.noted.push((device.into(), to));
-                self.gather(now);
+                self.gather(now, now);
                 None
             }
             Request::Pull(pull) => Some(self.granted(now, device, pull.epoch)),
@@ -383,6 +383,7 @@ impl Controller {
     /// Has another epoch begin as soon as members together may have one.
     fn renew_soon(&mut self, now: Instant) {
         let at = self.renewable_at.max(now + self.settings.batch);
+        self.pending.renewal = true;
         let due = self.pending.due.get_or_insert(at);
         *due = at.min(*due);
     }
@@ -428,18 +429,31 @@ impl Controller {
         !self.failed
     }
 
-    fn gather(&mut self, now: Instant) {
-        let batched = now + self.settings.batch;
-        let due = self.pending.due.get_or_insert(batched);
-        *due = batched.min(*due);
-        if *due <= now {
-            self.flush(now);
-        }
+    /// Has a change made that may be made from `ready` on.
+    fn gather(&mut self, now: Instant, ready: Instant) {
+        let at = ready.max(now + self.settings.batch);
+        let due = self.pending.due.get_or_insert(at);
+        *due = at.min(*due);
+        self.make_due_changes(now);
     }
 
-    /// Makes the changes that wait.
-    fn flush(&mut self, now: Instant) {
-        self.change(now, Cause::Other);
+    /// Makes the changes that are due, if it is not too soon after the last ones.
+    fn make_due_changes(&mut self, now: Instant) {
+        if self.pending.due.is_none_or(|due| now < due) {
+            return;
+        }
+        let Pending { joins, leaves, renewal, .. } = &self.pending;
+        let is_ready = |join: &Join| join.ready <= now;
+        if !renewal && leaves.is_empty() && !joins.values().any(is_ready) {
+            // What it was for has been evicted.
+            self.pending.due = joins.values().map(|join| join.ready).min();
+            return;
+        }
+        let at = self.pacing.rekey_at(now, self.settings.batch);
+        self.pending.due = Some(at);
+        if at <= now {
+            self.change(now, Cause::Other);
+        }
     }
 
     fn change(&mut self, now: Instant, cause: Cause) {
@@ -447,9 +461,16 @@ impl Controller {
             Cause::Eviction => self.settings.eviction,
             Cause::AtOnce | Cause::Other => self.settings.timing,
         };
-        let Pending { mut joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
+        let Pending { joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
+        }
+        let (mut joins, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            joins.into_iter().partition(|(_, join)| join.ready <= now);
+        self.pending.due = waiting.values().map(|join| join.ready).min();
+        self.pending.joins = waiting;
+        if cause != Cause::Eviction {
+            self.pacing.rekeyed(now);
         }
         self.refuse_forbidden(&mut joins);
         // Who joins and is a member already has lost its state: its old self leaves.
@@ -480,7 +501,7 @@ impl Controller {
             return;
         };
         let senders = self.roster.senders();
-        let mut answers = self.take_in(joins, &rekeying.joined, &gone, rekeying.epoch);
+        let mut answers = self.take_in(now, joins, &rekeying.joined, &gone, rekeying.epoch);
         let mut changed: Vec<String> = answers.iter().map(|(name, _)| name.clone()).collect();
         for (name, (_, start)) in &starts {
             self.roster.set_start(name, *start);
@@ -517,66 +538,6 @@ impl Controller {
         for (name, to) in noted {
             self.answer(&name, to, Answer::Noted);
         }
-    }
-
-    /// Announces a rekey that is stored, and enters its epoch. `senders` are those before it.
-    fn tell_group(
-        &mut self,
-        now: Instant,
-        timing: Timing,
-        cause: Cause,
-        rekeying: &Rekeying,
-        senders: &BTreeSet<SenderId>,
-    ) {
-        let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
-        let sealed = |message: &Vec<u8>| self.seal(GROUP_REKEY, message);
-        let rekeys: Vec<Vec<u8>> = rekeying.messages.iter().filter_map(sealed).collect();
-        rekeys.iter().for_each(|rekey| self.announce(now, gap, rekey));
-        let at_once = cause == Cause::AtOnce;
-        if at_once {
-            let end = self.keys.secret().end_of_epoch(&self.policy.group, rekeying.epoch - 1);
-            let end = self.seal(ContentType::CHANGE_CIPHER_SPEC, &end);
-            end.iter().for_each(|end| self.announce(now, gap, end));
-        }
-        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
-        self.active_at = if at_once { now } else { now + timing.activation() };
-        self.list = None;
-        let mut told_again = Vec::new();
-        if cause == Cause::Eviction {
-            self.evicted_in = rekeying.epoch;
-            told_again = rekeys;
-        }
-        if self.roster.senders() != *senders
-            && let Some(list) = self.sealed_list()
-        {
-            self.announce(now, gap, &list);
-        }
-        self.announcements.remind(now, gap, told_again);
-    }
-
-    /// Who sends, in the newest epoch (Axiom, section 5.3). Members that miss it ask when they hear a
-    /// sender that they do not know.
-    fn sealed_list(&mut self) -> Option<Vec<u8>> {
-        if self.list.is_none() {
-            let (group, epoch) = (&self.policy.group, self.keys.epoch());
-            let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
-            self.list = self.seal(GROUP_SENDERS, &list);
-        }
-        self.list.clone()
-    }
-
-    /// Seals something in the epoch of the voice; `None` while nobody would hear it.
-    fn seal(&mut self, kind: ContentType, content: &[u8]) -> Option<Vec<u8>> {
-        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
-        let len = self.voice.seal(kind, content, &mut *self.ledger, &mut buf).ok()?;
-        buf.truncate(len);
-        Some(buf)
-    }
-
-    /// Sends something to the group, several times, always the same bytes.
-    fn announce(&mut self, now: Instant, gap: Duration, datagram: &[u8]) {
-        self.announcements.repeat(now, gap, datagram);
-        self.outbox.push_back(Output::Multicast(datagram.to_vec()));
     }
 
     /// What is left of the current epoch's activation.
@@ -625,11 +586,9 @@ impl Controller {
     /// Lets what is due by `now` happen.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.renew_at.is_some_and(|at| at <= now) {
-            self.pending.due = Some(now);
+            self.change(now, Cause::Other);
         }
-        if self.pending.due.is_some_and(|due| due <= now) {
-            self.flush(now);
-        }
+        self.make_due_changes(now);
         for due in self.announcements.due(now) {
             let datagram = match due {
                 Due::Datagram(datagram) => Some(datagram),

@@ -58,7 +58,12 @@ impl Member {
                 self.stats.refused_rekeys += 1;
                 self.suspect_rekey(now);
             }
-            Err(Refusal::Excluded) => self.tell(Event::Excluded),
+            Err(Refusal::Excluded) => {
+                // Once: the message may come again and again.
+                if !core::mem::replace(&mut self.is_excluded, true) {
+                    self.tell(Event::Excluded);
+                }
+            }
             Err(_) => self.stats.refused_rekeys += 1,
         }
     }

@@ -106,6 +106,8 @@ pub struct Member {
     pulled_until: Instant,
     /// When it is asked though nothing says that one was missed.
     poll_at: Instant,
+    /// Whether the controller has told all but this member the keys of the next epoch.
+    is_excluded: bool,
     /// How many signatures under the controller's SenderID may be checked, beside those of rekeys.
     checks: Checks,
     release_at: Instant,
@@ -192,6 +194,7 @@ impl Member {
             boot: rng.array(),
             poll_at: now + until_poll(&mut rng),
             checks: Checks::new(),
+            is_excluded: false,
             rng,
             challenges: Challenges::default(),
             answers: Answers::new(now),
@@ -449,6 +452,7 @@ impl Member {
         let is_lost = state.is_lost();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
+            self.is_excluded = false;
             self.peers.move_to(*epoch, kept);
             self.stragglers_until = now + timing.activation() + STRAGGLING;
             self.foresee(now);

@@ -238,7 +238,13 @@ impl Site {
     pub(crate) fn join(&mut self, device: &str, roles: WantedRoles) {
         let ip = ip(device);
         self.ask_to_join(device, 1, roles, ip);
-        self.wait(200);
+        // Joins that follow each other wait for each other's epoch.
+        for _ in 0..60 {
+            self.wait(200);
+            if self.answers.get(device).is_some_and(|answers| !answers.is_empty()) {
+                break;
+            }
+        }
         let Some(Answer::Admitted(admitted)) = self.last(device) else { panic!("{device}") };
         self.admit(device, *admitted, ip);
         let senders = self.controller.roster().senders();

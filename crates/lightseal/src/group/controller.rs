@@ -27,14 +27,19 @@ pub(crate) struct ControllerArgs {
     /// not noticed, and two copies seal under the same keys and numbers.
     #[arg(long)]
     pub(crate) allow_version_1: bool,
+    /// Believe devices which address they have in groups of axiom-1.2; needed where a NAT is between
+    /// them and the controller. Otherwise it is the one that they speak to the controller from.
+    #[arg(long)]
+    pub(crate) trust_addresses: bool,
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let name = &args.interface;
     let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
     let listen = resolve("listen", Some(&args.listen))?;
+    let (hops, trust_addresses) = (args.hops, args.trust_addresses);
     let allow_version_1 = args.allow_version_1;
-    let options = Options { listen, interface, hops: args.hops, allow_version_1 };
+    let options = Options { listen, interface, hops, allow_version_1, trust_addresses };
     let rng = os_random().context("no randomness")?;
     let mut signals = Signals::listen()?;
     let service = Service::start(&args.state, options, rng);
