@@ -20,8 +20,8 @@ use crate::control::{
 };
 use crate::directory::Page;
 use crate::identity::PublicKeys;
-use crate::member::voice::Voice;
 use crate::member::MemberError;
+use crate::member::voice::Voice;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, Node, Timing};

@@ -139,8 +139,13 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
     let at = |name: &str| scratch.path().join(name);
     let office = Office(at("controller"));
     let interface = Interface::named("lo").context("lo")?;
-    let options =
-        service::Options { listen: loopback(0), interface, hops: 1, allow_version_1: false, trust_addresses: false };
+    let options = service::Options {
+        listen: loopback(0),
+        interface,
+        hops: 1,
+        allow_version_1: false,
+        trust_addresses: false,
+    };
     let rng = os_random().context("no randomness")?;
     let controller = Service::start(&office.0, options, rng).context("controller")?;
     let address = controller.local_addr().context("controller")?;
