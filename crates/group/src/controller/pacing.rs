@@ -57,7 +57,7 @@ impl Pacing {
     /// There is a rekey that evicts nobody.
     pub(super) fn rekeyed(&mut self, now: Instant) {
         self.rekeys.push_back(now);
-        while self.rekeys.pop_front_if(|at| *at + WINDOW <= now).is_some() {}
+        self.rekeys.retain(|at| *at + WINDOW > now);
     }
 
     /// When there may be the next one. Joins and leaves are gathered for `batch` at least.
