@@ -95,7 +95,7 @@ mod tests {
         // Another device does not wait for it.
         assert_eq!(pacing.join_at("b", now), now);
         // One that was quiet for two gaps has its first join before it again.
-        now = now + 2 * MOST_REJOIN_GAP;
+        now += 2 * MOST_REJOIN_GAP;
         pacing.joined("a", now);
         assert_eq!(pacing.join_at("a", now), now + REJOIN_GAP);
     }
