@@ -160,6 +160,7 @@ impl Site {
 /// has a join that waits for its batch.
 #[test]
 fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
+    let mut given = 0;
     for revoked in [false, true] {
         let mut site = Site::new(if revoked { "waiting-revoked" } else { "waiting-evicted" });
         let group = site.admit(1);
@@ -178,18 +179,19 @@ fn a_join_that_waits_is_refused_when_its_device_is_evicted_or_revoked() {
         let refused = site.answers();
         assert!(matches!(refused[..], [Answer::Refused(Reason::NotAMember)]), "{refused:?}");
         site.wait();
-        let later = site.answers();
-        assert!(later.is_empty(), "it is given keys: {later:?}");
-        assert!(site.roster().is_empty());
-
+        given += site.answers().len() + site.roster().len();
         site.restart();
-        assert!(site.roster().is_empty());
+        given += site.roster().len();
         site.join(3);
         site.wait();
         let refused = site.answers();
         let reason = if revoked { Reason::NoSuchGroup } else { Reason::Evicted };
         assert!(matches!(refused[..], [Answer::Refused(is)] if is == reason), "{refused:?}");
     }
+    if let Ok(path) = std::env::var("LIGHTSEAL_REPORT") {
+        std::fs::write(path, format!("{{\"keys\": {given}}}")).unwrap();
+    }
+    assert_eq!(given, 0, "answers with keys and members again");
 }
 
 /// In `axiom-1.2` members go by their addresses, and no two have the same.

@@ -69,7 +69,10 @@ impl Announcements {
     /// What is due by `now`, one after the other.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
-        while let Some((_, datagram)) = self.repeats.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((at, _)) = self.repeats.front()
+            && *at <= now
+            && let Some((_, datagram)) = self.repeats.pop_front()
+        {
             due.push(Due::Datagram(datagram));
         }
         let Some(reminder) = self.reminder.as_mut().filter(|reminder| reminder.at <= now) else {

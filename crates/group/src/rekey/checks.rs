@@ -33,7 +33,7 @@ impl Checks {
         } else {
             // Fewer than the burst; what is left of an interval counts for the next.
             self.left += more as u32;
-            self.since = self.since + INTERVAL * more as u32;
+            self.since += INTERVAL * more as u32;
         }
         let may = self.left > 0;
         self.left = self.left.saturating_sub(1);

@@ -14,7 +14,9 @@ use group::controller::{
 };
 use group::member::{Event, Membership};
 use group::policy::Profile;
-use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey};
+use group::rekey::{
+    Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, PullRequest,
+};
 use group::{Identity, Policy, Start};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -79,6 +81,8 @@ pub(crate) struct Site {
     pub(crate) numbers: u32,
     /// What the controller says of copies.
     pub(crate) clones: Vec<(String, Reason)>,
+    /// Requests to the controller that are under way: when they arrive.
+    pub(crate) asking: Vec<(Instant, String, PullRequest)>,
     /// What was multicast, and when.
     pub(crate) aired: Vec<(Instant, Vec<u8>)>,
 }
@@ -121,6 +125,7 @@ impl Site {
             loss: 0,
             numbers: 0,
             clones: Vec::new(),
+            asking: Vec::new(),
             aired: Vec::new(),
         }
     }
@@ -272,7 +277,8 @@ impl Site {
         heard
     }
 
-    /// Who missed a rekey asks for it.
+    /// Members that missed a rekey ask for it. Where announcements are lost, so are requests and
+    /// answers: then a member asks again after 1 s, 2 s, 4 s ...
     pub(crate) fn pull(&mut self) {
         let names: Vec<String> = self.devices.keys().cloned().collect();
         for name in names {
@@ -282,13 +288,35 @@ impl Site {
                 _ => None,
             });
             if let Some(pull) = pull {
-                self.say(&name, BOTH, Request::Pull(pull));
-                if let Some(Answer::Granted(grant)) = self.last(&name) {
-                    let device = self.devices.get_mut(&name).unwrap();
-                    device.member.grant(self.now, grant).unwrap();
+                let (mut at, mut again) = (self.now, Duration::from_secs(1));
+                while self.loss > 1 && (0..2).any(|_| self.rng.below(self.loss) == 0) {
+                    (at, again) = (at + again, 2 * again);
                 }
+                self.asking.push((at, name, pull));
             }
         }
+        let due: Vec<_> = self.asking.extract_if(.., |(at, ..)| *at <= self.now).collect();
+        for (_, name, pull) in due {
+            self.say(&name, BOTH, Request::Pull(pull));
+            if let Some(Answer::Granted(grant)) = self.last(&name) {
+                let device = self.devices.get_mut(&name).unwrap();
+                // One that is older than what it has is of no use.
+                let _ = device.member.grant(self.now, grant);
+            }
+        }
+    }
+}
+
+/// A number that is set from outside.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Writes what was measured to where `LIGHTSEAL_REPORT` says.
+pub(crate) fn report(json: &str) {
+    println!("{json}");
+    if let Ok(path) = std::env::var("LIGHTSEAL_REPORT") {
+        std::fs::write(path, json).unwrap();
     }
 }
 
