@@ -63,8 +63,11 @@ pub struct Report {
     pub restarts: u64,
 }
 
+/// Keys and numbers that sealed a record, and how many were used again.
+type Sealed = (BTreeSet<([u8; 32], u64)>, u64);
+
 thread_local! {
-    static SEALED: RefCell<(BTreeSet<([u8; 32], u64)>, u64)> = RefCell::default();
+    static SEALED: RefCell<Sealed> = RefCell::default();
 }
 
 fn note(key: [u8; 32], number: u64) {
