@@ -11,6 +11,7 @@
 //!   records, of any length, leaves of them;
 //! - [`masks`]: how soon record number masks are seen to repeat;
 //! - [`histories`]: groups whose members come, go, crash and miss what is said;
+//! - [`clones`]: copies of devices, by token and by state;
 //! - [`noise`]: any bytes to members of groups and their controller;
 //! - [`strangers`]: attackers without a key against handshakes and associations;
 //! - [`tunnel`]: the MACsec gateway watched, forged, flooded, and over a network that loses;
@@ -18,6 +19,7 @@
 //! - [`targets`]: what libFuzzer and the seeded driver feed with bytes.
 #![forbid(unsafe_code)]
 
+pub mod clones;
 pub mod cuts;
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;

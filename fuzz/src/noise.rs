@@ -11,7 +11,7 @@ use crate::parallel::shared;
 use crate::targets::control::{encoded, requests};
 use dtls::crypto::{CipherSuiteId, rustcrypto};
 use group::Policy;
-use group::control::{GroupName, Numbered, Request, WantedRoles};
+use group::control::{Asked, GroupName, Request, WantedRoles};
 use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{ControllerSecret, KeyServer};
@@ -264,7 +264,7 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     (controller, now)
 }
 
-fn is_join(request: &Numbered<Request>) -> bool {
+fn is_join(request: &Asked) -> bool {
     matches!(request.said, Request::Join { .. })
 }
 
@@ -284,7 +284,9 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
             0 => mutate::noise(&mut rng),
             _ => mutate::altered(&mut rng, &corpus),
         };
-        let is_message = Numbered::<Request>::decode(&bytes).is_ok();
+        let is_message = Asked::decode(&bytes).is_ok();
+        // Who asks what cannot be read is told so.
+        let has_head = Asked::head(&bytes).is_some();
         // A member is believed what it says, but not what is no message.
         let is_stranger = is_message || rng.below(2) == 0;
         let (device, may) = if is_stranger { ("a stranger", NONE) } else { ("device 0", BOTH) };
@@ -293,9 +295,11 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
         report.datagrams += 1;
         report.to_controller += 1;
         let outputs: Vec<_> = std::iter::from_fn(|| controller.poll()).collect();
-        let only_answered = outputs.iter().all(
-            |output| matches!(output, Output::Answer { device: to, .. } if to == device && is_message),
-        );
+        let only_answered = outputs.iter().all(|output| match output {
+            Output::Answer { device: to, .. } => to == device && has_head,
+            Output::Unfit(by) => by == device && has_head && !is_message,
+            _ => false,
+        });
         let after = seen(&controller);
         if before != after || !only_answered {
             report.touched += 1;
@@ -353,7 +357,7 @@ mod tests {
         let mut rng = Random::insecure(5);
         let (mut controller, now) = controller(&policies()[0], &mut rng);
         let before = seen(&controller);
-        controller.evict(now, "device 0");
+        let _ = controller.evict(now, "device 0");
         assert_ne!(seen(&controller), before);
     }
 }

@@ -333,7 +333,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
             for _ in 0..1300 {
                 bytes +=
                     drain(&mut server).iter().map(|(_, datagram)| datagram.len()).sum::<usize>();
-                now = now + Duration::from_millis(100);
+                now += Duration::from_millis(100);
                 server.handle_timeout(now);
             }
             assert!(bytes > hello.len(), "its flight");

@@ -4,8 +4,8 @@
 //! with the same number; to ask again for the same changes nothing.
 //!
 //! ```text
-//! request: version (1) = 1 ‖ kind (1) ‖ number (4) ‖ body
-//! answer:  version (1) = 1 ‖ kind (1) ‖ number (4): that of the request ‖ body
+//! request: version (1) = 2 ‖ kind (1) ‖ number (4) [ ‖ start (20) ] ‖ body
+//! answer:  version (1) = 2 ‖ kind (1) ‖ number (4): that of the request ‖ body
 //!
 //! request 1 join      nonce (8) ‖ name<1..64> ‖ roles (1) ‖ address<4|16> ‖ public keys (64)
 //!         2 leave     GroupID (16)
@@ -14,22 +14,32 @@
 //!         5 senders   GroupID (16)
 //!         6 conflict  GroupID (16) ‖ SenderID (1)
 //!         7 lookup    GroupID (16) ‖ lookup as in directory
+//!         8 start     GroupID (16) ‖ resumes (1): 1 if the run before ended in good order
+//!         9 key       nonce (16)
 //!
-//! answer  1 admitted  policy ‖ roles (1) ‖ SenderID (1) ‖ controller's key (32) ‖ senders ‖ grant
+//! answer  1 admitted  instance (8) ‖ policy ‖ roles (1) ‖ SenderID (1) ‖ controller's key (32)
+//!                     ‖ senders ‖ grant
 //!         2 noted     empty: a leave, a renewal, a conflict
 //!         3 granted   grant
 //!         4 senders   senders
 //!         5 refused   reason (1)
 //!         6 page      as in directory
+//!         7 started   clones (4) ‖ senders ‖ grant
+//!         8 key       key ID (8) ‖ key (32)
 //!
 //! roles: 1 sender, 2 listener, 3 both       senders: a bit for each SenderID (32), 0 the highest
 //! ```
+//!
+//! All requests but join and key name the start of their member's program ([`crate::start`]).
+//! Version 1 had no starts, no instance in front of the policy, and neither kinds 8 and 9 nor 7
+//! and 8; a listener's SenderID was 0 there.
 
 use crate::directory::{Lookup, Page};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::policy::Policy;
 use crate::rekey::{ControllerKey, Grant, PullRequest};
+use crate::start::Start;
 use crate::{GroupId, SenderId};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -38,8 +48,15 @@ use core::fmt;
 use core::net::IpAddr;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
+use zeroize::Zeroizing;
 
-const VERSION: u8 = 1;
+/// The version of this protocol.
+pub const VERSION: u8 = 2;
+/// The version before it, in which a device had no instances.
+pub const VERSION_1: u8 = 1;
+/// Kinds of requests that no member makes.
+const JOIN: u8 = 1;
+const KEY: u8 = 9;
 const SENDER: u8 = 1;
 const LISTENER: u8 = 2;
 
@@ -80,6 +97,13 @@ pub struct WantedRoles {
     pub listener: bool,
 }
 
+impl WantedRoles {
+    /// Whether a device that may have the roles `may` may have these.
+    pub const fn are_within(self, may: Self) -> bool {
+        (may.sender || !self.sender) && (may.listener || !self.listener)
+    }
+}
+
 /// What a member asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -109,13 +133,27 @@ pub enum Request {
     Conflict(GroupId, SenderId),
     /// For the keys of a page of members.
     Lookup(GroupId, Lookup),
+    /// To go on as a member, after the member's program has started anew.
+    Start {
+        /// Which group.
+        group: GroupId,
+        /// Whether the run before this one ended in good order, so that its record numbers are
+        /// known.
+        resumes: bool,
+    },
+    /// For a key of the device's own, in place of its token's.
+    Key {
+        /// Drawn and stored by the device before it asks: who asks again gets the same key.
+        nonce: [u8; 16],
+    },
 }
 
 impl Request {
-    /// Which group it is about; `None`: who joins knows it by its name.
+    /// Which group it is about; `None`: who joins knows it by its name, and a key is for all.
     pub const fn group(&self) -> Option<GroupId> {
         match self {
-            Self::Join { .. } => None,
+            Self::Join { .. } | Self::Key { .. } => None,
+            Self::Start { group, .. } => Some(*group),
             Self::Pull(pull) => Some(pull.group),
             Self::Leave(group)
             | Self::Renew(group, _)
@@ -141,11 +179,39 @@ pub enum Answer {
     Refused(Reason),
     /// Members and their keys.
     Page(Page),
+    /// The member may seal: from the epoch of the grant on.
+    Started {
+        /// How often a copy of this member was seen.
+        clones: u32,
+        /// The active senders.
+        senders: BTreeSet<SenderId>,
+        /// The member's keys.
+        grant: Grant,
+    },
+    /// The device's own key.
+    Key(DeviceKey),
+}
+
+/// What a device proves itself with once it has used its token, zeroized when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DeviceKey {
+    /// Which key it is.
+    pub id: [u8; 8],
+    /// The key.
+    pub key: Zeroizing<[u8; 32]>,
+}
+
+impl fmt::Debug for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceKey").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// The group security association of a new member (Axiom, section 5.3).
 #[derive(Debug)]
 pub struct Admitted {
+    /// The epoch that this instance of the device joined in; 0 from a controller of version 1.
+    pub instance: u64,
     /// What holds for the group.
     pub policy: Policy,
     /// What the member may do.
@@ -171,18 +237,40 @@ pub enum Reason {
     AddressTaken,
     /// The device may not have these roles.
     Roles,
-    /// The controller cannot write what it would have to: it may be asked again later.
+    /// The controller cannot write what it would have to, or the device is of an old version: it may
+    /// ask again later.
     NotNow,
+    /// Another instance or start of the device has taken the place of the one that asks.
+    Superseded,
+    /// A copy of the state that asks has started before.
+    Copied,
+    /// The controller does not know of this start: it is to be asked for first.
+    NotStarted,
+    /// The token has been used as often as it may be.
+    TokenUsed,
+    /// The token's time is over.
+    TokenExpired,
+    /// What is asked cannot be read, or has values that mean nothing.
+    NotUnderstood,
+    /// The device was evicted, and may come back when the administrator readmits it.
+    Evicted,
 }
 
 impl Reason {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 13] = [
         Self::NoSuchGroup,
         Self::NotAMember,
         Self::Full,
         Self::AddressTaken,
         Self::Roles,
         Self::NotNow,
+        Self::Superseded,
+        Self::Copied,
+        Self::NotStarted,
+        Self::TokenUsed,
+        Self::TokenExpired,
+        Self::NotUnderstood,
+        Self::Evicted,
     ];
 }
 
@@ -195,30 +283,69 @@ impl fmt::Display for Reason {
             Self::AddressTaken => "another member has this address",
             Self::Roles => "the device may not have these roles",
             Self::NotNow => "the controller cannot store it now",
+            Self::Superseded => "another instance of this device has taken the place of this one",
+            Self::Copied => "a copy of this device's state has started before this one",
+            Self::NotStarted => "the controller does not know of this start",
+            Self::TokenUsed => "the token is used up",
+            Self::TokenExpired => "the token has expired",
+            Self::NotUnderstood => "the controller does not understand the request",
+            Self::Evicted => "the device was evicted and is not readmitted yet",
         })
     }
 }
 
 impl core::error::Error for Reason {}
 
-/// A request or an answer, and the number that ties them together.
+/// A request, as it travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Of the protocol: [`VERSION`] or [`VERSION_1`].
+    pub version: u8,
+    /// Chosen by who asks.
+    pub number: u32,
+    /// The start of the member's program; `None` in a join, a request for a key, and version 1.
+    pub start: Option<Start>,
+    /// What is asked.
+    pub said: Request,
+}
+
+impl Asked {
+    /// A request of a device that is not a member yet.
+    pub const fn new(number: u32, said: Request) -> Self {
+        Self { version: VERSION, number, start: None, said }
+    }
+
+    /// A request of a member.
+    pub const fn by(start: Start, number: u32, said: Request) -> Self {
+        Self { version: VERSION, number, start: Some(start), said }
+    }
+
+    /// Version and number of a request whose body cannot be read.
+    pub fn head(request: &[u8]) -> Option<(u8, u32)> {
+        let (version, _, number) = read_head(&mut Reader::new(request)).ok()?;
+        Some((version, number))
+    }
+}
+
+/// An answer, and the number of the request that it is to.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Numbered<T> {
-    /// Chosen by who asks.
+    /// Chosen by who asked.
     pub number: u32,
     /// What is said.
     pub said: T,
 }
 
-fn read_head(r: &mut Reader<'_>) -> Result<(u8, u32), DecodeError> {
-    if r.u8()? != VERSION {
+fn read_head(r: &mut Reader<'_>) -> Result<(u8, u8, u32), DecodeError> {
+    let version = r.u8()?;
+    if version != VERSION && version != VERSION_1 {
         return Err(DecodeError::Invalid("version of the control protocol"));
     }
-    Ok((r.u8()?, r.u32()?))
+    Ok((version, r.u8()?, r.u32()?))
 }
 
-fn write_head(w: &mut Writer<'_>, kind: u8, number: u32) -> Result<(), BufferFull> {
-    w.u8(VERSION)?;
+fn write_head(w: &mut Writer<'_>, version: u8, kind: u8, number: u32) -> Result<(), BufferFull> {
+    w.u8(version)?;
     w.u8(kind)?;
     w.u32(number)
 }
@@ -269,12 +396,14 @@ pub(crate) fn read_senders(r: &mut Reader<'_>) -> Result<BTreeSet<SenderId>, Dec
     Ok((0..=u8::MAX).filter(is_set).map(SenderId).collect())
 }
 
-impl Decode<'_> for Numbered<Request> {
+impl Decode<'_> for Asked {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (kind, number) = read_head(r)?;
+        let (version, kind, number) = read_head(r)?;
+        let is_new = version == VERSION;
+        let start = (is_new && !matches!(kind, JOIN | KEY)).then(|| Start::read(r)).transpose()?;
         let group = |r: &mut Reader<'_>| r.array().map(GroupId);
         let said = match kind {
-            1 => {
+            JOIN => {
                 let nonce = r.array()?;
                 let name = core::str::from_utf8(r.vec8()?).ok().and_then(GroupName::new);
                 let name = name.ok_or(DecodeError::Invalid("name of a group"))?;
@@ -287,18 +416,30 @@ impl Decode<'_> for Numbered<Request> {
             5 => Request::Senders(group(r)?),
             6 => Request::Conflict(group(r)?, SenderId(r.u8()?)),
             7 => Request::Lookup(group(r)?, Lookup::read(r)?),
+            8 if is_new => Request::Start { group: group(r)?, resumes: read_flag(r)? },
+            KEY if is_new => Request::Key { nonce: r.array()? },
             _ => return Err(DecodeError::Invalid("kind of request")),
         };
-        Ok(Self { number, said })
+        Ok(Self { version, number, start, said })
     }
 }
 
-impl Encode for Numbered<Request> {
+fn read_flag(r: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match r.u8()? {
+        flag @ 0..=1 => Ok(flag == 1),
+        _ => Err(DecodeError::Invalid("flag")),
+    }
+}
+
+impl Encode for Asked {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let mut head = |kind| write_head(w, kind, self.number);
+        let mut head = |kind| {
+            write_head(w, self.version, kind, self.number)?;
+            self.start.as_ref().map_or(Ok(()), |start| w.put(start))
+        };
         match &self.said {
             Request::Join { nonce, name, roles, address, keys } => {
-                head(1)?;
+                head(JOIN)?;
                 w.bytes(nonce)?;
                 w.vec8(|w| w.bytes(name.0.as_bytes()))?;
                 write_roles(w, roles.sender, roles.listener)?;
@@ -332,15 +473,26 @@ impl Encode for Numbered<Request> {
                 w.bytes(&group.0)?;
                 w.put(lookup)
             }
+            Request::Start { group, resumes } => {
+                head(8)?;
+                w.bytes(&group.0)?;
+                w.u8(u8::from(*resumes))
+            }
+            Request::Key { nonce } => {
+                head(KEY)?;
+                w.bytes(nonce)
+            }
         }
     }
 }
 
 impl Decode<'_> for Numbered<Answer> {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let (kind, number) = read_head(r)?;
+        let (version, kind, number) = read_head(r)?;
+        let is_new = version == VERSION;
         let said = match kind {
             1 => {
+                let instance = if is_new { r.u64()? } else { 0 };
                 let policy = Policy::read(r)?;
                 let (roles, sender) = (read_roles(r)?, SenderId(r.u8()?));
                 let roles =
@@ -351,7 +503,7 @@ impl Decode<'_> for Numbered<Answer> {
                 if grant.group != policy.group {
                     return Err(DecodeError::Invalid("group of a grant"));
                 }
-                let admitted = Admitted { policy, roles, controller, senders, grant };
+                let admitted = Admitted { instance, policy, roles, controller, senders, grant };
                 Answer::Admitted(Box::new(admitted))
             }
             2 => Answer::Noted,
@@ -362,6 +514,14 @@ impl Decode<'_> for Numbered<Answer> {
                 Answer::Refused(reason.ok_or(DecodeError::Invalid("reason"))?)
             }
             6 => Answer::Page(Page::read(r)?),
+            7 if is_new => {
+                let clones = r.u32()?;
+                Answer::Started { clones, senders: read_senders(r)?, grant: Grant::read(r)? }
+            }
+            8 if is_new => {
+                let id = r.array()?;
+                Answer::Key(DeviceKey { id, key: Zeroizing::new(r.array()?) })
+            }
             _ => return Err(DecodeError::Invalid("kind of answer")),
         };
         Ok(Self { number, said })
@@ -370,14 +530,29 @@ impl Decode<'_> for Numbered<Answer> {
 
 impl Encode for Numbered<Answer> {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let mut head = |kind| write_head(w, kind, self.number);
+        self.write_as(w, VERSION)
+    }
+}
+
+impl Numbered<Answer> {
+    /// Writes the answer as a version has it.
+    ///
+    /// # Errors
+    /// The buffer is full.
+    pub fn write_as(&self, w: &mut Writer<'_>, version: u8) -> Result<(), BufferFull> {
+        let mut head = |kind| write_head(w, version, kind, self.number);
         match &self.said {
             Answer::Admitted(admitted) => {
                 head(1)?;
-                let Admitted { policy, roles, controller, senders, grant } = &**admitted;
+                let Admitted { instance, policy, roles, controller, senders, grant } = &**admitted;
+                let is_new = version == VERSION;
+                if is_new {
+                    w.u64(*instance)?;
+                }
                 w.put(policy)?;
                 write_roles(w, roles.sender.is_some(), roles.listener)?;
-                w.u8(roles.sender.map_or(0, |sender| sender.0))?;
+                let nobody = if is_new { SenderId::CONTROLLER } else { SenderId(0) };
+                w.u8(roles.sender.unwrap_or(nobody).0)?;
                 w.bytes(controller.as_bytes())?;
                 write_senders(w, senders)?;
                 w.put(grant)
@@ -400,125 +575,20 @@ impl Encode for Numbered<Answer> {
                 head(6)?;
                 w.put(page)
             }
+            Answer::Started { clones, senders, grant } => {
+                head(7)?;
+                w.u32(*clones)?;
+                write_senders(w, senders)?;
+                w.put(grant)
+            }
+            Answer::Key(DeviceKey { id, key }) => {
+                head(8)?;
+                w.bytes(id)?;
+                w.bytes(&**key)
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::directory::Introduced;
-    use crate::identity::Identity;
-    use crate::policy::{Authenticity, Freshness, Profile, Responses};
-    use crate::rekey::{ControllerSecret, Leaf, NodeKey, Timing};
-    use alloc::vec;
-    use alloc::vec::Vec;
-    use core::time::Duration;
-    use dtls::crypto::CipherSuiteId;
-    use std::format;
-
-    const GROUP: GroupId = GroupId([9; 16]);
-
-    fn keys(byte: u8) -> PublicKeys {
-        Identity::from_bytes(&[byte; 64]).public()
-    }
-
-    fn requests() -> Vec<Request> {
-        let name = GroupName::new("lights, 2. floor").unwrap();
-        let roles = WantedRoles { sender: true, listener: false };
-        let address = "192.0.2.7".parse().unwrap();
-        vec![
-            Request::Join { nonce: [5; 8], name, roles, address, keys: keys(0) },
-            Request::Leave(GROUP),
-            Request::Pull(PullRequest { group: GROUP, epoch: 77 }),
-            Request::Renew(GROUP, 1 << 40),
-            Request::Senders(GROUP),
-            Request::Conflict(GROUP, SenderId(3)),
-            Request::Lookup(GROUP, Lookup::sender(SenderId(20))),
-        ]
-    }
-
-    fn grant(depth: usize) -> Grant {
-        let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(9)).unwrap();
-        let keys = (0..=depth).map(|level| NodeKey::new([level as u8; 16])).collect();
-        Grant::new(GROUP, 4, timing, Leaf::new(1).unwrap(), [6; 16], keys).unwrap()
-    }
-
-    fn answers() -> Vec<Answer> {
-        let policy = Policy {
-            group: GROUP,
-            address: "[ff15::abcd]:5684".parse().unwrap(),
-            profile: Profile::Axiom12,
-            suite: CipherSuiteId::PSK_WITH_AES_128_CCM_8,
-            authenticity: Authenticity::Group,
-            responses: Responses::Group,
-            freshness: Freshness::NewEpoch,
-            client_random: [1; 32],
-            server_random: [2; 32],
-        };
-        let roles = Roles { sender: Some(SenderId(200)), listener: true };
-        let senders: BTreeSet<_> = [0, 1, 7, 8, 200, 254].map(SenderId).into();
-        let controller = ControllerSecret::from_seed(&[8; 32]).public();
-        let admitted =
-            Admitted { policy, roles, controller, senders: senders.clone(), grant: grant(24) };
-        let mut answers = vec![
-            Answer::Admitted(Box::new(admitted)),
-            Answer::Noted,
-            Answer::Granted(grant(7)),
-            Answer::Senders(senders),
-        ];
-        let introduce =
-            |at| Introduced { sender: None, leaf: Leaf::new(at).unwrap(), keys: keys(at as u8) };
-        let lookup = Lookup::Listeners(Leaf::new(0).unwrap().into());
-        let members = (0..16).map(introduce).collect();
-        answers.push(Answer::Page(Page { lookup, epoch: 4, members }));
-        answers.extend(Reason::ALL.map(Answer::Refused));
-        answers
-    }
-
-    /// Read back as it was written, and neither in part nor with more behind it.
-    fn comes_back<T: fmt::Debug>(said: T)
-    where
-        Numbered<T>: Encode + for<'a> Decode<'a>,
-    {
-        let message = Numbered { number: 0xdead_beef, said };
-        let mut buf = [0; MAX_MESSAGE];
-        let mut w = Writer::new(&mut buf);
-        message.write(&mut w).expect("the longest fits");
-        let bytes = &*w.finish();
-        let read = Numbered::<T>::decode(bytes).expect("as it was written");
-        assert_eq!(format!("{read:?}"), format!("{message:?}"));
-        for cut in 0..bytes.len() {
-            assert!(Numbered::<T>::decode(&bytes[..cut]).is_err(), "{cut} of {message:?}");
-        }
-        assert!(Numbered::<T>::decode(&[bytes, &[0]].concat()).is_err());
-    }
-
-    #[test]
-    fn requests_and_answers_come_back() {
-        requests().into_iter().for_each(comes_back);
-        answers().into_iter().for_each(comes_back);
-    }
-
-    #[test]
-    fn names_are_short_lines_of_text() {
-        assert!(GroupName::new(&"x".repeat(MAX_NAME)).is_some());
-        for wrong in ["", "a\nb", "\u{7f}", &"x".repeat(MAX_NAME + 1)] {
-            assert_eq!(GroupName::new(wrong), None, "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn noise_does_no_harm() {
-        let mut rng = vocabulary::Random::insecure(5);
-        for _ in 0..20_000 {
-            let mut noise = vec![0; rng.below(120) as usize];
-            rng.fill(&mut noise);
-            if let [version, kind, ..] = &mut noise[..] {
-                (*version, *kind) = (VERSION, *kind % 9);
-            }
-            let _ = Numbered::<Request>::decode(&noise);
-            let _ = Numbered::<Answer>::decode(&noise);
-        }
-    }
-}
+mod tests;

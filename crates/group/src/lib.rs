@@ -12,7 +12,7 @@
 //! - [`member`]: a sender, a listener or both, on top of these;
 //! - [`node`]: a member of several groups;
 //! - [`controller`]: who is a member, and what all are told; [`control`]: what members and their
-//!   controller say to each other;
+//!   controller say to each other; [`start`]: which run of a member speaks;
 //! - [`rekey`]: new group keys for all members but the evicted, by a logical key hierarchy;
 //! - [`policy`]: what holds for all members of a group;
 //! - [`numbers`]: record numbers that no restart uses twice;
@@ -38,6 +38,7 @@ pub mod node;
 pub mod numbers;
 pub mod policy;
 pub mod rekey;
+pub mod start;
 
 pub use compact::self_test;
 pub use controller::Controller;
@@ -46,3 +47,4 @@ pub use ids::{GroupId, ListenerId, SenderId};
 pub use member::Member;
 pub use node::Node;
 pub use policy::Policy;
+pub use start::Start;

@@ -307,7 +307,8 @@ fn a_change_cipher_spec_of_the_controller_ends_an_epoch_at_once() {
         field.change(&[], 0, |_| true);
         assert_eq!(field.devices[0].member.epoch(field.now), before);
         // Sealed while the controller still sends with the old epoch.
-        let now = field.say(ContentType::CHANGE_CIPHER_SPEC, &[1]);
+        let end = field.keys.secret().end_of_epoch(&field::GROUP, before);
+        let now = field.say(ContentType::CHANGE_CIPHER_SPEC, &end);
         let from = CONTROLLER.parse().unwrap();
         field.devices.iter_mut().for_each(|device| device.hear(field.now, from, &now));
         assert_eq!(field.devices[0].member.epoch(field.now), before + 1);

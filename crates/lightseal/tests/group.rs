@@ -184,14 +184,21 @@ fn a_group_lives_from_its_making_to_its_restoration() {
 
     site.admin(&["evict", "lights", "lamp2"]);
     lamp2.wait_for("put out of the group");
-    assert_eq!(lamp2.wait(), Some(2));
     assert_eq!(site.roster().0, ["lamp1", "switch"]);
     all_answer(&application, &port, &["yes"]);
+    lamp2.signal("TERM");
+    assert_eq!(lamp2.wait(), Some(0));
     let mut lamp2 = Running::start(&words(&relay));
     lamp2.wait_for("the controller refuses");
     assert_eq!(lamp2.wait(), Some(2));
     site.admin(&["readmit", "lights", "lamp2"]);
     let mut lamp2 = Running::start(&words(&relay));
+    lamp2.wait_for("requests are answered by");
+    all_answer(&application, &port, &["onon", "yes"]);
+    // One that goes on running comes back by itself.
+    site.admin(&["evict", "lights", "lamp2"]);
+    lamp2.wait_for("waits to come back");
+    site.admin(&["readmit", "lights", "lamp2"]);
     lamp2.wait_for("requests are answered by");
     all_answer(&application, &port, &["onon", "yes"]);
 
@@ -275,6 +282,55 @@ fn a_listener_that_was_killed_hears_again_also_if_its_controller_is_killed_then(
     drop(controller);
     let _controller = site.serve("controller");
     all_answer(&application, &port, &["yes"]);
+}
+
+#[test]
+fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
+    let site = Site::new();
+    site.create("lights", &site.group());
+    site.enrol("switch", "--sender");
+    let controller = site.controller();
+    // Two uses: that is what makes the copy of the token work at all.
+    let out = site.path("lamp.token");
+    let enrol = ["enrol", "lamp", "--listener", "--controller", &controller, "--uses", "2"];
+    assert_eq!(site.admin(&[&enrol[..], &["--out", &out]].concat()), "");
+    assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut serving = site.serve("controller");
+
+    let mut first = Running::start(&words(&site.member("listen", "lamp", 11, &["--reply", "a"])));
+    first.wait_for("listening to");
+    let copy = |state: &str| {
+        let mut line = site.member("listen", "lamp", 12, &["--reply", "b"]);
+        let at = line.iter().position(|word| word == "--state").unwrap() + 1;
+        line[at] = site.path(state);
+        line
+    };
+    let mut second = Running::start(&words(&copy("lamp-copy")));
+    second.wait_for("listening to");
+    first.wait_for("has taken the place of this one");
+    assert_eq!(first.wait(), Some(2));
+    serving.wait_for("there is a copy of device \"lamp\"");
+    // It does not come back by itself, and a third one finds the token used up.
+    fails(&words(&site.member("listen", "lamp", 11, &[]))[1..], &["has taken the place"]);
+    fails(&words(&copy("lamp-third"))[1..], &["the token is used up"]);
+    let shown = site.admin_json(&["show", "lights"]);
+    assert_eq!(shown["roster"][0]["clones"], 1);
+
+    // A copy of the state of a running device is taken for a restart: then the first one ends.
+    std::fs::create_dir(site.path("lamp-state")).unwrap();
+    let from = site.path("lamp-copy/member.redb");
+    std::fs::copy(from, site.path("lamp-state/member.redb")).unwrap();
+    let mut third = Running::start(&words(&copy("lamp-state")));
+    third.wait_for("listening to");
+    second.wait_for("has taken the place of this one");
+    assert_eq!(second.wait(), Some(2));
+    let more = ["--count", "1", "--wait", "25s", "on"];
+    let output = lightseal(&words(&site.member("send", "switch", 10, &more))).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let log = site.admin(&["log"]);
+    for event in ["enrolled", "token used", "joined", "copy refused", "token refused", "rekey"] {
+        assert!(log.contains(event), "{event}: {log}");
+    }
 }
 
 #[test]
@@ -367,5 +423,8 @@ fn a_member_whose_controller_is_not_there_says_so() {
     let state = site.path("lamp");
     let line = ["group", "listen", "lights", "--state", &state, "--interface", "lo"];
     let controller = site.controller();
-    fails(&[&line[..], &["--token", &token]].concat(), &[&controller, "does not answer"]);
+    let mut lamp = Running::start(&[&line[..], &["--token", &token]].concat());
+    lamp.wait_for(&format!("waits for controller {controller}"));
+    lamp.wait_for("does not answer");
+    assert_eq!(lamp.wait(), Some(2));
 }

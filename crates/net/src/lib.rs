@@ -57,6 +57,7 @@ pub mod impairment;
 pub mod interface;
 #[cfg(feature = "tokio")]
 pub mod multicast;
+mod rate_limited_log;
 #[cfg(feature = "tokio")]
 pub mod relay;
 #[cfg(feature = "tokio")]
@@ -68,3 +69,4 @@ pub mod virtual_time;
 pub use clock::Clock;
 pub use either::Either;
 pub use impairment::{Counters, Impairments, Path, Probability};
+pub use rate_limited_log::RateLimitedLog;

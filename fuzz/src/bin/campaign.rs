@@ -9,7 +9,8 @@ use fuzz::forgery::{self, ATTACKS, SCHEMES};
 use fuzz::masks::Case;
 use fuzz::world::Setup;
 use fuzz::{
-    cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel, updates,
+    clones, cuts, drops, fleet, histories, injection, junk, noise, rivals, strangers, tunnel,
+    updates,
 };
 use serde_json::{Value, json};
 
@@ -73,6 +74,15 @@ enum Campaign {
     Histories {
         /// How many
         #[arg(long, default_value_t = 1000)]
+        count: u64,
+    },
+    /// Copies of devices in groups, and every key and nonce that they seal with
+    Clones {
+        /// What is copied
+        #[arg(value_enum)]
+        copied: CopiedName,
+        /// How many requests, by two and by three copies together
+        #[arg(long, default_value_t = 10_000)]
         count: u64,
     },
     /// Any bytes to any port of groups: to live members and a controller
@@ -174,6 +184,7 @@ fn main() {
         Campaign::Strangers { count } => strangers(seed, count),
         Campaign::Updates { count } => updates(seed, count),
         Campaign::Histories { count } => histories(seed, count),
+        Campaign::Clones { copied, count } => group_clones(seed, copied, count),
         Campaign::Noise { count } => group_noise(seed, count),
         Campaign::Injection { count } => injection(seed, count),
         Campaign::Rivals => rivals(seed),
@@ -297,6 +308,38 @@ fn histories(seed: u64, count: u64) -> Value {
         "gone": report.gone,
         "violations": report.violations.iter().map(violation).collect::<Vec<_>>(),
     })
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CopiedName {
+    Token,
+    State,
+}
+
+fn group_clones(seed: u64, copied: CopiedName, count: u64) -> Value {
+    let copied = match copied {
+        CopiedName::Token => clones::Copied::Token,
+        CopiedName::State => clones::Copied::State,
+    };
+    let reports: Vec<_> = [2, 3]
+        .into_iter()
+        .map(|machines| {
+            let report = clones::run(copied, machines, seed, count.div_ceil(2));
+            json!({
+                "machines": machines,
+                "requests": report.requests,
+                "sealed": report.sealed,
+                "repeated": report.repeated,
+                "delivered": report.delivered,
+                "joins": report.joins,
+                "starts": report.starts,
+                "copies": report.copies,
+                "refused": report.refused,
+                "restarts": report.restarts,
+            })
+        })
+        .collect();
+    json!({ "reports": reports })
 }
 
 fn group_noise(seed: u64, count: usize) -> Value {

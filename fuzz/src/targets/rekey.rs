@@ -2,7 +2,7 @@
 //! sign moves nobody.
 
 use super::codec::written;
-use group::control::{Answer, Numbered, Request};
+use group::control::{Answer, Asked, Numbered, Request};
 use group::directory::{Introduced, Lookup, Page};
 use group::member::Suspended;
 use group::rekey::message::Unverified;
@@ -33,7 +33,7 @@ fn scene() -> &'static Scene {
         let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("short");
         let mut change = |controller: &mut KeyServer, leave: &[u32], join, max_bytes| {
             let leave: Vec<Leaf> = leave.iter().copied().filter_map(Leaf::new).collect();
-            let change = Change { leave: &leave, join, refresh: false };
+            let change = Change { leave: &leave, join, ..Change::default() };
             let made = controller.rekey(&change, timing, max_bytes, &mut rng);
             made.expect("a change that can be made").messages
         };
@@ -46,7 +46,7 @@ fn scene() -> &'static Scene {
 }
 
 pub(super) fn messages(input: &[u8]) {
-    if let Ok(request) = Numbered::<Request>::decode(input) {
+    if let Ok(request) = Asked::decode(input) {
         assert_eq!(written(&request), input);
     }
     let _ = Numbered::<Answer>::decode(input);
@@ -97,7 +97,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let members = vec![Introduced { sender: None, leaf, keys }];
     seeds.push(written(&Page { lookup, epoch: 2, members }));
     let group = GroupId(*b"fuzzed lights 01");
-    seeds.push(written(&Numbered { number: 3, said: Request::Lookup(group, lookup) }));
+    let start = group::Start { instance: 1, counter: 0, nonce: [1; 8] };
+    seeds.push(written(&Asked::by(start, 3, Request::Lookup(group, lookup))));
     // A suspended member that has met nobody.
     seeds.push([&[1][..], &[0; 71]].concat());
     seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());

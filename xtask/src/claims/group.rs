@@ -58,6 +58,22 @@ pub(super) const CLAIMS: &[Claim] = &[
         measure: histories,
     },
     Claim {
+        name: "group-clones-token",
+        about: "nonces used twice under one key in 10 000 requests of two and of three machines with one token, \
+            which join, crash, stop and start again, every sealed record noted as key and nonce",
+        bar: Bar::AtMost(0.0),
+        seconds: 60,
+        measure: || clones("token"),
+    },
+    Claim {
+        name: "group-clones-state",
+        about: "the same of machines whose state directory is copied from one to another at any moment, and a \
+            controller that restarts and is restored from a backup",
+        bar: Bar::AtMost(0.0),
+        seconds: 60,
+        measure: || clones("state"),
+    },
+    Claim {
         name: "group-noise",
         about: "panics, deliveries, and datagrams that change what is remembered: a million random, altered, \
             cut, foreign and repeated ones to members and controllers of groups, every suite and policy",
@@ -138,6 +154,33 @@ fn beside_openmls() -> Result<Measured, Unmeasured> {
         ours.detail,
     );
     Ok(Measured { figure: ours.figure / least, detail })
+}
+
+fn clones(copied: &str) -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["clones", copied])?;
+    let (mut repeated, mut requests, mut detail) = (0.0, 0.0, String::new());
+    for report in result["reports"].as_array().into_iter().flatten() {
+        let count = |name| number(report, &format!("/{name}"));
+        repeated += count("repeated")?;
+        requests += count("requests")?;
+        detail += &format!(
+            "{} machines a device: {} requests, {} keys and nonces, {} records delivered, {} joins, {} starts \
+             taken, {} states copied, {} machines refused, {} restarts of the controller\n",
+            count("machines")?,
+            count("requests")?,
+            count("sealed")?,
+            count("delivered")?,
+            count("joins")?,
+            count("starts")?,
+            count("copies")?,
+            count("refused")?,
+            count("restarts")?,
+        );
+    }
+    if requests < 10_000.0 {
+        return Err(Unmeasured::Broken(detail));
+    }
+    Ok(Measured { figure: repeated, detail })
 }
 
 fn histories() -> Result<Measured, Unmeasured> {

@@ -17,6 +17,7 @@ mod gateway;
 mod gateway_real;
 mod gateway_speed;
 mod group;
+mod group_attacks;
 mod group_kills;
 mod group_lab;
 mod hostile;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         gateway_real::CLAIMS,
         gateway_speed::CLAIMS,
         group::CLAIMS,
+        group_attacks::CLAIMS,
         group_kills::CLAIMS,
         group_lab::CLAIMS,
         hostile::CLAIMS,

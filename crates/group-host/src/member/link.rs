@@ -1,7 +1,9 @@
 //! A device's way to its controller: a DTLS association that is there when it is needed.
 
+use crate::service::harden;
 use dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
-use group::control::{Answer, MAX_MESSAGE, Numbered, Request};
+use group::Start;
+use group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Request, VERSION};
 use net::address::Named;
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
@@ -102,6 +104,17 @@ impl Link {
         Self { controller, psk, clock, rng, open: None, number }
     }
 
+    /// Proves itself with another key from now on.
+    pub fn set_key(&mut self, psk: Psk) {
+        self.close();
+        self.psk = psk;
+    }
+
+    /// Where its controller is, as its token says.
+    pub fn controller(&self) -> &str {
+        &self.controller
+    }
+
     /// Where the controller is, as it is found now.
     ///
     /// # Errors
@@ -116,9 +129,15 @@ impl Link {
     ///
     /// # Errors
     /// See [`LinkError`].
-    pub async fn ask(&mut self, request: Request) -> Result<Answer, LinkError> {
+    ///
+    /// `start` is that of the member's program; a device that is no member yet has none.
+    pub async fn ask(
+        &mut self,
+        start: Option<Start>,
+        request: Request,
+    ) -> Result<Answer, LinkError> {
         self.number = self.number.wrapping_add(1);
-        let message = Numbered { number: self.number, said: request };
+        let message = Asked { version: VERSION, number: self.number, start, said: request };
         let mut buf = Zeroizing::new([0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut *buf);
         let written = message.write(&mut w);
@@ -188,7 +207,8 @@ impl Link {
         let controller = self.resolve()?;
         let socket = socket::connect(controller).map_err(LinkError::Socket)?;
         group::self_test().map_err(|failed| LinkError::Config(failed.into()))?;
-        let config = ClientConfig::new(self.psk.clone()).map_err(LinkError::Config)?;
+        let mut config = ClientConfig::new(self.psk.clone()).map_err(LinkError::Config)?;
+        harden(&mut config.settings);
         let (config, now) = (Arc::new(config), self.clock.now());
         let connection = Connection::client(config, controller, now, self.rng.fork());
         let connection = connection.map_err(LinkError::Config)?;

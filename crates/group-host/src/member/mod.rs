@@ -5,6 +5,7 @@
 //! [`MemberStore`].
 
 mod datagram;
+mod device;
 mod inside;
 mod link;
 mod place;
@@ -14,6 +15,8 @@ pub mod relay;
 mod tun;
 
 pub use datagram::{Datagram, HEADER};
+use device::Begun;
+pub use device::Device;
 pub use inside::Inside;
 pub use link::{Link, LinkError};
 pub use port::{Destination, Origin, Port};
@@ -21,31 +24,26 @@ pub use port::{Destination, Origin, Port};
 pub use tun::Tun;
 
 use crate::store::{MemberStore, StoreError};
-use crate::token::Token;
-use dtls::Psk;
 use dtls::crypto::rustcrypto;
 use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use group::directory::Lookup;
-use group::identity::Identity;
 use group::member::{
     Delivery, Event, Listener, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
 };
 use group::policy::{Authenticity, Profile, Responses};
-use group::rekey::{KeyPath, Timing};
-use group::{GroupId, SenderId};
+use group::rekey::{Grant, KeyPath, Timing};
+use group::{GroupId, SenderId, Start};
+use net::Clock;
 use net::address::Named;
 use net::multicast::Interface;
-use net::{Clock, socket};
 use place::Place;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use vocabulary::{Decode, Instant, Random};
-use zeroize::Zeroizing;
+use vocabulary::{Decode, Instant};
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -54,9 +52,6 @@ const BATCH: usize = 32;
 /// Before a controller that cannot be reached is asked again: twice as long each time.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// Names of what a device's store says of itself.
-const TOKEN: &str = "token";
-const IDENTITY: &str = "identity";
 /// How long a new member waits in groups where others must look its keys up first: they do so within
 /// two seconds of hearing of it.
 const INTRODUCTION: Duration = Duration::from_millis(2_500);
@@ -87,8 +82,11 @@ pub enum StationError {
     Socket(&'static str, io::Error),
     /// Its applications cannot be heard any more.
     Port(io::Error),
-    /// It was put out of the group.
-    Excluded,
+    /// It was evicted from the group, or is no member for another reason: it may join again.
+    Excluded(Reason),
+    /// Another instance of the device, or a copy of its state, has taken its place: its keys are
+    /// erased.
+    Replaced(Reason),
 }
 
 impl fmt::Display for StationError {
@@ -105,7 +103,12 @@ impl fmt::Display for StationError {
             Self::Member(error) => error.fmt(f),
             Self::Socket(which, error) => write!(f, "{which}: {error}"),
             Self::Port(error) => write!(f, "applications: {error}"),
-            Self::Excluded => f.write_str("put out of the group by its controller"),
+            Self::Excluded(reason) => write!(f, "put out of the group by its controller: {reason}"),
+            Self::Replaced(reason) => write!(
+                f,
+                "{reason}: is there a copy of its token or of its state directory? The keys here are \
+                 erased; --anew joins again, and puts the other one out"
+            ),
         }
     }
 }
@@ -124,134 +127,6 @@ impl From<LinkError> for StationError {
     }
 }
 
-/// A device: its store, and its way to its controller.
-pub struct Device {
-    name: String,
-    identity: Identity,
-    store: MemberStore,
-    link: Link,
-    clock: Clock,
-    rng: Random,
-}
-
-impl Device {
-    /// The device whose state is in `directory`, which a token makes the first time.
-    ///
-    /// # Errors
-    /// See [`StationError`].
-    pub fn open(
-        directory: &Path,
-        token: Option<Token>,
-        mut rng: Random,
-    ) -> Result<Self, StationError> {
-        let store = MemberStore::open(directory)?;
-        let damaged = || StationError::Store(StoreError::Damaged("its token"));
-        let known = match store.value(TOKEN)? {
-            None => None,
-            Some(text) => {
-                let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
-                Some(Token::parse(text).map_err(|_| damaged())?)
-            }
-        };
-        let token = match (known, token) {
-            (None, None) => return Err(StationError::NotEnrolled),
-            (Some(known), Some(given)) if known.device != given.device => {
-                return Err(StationError::OtherToken(known.device));
-            }
-            (_, Some(given)) => {
-                let text: Zeroizing<String> = given.to_text().ok_or_else(damaged)?;
-                store.put_value(TOKEN, text.as_bytes())?;
-                given
-            }
-            (Some(known), None) => known,
-        };
-        let clock = Clock::start();
-        let psk = Psk::external(token.device.as_bytes(), &*token.key);
-        let psk = psk.map_err(|error| StationError::Link(LinkError::Config(error)))?;
-        let link = Link::new(token.controller, psk, clock, rng.fork());
-        let identity = identity(&store, &mut rng)?;
-        Ok(Self { name: token.device, identity, store, link, clock, rng })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The address that packets to the controller leave from.
-    ///
-    /// # Errors
-    /// There is no way there.
-    pub fn address(&self) -> Result<IpAddr, StationError> {
-        let controller = self.link.resolve()?;
-        let socket = socket::connect(controller);
-        let local = socket.and_then(|socket| socket.local_addr());
-        Ok(local.map_err(|error| StationError::Link(LinkError::Socket(error)))?.ip())
-    }
-
-    /// Makes the device a member, if it is none yet, and takes up its place.
-    ///
-    /// # Errors
-    /// See [`StationError`].
-    pub async fn join(mut self, options: Options) -> Result<Station, StationError> {
-        let Options { group, roles, .. } = &options;
-        let stored = self.store.membership(group)?;
-        let fits = stored.as_ref().is_some_and(|stored| is_as_wanted(&stored.roles, *roles));
-        let (admitted, is_fresh) = match stored {
-            Some(admitted) if fits => (admitted, false),
-            _ => (self.ask_to_join(&options).await?, true),
-        };
-        Station::new(self, options, admitted, is_fresh)
-    }
-
-    async fn ask_to_join(&mut self, options: &Options) -> Result<Admitted, StationError> {
-        let Options { group, roles, address, .. } = options;
-        let nonce = self.store.join_nonce(group, self.rng.array())?;
-        let request = Request::Join {
-            nonce,
-            name: group.clone(),
-            roles: *roles,
-            address: *address,
-            keys: self.identity.public(),
-        };
-        match self.link.ask(request).await? {
-            Answer::Admitted(admitted) => Ok(*admitted),
-            Answer::Refused(reason) => Err(StationError::Refused(reason)),
-            _ => Err(StationError::Answer),
-        }
-    }
-
-    /// Leaves a group, and forgets it.
-    ///
-    /// # Errors
-    /// See [`StationError`].
-    pub async fn leave(&mut self, group: &GroupName) -> Result<(), StationError> {
-        let Some(stored) = self.store.membership(group)? else { return Ok(()) };
-        match self.link.ask(Request::Leave(stored.policy.group)).await? {
-            Answer::Noted | Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) => {}
-            Answer::Refused(reason) => return Err(StationError::Refused(reason)),
-            _ => return Err(StationError::Answer),
-        }
-        self.link.close();
-        Ok(self.store.remove_membership(group)?)
-    }
-}
-
-/// The keys of the device, which it makes the first time.
-fn identity(store: &MemberStore, rng: &mut Random) -> Result<Identity, StoreError> {
-    if let Some(bytes) = store.value(IDENTITY)? {
-        let bytes = <&[u8; Identity::BYTES]>::try_from(&bytes[..]);
-        return Ok(Identity::from_bytes(bytes.map_err(|_| StoreError::Damaged("its keys"))?));
-    }
-    let identity = Identity::generate(rng);
-    store.put_value(IDENTITY, &*identity.to_bytes())?;
-    Ok(identity)
-}
-
-fn is_as_wanted(roles: &Roles, wanted: WantedRoles) -> bool {
-    (roles.sender.is_some(), roles.listener) == (wanted.sender, wanted.listener)
-}
-
 /// How a device is in a group.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -267,6 +142,11 @@ pub struct Options {
     pub hops: u8,
     /// Whether it goes on with the keys it has when it is put out: to show what they are worth.
     pub stubborn: bool,
+    /// Whether it joins though another instance of the device has taken its place.
+    pub anew: bool,
+    /// Whether it sends before the controller knows of this start. Where there is a copy of its
+    /// state, both then use the same keys and numbers.
+    pub unconfirmed: bool,
 }
 
 /// A device in its place in a group.
@@ -279,6 +159,9 @@ pub struct Station {
     clock: Clock,
     address: IpAddr,
     stubborn: bool,
+    start: Start,
+    /// Whether this start follows a run that the controller knows and that ended in good order.
+    resumes: bool,
     place: Place,
     requests: mpsc::Sender<Request>,
     answers: mpsc::Receiver<Answer>,
@@ -290,10 +173,13 @@ pub struct Station {
     settled_by: Instant,
     /// When the controller is asked for another epoch, as long as none has begun.
     renew_at: Option<Instant>,
+    /// When the controller is told of this start again, which it could not take.
+    start_again_at: Option<Instant>,
 }
 
 /// What a membership is stored with, beside its keys.
 struct Stored {
+    instance: u64,
     policy: group::Policy,
     roles: Roles,
     controller: group::rekey::ControllerKey,
@@ -302,6 +188,7 @@ struct Stored {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
+    Start,
     Pull,
     Renew,
     Senders,
@@ -314,13 +201,15 @@ impl Station {
         device: Device,
         options: Options,
         admitted: Admitted,
-        is_fresh: bool,
+        begun: Begun,
     ) -> Result<Self, StationError> {
+        let is_fresh = begun.is_fresh();
+        let Begun { start, left } = begun;
         let Device { identity, store, link, clock, mut rng, .. } = device;
-        let Options { group: name, interface, address, hops, stubborn, .. } = options;
-        let Admitted { policy, roles, controller, senders, grant } = admitted;
-        let stored =
-            Stored { policy: policy.clone(), roles, controller: controller.clone(), senders };
+        let Options { group: name, interface, address, hops, stubborn, unconfirmed, .. } = options;
+        let Admitted { instance, policy, roles, controller, senders, grant } = admitted;
+        let own = controller.clone();
+        let stored = Stored { instance, policy: policy.clone(), roles, controller: own, senders };
         let (keys, _) = KeyPath::join(controller, grant);
         if is_fresh {
             save(&store, &name, &stored, &keys)?;
@@ -330,15 +219,19 @@ impl Station {
             Membership { policy, roles, address, senders: stored.senders.clone(), keys, identity };
         let numbers = Box::new(store.numbers());
         let (provider, now) = (&rustcrypto::PROVIDER, clock.now());
-        // Gone from the store before it is used.
-        let member = match store.take_suspended(&name)?.filter(|_| !is_fresh) {
+        // Gone from the store since the start began.
+        let member = match left {
             Some(left) => Member::resume(membership, &left, provider, numbers, now, rng.fork()),
             None => Member::new(membership, provider, numbers, now, rng.fork()),
         };
-        let member = member.map_err(StationError::Member)?;
+        let mut member = member.map_err(StationError::Member)?;
+        let resumes = member.is_resumed();
+        if !is_fresh && !unconfirmed {
+            member.hold();
+        }
         let (requests, to_ask) = mpsc::channel(8);
         let (tell, answers) = mpsc::channel(8);
-        tokio::spawn(keep_asking(link, to_ask, tell));
+        tokio::spawn(keep_asking(link, start, to_ask, tell));
         let asked = BTreeSet::new();
         let mut station = Self {
             name,
@@ -348,6 +241,8 @@ impl Station {
             clock,
             address,
             stubborn,
+            start,
+            resumes,
             place,
             requests,
             answers,
@@ -355,14 +250,14 @@ impl Station {
             introduced_at: now,
             settled_by: now + SETTLING,
             renew_at: None,
+            start_again_at: None,
         };
         if is_fresh && station.has_keys_of_its_own() {
             station.introduced_at = now + INTRODUCTION;
         }
         if !is_fresh {
-            // Much may have happened while it was away.
-            station.ask(Kind::Pull);
-            station.ask(Kind::Senders);
+            // Much may have happened while it was away, and another may have come in its place.
+            station.ask(Kind::Start);
         }
         Ok(station)
     }
@@ -413,7 +308,12 @@ impl Station {
 
     /// Whether it knows what it should before it sends, or has waited for long enough.
     fn is_settled(&self, now: Instant) -> bool {
-        let waits = self.asked.contains(&Kind::Pull) || self.member.waits_for_keys();
+        if self.member.is_held() {
+            return false;
+        }
+        let waits = self.asked.contains(&Kind::Pull)
+            || self.asked.contains(&Kind::Start)
+            || self.member.waits_for_keys();
         now >= self.introduced_at && (!waits || now >= self.settled_by)
     }
 
@@ -442,12 +342,13 @@ impl Station {
             let now = self.clock.now();
             let may_send = self.is_settled(now);
             let mut wake = self.member.wake_at(now);
-            if !may_send {
+            if !may_send && !self.member.is_held() {
                 let settled =
                     if now < self.introduced_at { self.introduced_at } else { self.settled_by };
                 wake = wake.min(settled);
             }
-            wake = self.renew_at.map_or(wake, |at| wake.min(at)).min(self.place.look_at());
+            let dues = [self.renew_at, self.start_again_at, Some(self.place.look_at())];
+            wake = dues.into_iter().flatten().fold(wake, Instant::min);
             let wait = wake.saturating_since(now);
             tokio::select! {
                 ready = self.place.group.readable() => {
@@ -550,6 +451,8 @@ impl Station {
                     self.admitted.senders.clone_from(self.member.senders());
                     save(&self.store, &self.name, &self.admitted, self.member.keys())?;
                 }
+                // Its start brings another epoch.
+                Event::NewEpochNeeded if self.asked.contains(&Kind::Start) => {}
                 Event::NewEpochNeeded => self.renew_at = Some(self.clock.now()),
                 Event::Lookup(lookup) => self.ask(Kind::Lookup(lookup)),
             }
@@ -562,6 +465,10 @@ impl Station {
     /// is stopped, or hear it of an epoch that has ended.
     fn renew_when_due(&mut self) {
         let now = self.clock.now();
+        if self.start_again_at.is_some_and(|at| at <= now) {
+            self.start_again_at = None;
+            self.ask(Kind::Start);
+        }
         if self.renew_at.is_some_and(|at| at <= now) {
             // One that is under way may be for an earlier epoch.
             let again = if self.asked.contains(&Kind::Renew) { RETRY } else { RENEWAL };
@@ -572,7 +479,12 @@ impl Station {
 
     fn ask(&mut self, kind: Kind) {
         let group: GroupId = self.admitted.policy.group;
+        if self.asked.contains(&Kind::Start) {
+            // Nothing else is answered before, and what is wanted is asked for again.
+            return;
+        }
         let request = match kind {
+            Kind::Start => Request::Start { group, resumes: self.resumes },
             Kind::Pull => Request::Pull(self.member.keys().pull_request()),
             Kind::Renew => Request::Renew(group, self.member.keys().epoch()),
             Kind::Senders => Request::Senders(group),
@@ -606,12 +518,36 @@ impl Station {
                 self.asked.remove(&Kind::Renew);
                 self.asked.remove(&Kind::Conflict);
             }
-            Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) if self.stubborn => {
+            Answer::Started { clones, senders, grant } => {
+                self.asked.remove(&Kind::Start);
+                self.take_start(now, clones, senders, grant)?;
+            }
+            Answer::Refused(Reason::NotStarted) => {
+                // It has been restored from a backup.
+                self.asked.clear();
+                self.member.hold();
+                self.resumes = false;
+                self.ask(Kind::Start);
+            }
+            Answer::Refused(reason @ (Reason::Superseded | Reason::Copied)) => {
+                self.store.replace(&self.name, self.start.instance)?;
+                return Err(StationError::Replaced(reason));
+            }
+            Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup | Reason::Evicted)
+                if self.stubborn =>
+            {
                 self.asked.clear();
             }
-            Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) => {
+            Answer::Refused(
+                reason @ (Reason::NotAMember | Reason::NoSuchGroup | Reason::Evicted),
+            ) => {
                 self.store.remove_membership(&self.name)?;
-                return Err(StationError::Excluded);
+                return Err(StationError::Excluded(reason));
+            }
+            Answer::Refused(reason) if self.asked.contains(&Kind::Start) => {
+                tracing::warn!("the controller refuses: {reason}; it is asked again");
+                self.asked.clear();
+                self.start_again_at = Some(now + RENEWAL);
             }
             Answer::Refused(reason) => {
                 tracing::warn!("the controller refuses: {reason}");
@@ -621,7 +557,27 @@ impl Station {
                 self.asked.remove(&Kind::Lookup(page.lookup));
                 self.member.learn(now, &page);
             }
-            Answer::Admitted(_) => {}
+            Answer::Admitted(_) | Answer::Key(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The controller knows of this start: from here on the member seals.
+    fn take_start(
+        &mut self,
+        now: Instant,
+        clones: u32,
+        senders: BTreeSet<SenderId>,
+        grant: Grant,
+    ) -> Result<(), StationError> {
+        if clones > 0 {
+            tracing::warn!("the controller has refused copies of this device: {clones} times");
+        }
+        self.admitted.senders.clone_from(&senders);
+        self.member.set_senders(senders);
+        if let Err(refusal) = self.member.started(now, grant) {
+            tracing::warn!("keys of the controller: {refusal}");
+            self.start_again_at = Some(now + RENEWAL);
         }
         Ok(())
     }
@@ -635,6 +591,7 @@ fn save(
 ) -> Result<(), StoreError> {
     let now = Timing::new(Duration::ZERO, Duration::ZERO);
     let admitted = Admitted {
+        instance: stored.instance,
         policy: stored.policy.clone(),
         roles: stored.roles,
         controller: stored.controller.clone(),
@@ -672,13 +629,14 @@ fn arrived(
 /// Carries requests to the controller, one after the other, until the station is gone.
 async fn keep_asking(
     mut link: Link,
+    start: Start,
     mut requests: mpsc::Receiver<Request>,
     answers: mpsc::Sender<Answer>,
 ) {
     while let Some(request) = requests.recv().await {
         let mut wait = RETRY;
         let answer = loop {
-            match link.ask(request.clone()).await {
+            match link.ask(Some(start), request.clone()).await {
                 Ok(answer) => break answer,
                 Err(error) => tracing::warn!("{error}"),
             }

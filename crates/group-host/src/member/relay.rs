@@ -53,6 +53,11 @@ impl Relay {
         Ok(Self { options, applications, known, flows, turn: 0 })
     }
 
+    /// The service that answers requests.
+    pub const fn service(&self) -> Option<SocketAddr> {
+        self.options.service
+    }
+
     /// Where applications send to.
     ///
     /// # Errors

@@ -51,6 +51,10 @@ pub fn serve(
         AdminRequest::Evict { group, device } => described(registry.evict(now, &group, &device)),
         AdminRequest::Readmit { group, device } => done(registry.readmit(&group, &device)),
         AdminRequest::Rekey { group, at_once } => described(registry.rekey(now, &group, at_once)),
+        AdminRequest::Log { most, group, device } => {
+            let log = registry.read_log(most, group.as_deref(), device.as_deref());
+            said(serde_json::to_value(log.map_err(|error| error.to_string())?))
+        }
         AdminRequest::Backup { directory } => done(registry.back_up(&directory)),
     }
 }

@@ -1,7 +1,12 @@
 //! How devices prove who they are to a controller.
 
 use crate::store::Device;
-use dtls::{ConfigError, Negotiated, Psk, PskStore, ServerConfig, SessionSlots, WhenFull};
+use dtls::codepoints::PskKeyExchangeMode;
+use dtls::{
+    ConfigError, Negotiated, ProtocolVersion, Psk, PskStore, ServerConfig, SessionSlots, Settings,
+    WhenFull,
+};
+use group::control::{GroupName, WantedRoles};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -21,7 +26,40 @@ pub trait Credentials: Send + Sync {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError>;
 
     /// Which device has proved itself in a handshake, if it may still come.
-    fn device(&self, negotiated: &Negotiated) -> Option<String>;
+    fn device(&self, negotiated: &Negotiated) -> Option<Proven>;
+}
+
+/// A device, and what it has proved itself with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// The device's name.
+    pub device: String,
+    /// Whether it had no more than its token: then all it can ask for is a key of its own.
+    pub by_token: bool,
+}
+
+/// What the link between devices and their controller speaks: DTLS 1.3 with an ephemeral key
+/// exchange, so that who learns a key later reads nothing that was recorded.
+pub(crate) fn harden(settings: &mut Settings) {
+    settings.versions = vec![ProtocolVersion::Dtls13];
+    settings.psk_modes = vec![PskKeyExchangeMode::PSK_DHE_KE];
+}
+
+/// What stands between a device's name and the ID of its own key in a PSK identity. No name has it.
+const BEFORE_ID: u8 = 0;
+
+/// The PSK identity of a device's own key.
+pub(crate) fn own_identity(device: &str, id: &[u8; 8]) -> Vec<u8> {
+    [device.as_bytes(), &[BEFORE_ID], id].concat()
+}
+
+fn parse(identity: &[u8]) -> Option<(&str, Option<[u8; 8]>)> {
+    let split = identity.len().checked_sub(9).filter(|at| identity[*at] == BEFORE_ID);
+    let (name, id) = match split {
+        Some(at) => (&identity[..at], identity[at + 1..].try_into().ok()),
+        None => (identity, None),
+    };
+    Some((std::str::from_utf8(name).ok()?, id))
 }
 
 /// Devices with pre-shared keys, their names as identities.
@@ -32,6 +70,20 @@ impl Devices {
     /// These devices.
     pub fn new(devices: impl IntoIterator<Item = (String, Device)>) -> Self {
         Self(RwLock::new(devices.into_iter().collect()))
+    }
+
+    /// What a device may be in a group; `None`: nothing.
+    pub(super) fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
+        let devices = self.read();
+        let device = devices.get(device)?;
+        let everywhere = device.groups.is_empty();
+        let barred = device.barred.contains(group);
+        (!barred && (everywhere || device.groups.contains(group))).then_some(device.may)
+    }
+
+    /// Whether a device was evicted from a group, and not readmitted.
+    pub(super) fn is_barred(&self, device: &str, group: &GroupName) -> bool {
+        self.read().get(device).is_some_and(|device| device.barred.contains(group))
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Device>> {
@@ -45,20 +97,30 @@ impl Devices {
 
 impl PskStore for Devices {
     fn psk(&self, identity: &[u8]) -> Option<Psk> {
-        let name = std::str::from_utf8(identity).ok()?;
-        Psk::external(identity, &*self.read().get(name)?.key).ok()
+        let (name, id) = parse(identity)?;
+        let devices = self.read();
+        let device = devices.get(name)?;
+        let key = match id {
+            Some(id) => &device.own.iter().find(|own| own.id == id)?.key,
+            None => &device.key,
+        };
+        Psk::external(identity, &**key).ok()
     }
 }
 
 impl Credentials for Devices {
     fn server(self: Arc<Self>) -> Result<ServerConfig, ConfigError> {
         let mut config = ServerConfig::new(self)?;
+        harden(&mut config.settings);
         config.slots = SessionSlots::at_most(MOST_ASSOCIATIONS, WhenFull::EvictIdle(MAKES_ROOM));
         Ok(config)
     }
 
-    fn device(&self, negotiated: &Negotiated) -> Option<String> {
-        let name = std::str::from_utf8(&negotiated.psk_identity).ok()?;
-        self.read().contains_key(name).then(|| name.to_owned())
+    fn device(&self, negotiated: &Negotiated) -> Option<Proven> {
+        let (name, id) = parse(&negotiated.psk_identity)?;
+        let devices = self.read();
+        let device = devices.get(name)?;
+        let is_known = id.is_none_or(|id| device.own.iter().any(|own| own.id == id));
+        is_known.then(|| Proven { device: name.to_owned(), by_token: id.is_none() })
     }
 }

@@ -9,7 +9,8 @@ mod request;
 
 pub use admin::{AskError, ask, serve};
 pub use announcer::Announcements;
-pub use credentials::{Credentials, Devices};
+pub use credentials::{Credentials, Devices, Proven};
+pub(crate) use credentials::{harden, own_identity};
 pub use registry::{Refusal, Registry};
 pub use request::{
     AdminRequest, Create, CreateText, Described, DescribedDevice, DescribedMember, Enrol, suites,
@@ -18,13 +19,14 @@ pub use request::{
 use announcer::Announcer;
 use dtls::{CloseReason, Endpoint, EndpointEvent, Event, Handle};
 use group::GroupId;
+use group::control::Asked;
 use group::controller::Output;
 use net::address::Named;
 use net::multicast::Interface;
 use net::tokio::{Driver, Host};
-use net::{Clock, socket};
+use net::{Clock, RateLimitedLog, socket};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -38,6 +40,8 @@ use vocabulary::{Instant, Random};
 const SWEEP: Duration = Duration::from_secs(1);
 /// Devices that say nothing for so long are let go: they come back with a handshake.
 const IDLE: Duration = Duration::from_secs(120);
+/// Requests of an association that may wait for their answers at once.
+const MOST_ASKED: usize = 16;
 
 /// How a controller is reached.
 #[derive(Clone, Debug)]
@@ -48,6 +52,11 @@ pub struct Options {
     pub interface: Interface,
     /// How many hops multicast takes.
     pub hops: u8,
+    /// Whether devices may come that speak version 1 of the control protocol.
+    pub allow_version_1: bool,
+    /// Whether devices are believed which address they have in groups of `axiom-1.2`. Otherwise it
+    /// is the one that they speak to the controller from.
+    pub trust_addresses: bool,
 }
 
 /// A running controller.
@@ -66,21 +75,34 @@ struct Desk {
     announcer: Announcer,
     unwelcome: Vec<Handle>,
     changed: Arc<Notify>,
+    logs: Logs,
+}
+
+/// What devices and strangers can have logged, each kind limited in rate.
+#[derive(Default)]
+struct Logs {
+    handshakes: RateLimitedLog,
+    answers: RateLimitedLog,
+    conflicts: RateLimitedLog,
 }
 
 struct Peer {
     device: String,
+    by_token: bool,
+    /// Numbers of its last requests: of two copies of a device each gets its own answers.
+    asked: VecDeque<u32>,
     active_at: Instant,
 }
 
 impl Host<Endpoint> for Desk {
     fn event(&mut self, now: Instant, event: EndpointEvent<'_>) {
-        let EndpointEvent { handle, peer, event } = event;
+        let EndpointEvent { handle, peer: address, event } = event;
         match event {
             Event::Connected(negotiated) => match self.registry.devices().device(&negotiated) {
-                Some(device) => {
-                    tracing::debug!("{}: device {device:?}", Named(peer));
-                    self.peers.insert(handle, Peer { device, active_at: now });
+                Some(Proven { device, by_token }) => {
+                    tracing::debug!("{}: device {device:?}", Named(address));
+                    let asked = VecDeque::new();
+                    self.peers.insert(handle, Peer { device, by_token, asked, active_at: now });
                 }
                 None => self.unwelcome.push(handle),
             },
@@ -90,8 +112,16 @@ impl Host<Endpoint> for Desk {
                 if !self.registry.devices().read().contains_key(&peer.device) {
                     return self.unwelcome.push(handle);
                 }
+                if let Some((_, number)) = Asked::head(request) {
+                    peer.asked.truncate(MOST_ASKED - 1);
+                    peer.asked.push_front(number);
+                }
                 self.speaks.insert(peer.device.clone(), handle);
-                self.registry.handle(now, &peer.device, request);
+                if peer.by_token {
+                    self.registry.handle_by_token(now, &peer.device, address.ip(), request);
+                } else {
+                    self.registry.handle_from(now, &peer.device, address.ip(), request);
+                }
                 self.changed.notify_one();
             }
             Event::Closed(reason) => {
@@ -99,9 +129,14 @@ impl Host<Endpoint> for Desk {
                     if self.speaks.get(&device) == Some(&handle) {
                         self.speaks.remove(&device);
                     }
-                    tracing::debug!("{}: device {device:?}: {reason}", Named(peer));
-                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer) {
-                    tracing::info!("{}: no association: {reason}", Named(peer));
+                    tracing::debug!("{}: device {device:?}: {reason}", Named(address));
+                } else if !matches!(reason, CloseReason::Local | CloseReason::Peer)
+                    && let Some(count) = self.logs.handshakes.due()
+                {
+                    tracing::info!(
+                        "{}: no association: {reason} ({count} since the last line)",
+                        Named(address)
+                    );
                 }
             }
             _ => {}
@@ -114,14 +149,27 @@ impl Host<Endpoint> for Desk {
             match output {
                 Output::Multicast(datagram) => self.announce(group, &datagram),
                 Output::Answer { device, answer } => {
-                    let Some(handle) = self.speaks.get(&device) else { continue };
+                    let Some(handle) = self.asker(&device, &answer) else { continue };
                     called = true;
-                    if let Err(error) = endpoint.send(*handle, now, &answer) {
-                        tracing::warn!("device {device:?}: {error}");
+                    if let Err(error) = endpoint.send(handle, now, &answer)
+                        && let Some(count) = self.logs.answers.due()
+                    {
+                        tracing::warn!("device {device:?}: {error} ({count} since the last line)");
                     }
                 }
+                Output::Clone { device, reason } => {
+                    self.registry.note_clone(&group, &device, reason);
+                }
+                Output::Unfit(device) => {
+                    tracing::debug!("group {group}: device {device:?} asks what cannot be taken");
+                }
                 Output::Conflict(device) => {
-                    tracing::warn!("group {group}: {device:?} says that another has its SenderID");
+                    if let Some(count) = self.logs.conflicts.due() {
+                        tracing::warn!(
+                            "group {group}: {device:?} says that another has its SenderID ({count} \
+                             since the last line)"
+                        );
+                    }
                 }
             }
         }
@@ -134,6 +182,17 @@ impl Host<Endpoint> for Desk {
 }
 
 impl Desk {
+    /// The association that an answer belongs to.
+    fn asker(&self, device: &str, answer: &[u8]) -> Option<Handle> {
+        let (_, number) = Asked::head(answer)?;
+        let asked = |peer: &Peer| peer.device == device && peer.asked.contains(&number);
+        let last = self.speaks.get(device).copied();
+        if last.and_then(|handle| self.peers.get(&handle)).is_some_and(asked) {
+            return last;
+        }
+        self.peers.iter().find(|(_, peer)| asked(peer)).map(|(handle, _)| *handle)
+    }
+
     fn announce(&mut self, group: GroupId, datagram: &[u8]) {
         let address = self.registry.addresses().find(|(id, _)| *id == group);
         if let Some((_, address)) = address {
@@ -229,9 +288,13 @@ impl Service {
         let store = store.map_err(|error| StartError::Registry(error.into()))?;
         let registry = Registry::open(store, clock.now(), rng.fork());
         let mut registry = registry.map_err(StartError::Registry)?;
+        registry.trust_addresses(options.trust_addresses);
         let config = Arc::clone(registry.devices()).server().map_err(StartError::Config)?;
         let endpoint =
             Endpoint::server(Arc::new(config), rng.fork()).map_err(StartError::Config)?;
+        if options.allow_version_1 {
+            registry.allow_version_1();
+        }
         let listen = options.listen;
         let socket = socket::bind(listen).map_err(|error| StartError::Listen(listen, error))?;
         let admin = admin::listen(directory).map_err(StartError::Admin)?;
@@ -245,6 +308,7 @@ impl Service {
             announcer,
             unwelcome: Vec::new(),
             changed: Arc::clone(&changed),
+            logs: Logs::default(),
         };
         let driver = Arc::new(Driver::new(socket, clock, endpoint, desk));
         Ok(Self { driver, admin, changed })

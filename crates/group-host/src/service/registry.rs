@@ -2,19 +2,25 @@
 
 use super::credentials::Devices;
 use super::request::{Create, Described, DescribedDevice, DescribedMember, Enrol};
-use crate::store::{ControllerStore, Device, StoreError};
+use crate::store::audit::since_1970;
+use crate::store::{ControllerStore, Device, Entry, MOST_OWN, OwnKey, StoreError};
 use crate::token::{Token, is_device_name};
 use dtls::crypto::{Provider, rustcrypto};
-use group::control::{Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles};
+use group::control::{
+    Answer, Asked, DeviceKey, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
+    VERSION_1, WantedRoles,
+};
 use group::controller::{Group, Output, Roster, Settings};
 use group::member::MemberError;
+use group::policy::Profile;
 use group::rekey::ControllerSecret;
 use group::{Controller, GroupId, Policy};
+use net::RateLimitedLog;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
+use vocabulary::{Decode, Instant, Random, Writer};
 use zeroize::Zeroizing;
 
 /// Why something cannot be done, in one line.
@@ -76,6 +82,9 @@ pub struct Registry {
     provider: &'static Provider,
     rng: Random,
     outbox: Vec<(GroupId, Output)>,
+    allows_version_1: bool,
+    trusts_addresses: bool,
+    log: RateLimitedLog,
 }
 
 impl Registry {
@@ -87,10 +96,23 @@ impl Registry {
         let devices = Arc::new(Devices::new(store.devices()?));
         let provider = &rustcrypto::PROVIDER;
         let groups = BTreeMap::new();
-        let mut registry = Self { store, devices, groups, provider, rng, outbox: Vec::new() };
+        let (outbox, log) = (Vec::new(), RateLimitedLog::default());
+        let (trusts_addresses, allows_version_1) = (false, false);
+        let mut registry = Self {
+            store,
+            devices,
+            groups,
+            provider,
+            rng,
+            outbox,
+            allows_version_1,
+            trusts_addresses,
+            log,
+        };
         for stored in registry.store.groups()? {
             registry.host(stored.group, stored.settings, now)?;
         }
+        registry.evict_forbidden(now)?;
         if registry.store.is_restored()? {
             for controller in registry.groups.values_mut() {
                 if !controller.rekey(now, false) {
@@ -117,12 +139,38 @@ impl Registry {
         Ok(())
     }
 
+    /// Evicts members that are no devices any more, or are barred: an eviction that the store was told
+    /// of in part only is carried out now.
+    fn evict_forbidden(&mut self, now: Instant) -> Result<(), Refusal> {
+        for (name, controller) in &mut self.groups {
+            let may_not = |device: &&str| self.devices.may(device, name).is_none();
+            let forbidden: Vec<String> = controller
+                .roster()
+                .iter()
+                .map(|(device, _)| device)
+                .filter(may_not)
+                .map(str::to_owned)
+                .collect();
+            if forbidden.is_empty() {
+                continue;
+            }
+            let forbidden: Vec<&str> = forbidden.iter().map(String::as_str).collect();
+            tracing::warn!("group {name}: evicted are {}", forbidden.join(", "));
+            let evicted = controller.evict_all(now, &forbidden);
+            evicted.map_err(|_| Refusal::Failed(name.to_string()))?;
+        }
+        Ok(())
+    }
+
     fn host(&mut self, group: Group, settings: Settings, now: Instant) -> Result<(), Refusal> {
         let (name, id) = (group.name.clone(), group.policy.group);
-        let (store, numbers) = (self.store.of(id), Box::new(self.store.numbers()));
+        let (store, numbers) = (self.store.of(id, &name), Box::new(self.store.numbers()));
         let rng = self.rng.fork();
         let controller = Controller::new(group, settings, self.provider, store, numbers, now, rng);
-        self.groups.insert(name, controller.map_err(Refusal::Group)?);
+        let mut controller = controller.map_err(Refusal::Group)?;
+        let (devices, group) = (Arc::clone(&self.devices), name.clone());
+        controller.set_admission(Box::new(move |device| devices.may(device, &group)));
+        self.groups.insert(name, controller);
         Ok(())
     }
 
@@ -136,35 +184,193 @@ impl Registry {
         self.groups.values().map(|group| (group.policy().group, group.policy().address))
     }
 
+    /// Lets devices come that speak version 1 of the control protocol, in which copies of a device
+    /// are not told from it.
+    pub const fn allow_version_1(&mut self) {
+        self.allows_version_1 = true;
+    }
+
+    /// Takes what a device asks that has proved itself with its token alone: for a key of its own.
+    pub fn handle_by_token(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
+        let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
+            return self.refuse_unread(device, request);
+        };
+        match said {
+            _ if version == VERSION_1 => self.handle_from(now, device, from, request),
+            Request::Key { nonce } => {
+                let said = self.give_key(device, nonce).unwrap_or_else(Answer::Refused);
+                self.answer(device, (version, number), said);
+            }
+            _ => self.answer(device, (version, number), Answer::Refused(Reason::NotUnderstood)),
+        }
+    }
+
+    /// Says whether devices are believed which address they have in groups of `axiom-1.2`, which
+    /// [`Self::handle_from`] compares otherwise.
+    pub const fn trust_addresses(&mut self, trusts: bool) {
+        self.trusts_addresses = trusts;
+    }
+
+    /// Takes what a device asks, which speaks from an address. In `axiom-1.2` members go by their
+    /// addresses: a device that claims one that it does not speak from could keep another out.
+    pub fn handle_from(&mut self, now: Instant, device: &str, from: IpAddr, request: &[u8]) {
+        if let Some((head, claimed)) = self.claimed_address(request)
+            && !self.trusts_addresses
+            // A device on the controller's own machine.
+            && !from.to_canonical().is_loopback()
+            && claimed.to_canonical() != from.to_canonical()
+        {
+            if let Some(count) = self.log.due() {
+                tracing::warn!(
+                    "device {device:?} wants to join with address {claimed}, but speaks from {from} \
+                     ({count} since the last line)"
+                );
+            }
+            return self.answer(device, head, Answer::Refused(Reason::AddressTaken));
+        }
+        self.handle(now, device, request);
+    }
+
+    /// The address in a request to join a group whose members go by it, and the request's version and
+    /// number.
+    fn claimed_address(&self, request: &[u8]) -> Option<((u8, u32), IpAddr)> {
+        let Asked { version, number, said, .. } = Asked::decode(request).ok()?;
+        let Request::Join { name, address, .. } = said else { return None };
+        let profile = self.groups.get(&name)?.policy().profile;
+        (profile == Profile::Axiom12).then_some(((version, number), address))
+    }
+
     /// Takes what a device asks of one of the groups. Noise is ignored.
     pub fn handle(&mut self, now: Instant, device: &str, request: &[u8]) {
-        let Ok(Numbered { number, said }) = Numbered::<Request>::decode(request) else { return };
+        let Ok(Asked { version, number, said, .. }) = Asked::decode(request) else {
+            return self.refuse_unread(device, request);
+        };
+        let refused = |reason| Answer::Refused(reason);
+        if version == VERSION_1 && !self.allows_version_1 {
+            if let Some(count) = self.log.due() {
+                tracing::warn!(
+                    "device {device:?} speaks version 1 of the control protocol: update it, or let \
+                     such devices come with --allow-version-1 ({count} since the last line)"
+                );
+            }
+            return self.answer(device, (version, number), refused(Reason::NotNow));
+        }
         let name = match &said {
             Request::Join { name, .. } => Some(name.clone()),
             _ => said.group().and_then(|id| self.name_of(&id)),
         };
-        let may = name.as_ref().and_then(|name| self.may(device, name));
+        let may = name.as_ref().and_then(|name| self.devices.may(device, name));
+        let is_barred = name.as_ref().is_some_and(|name| self.devices.is_barred(device, name));
         let found = name.and_then(|name| self.groups.get_mut(&name)).zip(may);
         let Some((controller, may)) = found else {
-            let answer = refused(number, Reason::NoSuchGroup);
-            self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
-            return;
+            let is_new = version == VERSION;
+            let reason = if is_barred && is_new { Reason::Evicted } else { Reason::NoSuchGroup };
+            return self.answer(device, (version, number), refused(reason));
         };
         controller.handle(now, device, may, request);
+    }
+
+    /// Says so to whoever asks what cannot be read.
+    fn refuse_unread(&mut self, device: &str, request: &[u8]) {
+        let Some((version, number)) = Asked::head(request) else { return };
+        if let Some(count) = self.log.due() {
+            tracing::warn!(
+                "device {device:?} asks what cannot be understood ({count} since the last line)"
+            );
+        }
+        let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
+        self.answer(device, (version, number), Answer::Refused(reason));
+    }
+
+    fn answer(&mut self, device: &str, (version, number): (u8, u32), said: Answer) {
+        let mut answer = Zeroizing::new(vec![0; MAX_MESSAGE]);
+        let mut w = Writer::new(&mut answer);
+        let written = Numbered { number, said }.write_as(&mut w, version);
+        let len = if written.is_ok() { w.len() } else { 0 };
+        answer.truncate(len);
+        self.outbox.push((GroupId([0; 16]), Output::Answer { device: device.into(), answer }));
+    }
+
+    /// Gives a device a key of its own for its token. It is stored before it is told, and told again
+    /// to whoever asks with the same nonce.
+    fn give_key(&mut self, device: &str, nonce: [u8; 16]) -> Result<Answer, Reason> {
+        let mut devices = self.devices.write();
+        let known = devices.get_mut(device).ok_or(Reason::NotAMember)?;
+        let told = |own: &OwnKey| {
+            let OwnKey { id, key, .. } = own;
+            Ok(Answer::Key(DeviceKey { id: *id, key: key.clone() }))
+        };
+        if let Some(own) = known.own.iter().find(|own| own.nonce == nonce) {
+            return told(own);
+        }
+        let refusal = if known.uses == Some(0) {
+            Some((Reason::TokenUsed, "token refused: used up"))
+        } else if known.expires_at.is_some_and(|at| at <= since_1970().as_secs()) {
+            Some((Reason::TokenExpired, "token refused: expired"))
+        } else {
+            None
+        };
+        if let Some((reason, event)) = refusal {
+            tracing::warn!("device {device:?}: {reason}; is there a copy of its token?");
+            let logged = self.store.log(&Entry::new(event).of(device));
+            return Err(if logged.is_ok() { reason } else { Reason::NotNow });
+        }
+        let mut own = OwnKey { id: self.rng.array(), nonce, key: Zeroizing::new([0; 32]) };
+        getrandom::fill(&mut *own.key).map_err(|_| Reason::NotNow)?;
+        let mut changed = known.clone();
+        changed.uses = changed.uses.map(|uses| uses - 1);
+        if changed.own.len() >= MOST_OWN {
+            changed.own.remove(0);
+        }
+        changed.own.push(own.clone());
+        let entry = Entry::new("token used").of(device);
+        self.store.put_device(device, &changed, &entry).map_err(|error| {
+            tracing::error!("device {device:?}: {error}");
+            Reason::NotNow
+        })?;
+        *known = changed;
+        told(&own)
+    }
+
+    /// Notes that there is a copy of a device.
+    pub fn note_clone(&self, group: &GroupId, device: &str, reason: Reason) {
+        let found = self.groups.values().find(|controller| controller.policy().group == *group);
+        let Some(controller) = found else { return };
+        let clones = controller.roster().get(device).map_or(1, |member| member.clones);
+        // One that goes on asking is told of more and more rarely.
+        if !clones.is_power_of_two() {
+            return;
+        }
+        let name = controller.name();
+        tracing::warn!(
+            "group {name}: there is a copy of device {device:?}, refused since {reason}"
+        );
+        let entry = Entry::new("copy refused").within(name).of(device).saying(&reason.to_string());
+        if let Err(error) = self.store.log(&entry) {
+            tracing::error!("the log: {error}");
+        }
+    }
+
+    /// The last entries of the log, of one group or device where that is asked for.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn read_log(
+        &self,
+        most: usize,
+        group: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<Vec<Entry>, Refusal> {
+        let fits = |wanted: Option<&str>, has: &Option<String>| {
+            wanted.is_none() || wanted == has.as_deref()
+        };
+        let is_wanted = |entry: &Entry| fits(group, &entry.group) && fits(device, &entry.device);
+        Ok(self.store.read_log(most, is_wanted)?)
     }
 
     fn name_of(&self, id: &GroupId) -> Option<GroupName> {
         let mut groups = self.groups.iter();
         groups.find_map(|(name, group)| (group.policy().group == *id).then(|| name.clone()))
-    }
-
-    /// What a device may be in a group; `None`: nothing.
-    fn may(&self, device: &str, group: &GroupName) -> Option<WantedRoles> {
-        let devices = self.devices.read();
-        let device = devices.get(device)?;
-        let everywhere = device.groups.is_empty();
-        let barred = device.barred.contains(group);
-        (!barred && (everywhere || device.groups.contains(group))).then_some(device.may)
     }
 
     fn controller(&mut self, group: &str) -> Result<&mut Controller, Refusal> {
@@ -255,6 +461,8 @@ impl Registry {
             groups: device.groups.iter().map(ToString::to_string).collect(),
             evicted_from: device.barred.iter().map(ToString::to_string).collect(),
             member_of: groups_of(name),
+            uses_left: device.uses,
+            expires_at: device.expires_at,
         });
         described.collect()
     }
@@ -264,7 +472,7 @@ impl Registry {
     /// # Errors
     /// See [`Refusal`].
     pub fn enrol(&mut self, enrol: &Enrol) -> Result<Token, Refusal> {
-        let Enrol { device, sender, listener, groups, controller } = enrol;
+        let Enrol { device, sender, listener, groups, controller, uses, expires_s } = enrol;
         let unfit = || Refusal::Name(device.clone());
         if !is_device_name(device) || controller.len() > 255 {
             return Err(unfit());
@@ -280,13 +488,15 @@ impl Registry {
         let mut key = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *key).map_err(|_| Refusal::Randomness)?;
         let may = WantedRoles { sender: *sender, listener: *listener };
-        let known = Device { key: key.clone(), may, groups, barred: Vec::new() };
-        self.store.put_device(device, &known)?;
+        let expires_at = expires_s.map(|s| since_1970().as_secs().saturating_add(s));
+        let (barred, own) = (Vec::new(), Vec::new());
+        let known = Device { key: key.clone(), may, groups, barred, uses: *uses, expires_at, own };
+        self.store.put_device(device, &known, &Entry::new("enrolled").of(device))?;
         self.devices.write().insert(device.clone(), known);
         Ok(Token { key, device: device.clone(), controller: controller.clone() })
     }
 
-    /// Forgets a device, and puts it out of all groups.
+    /// Forgets a device, and evicts it from all groups.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -296,33 +506,30 @@ impl Registry {
         }
         self.store.remove_device(device)?;
         self.devices.write().remove(device);
+        let mut failed = Vec::new();
         for controller in self.groups.values_mut() {
-            if controller.roster().get(device).is_some() && !controller.evict(now, device) {
-                return Err(Refusal::Failed(controller.name().to_string()));
+            // One whose store fails keeps the others from nothing.
+            if controller.evict(now, device).is_err() {
+                failed.push(controller.name().to_string());
             }
         }
-        Ok(())
+        if failed.is_empty() { Ok(()) } else { Err(Refusal::Failed(failed.join(", "))) }
     }
 
-    /// Puts a device out of a group, at once, and keeps it out until it is let in again.
+    /// Evicts a device from a group, at once, and keeps it out until it is let in again.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn evict(&mut self, now: Instant, group: &str, device: &str) -> Result<Described, Refusal> {
         let name = self.controller(group)?.name().clone();
         // First, so that it does not come back in between.
-        let known = self.bar(device, &name, true)?;
-        let controller = self.controller(group)?;
-        if controller.roster().get(device).is_none() {
-            if known {
-                return self.show(group);
-            }
-            return Err(Refusal::NoMember(device.into(), group.into()));
+        let is_known = self.bar(device, &name, true)?;
+        let evicted = self.controller(group)?.evict(now, device);
+        match evicted {
+            Err(_) => Err(Refusal::Failed(group.into())),
+            Ok(false) if !is_known => Err(Refusal::NoMember(device.into(), group.into())),
+            Ok(_) => self.show(group),
         }
-        if !controller.evict(now, device) {
-            return Err(Refusal::Failed(group.into()));
-        }
-        self.show(group)
     }
 
     /// Lets a device in again that was put out.
@@ -343,7 +550,8 @@ impl Registry {
         if barred {
             changed.barred.push(group.clone());
         }
-        self.store.put_device(device, &changed)?;
+        let entry = Entry::new(if barred { "evicted" } else { "readmitted" });
+        self.store.put_device(device, &changed, &entry.within(group).of(device))?;
         *known = changed;
         Ok(true)
     }
@@ -406,6 +614,7 @@ impl Described {
             sender_id: member.roles.sender.map(|sender| sender.0),
             listener: member.roles.listener,
             address: member.address,
+            clones: member.clones,
         };
         Self {
             name: controller.name().to_string(),
@@ -422,13 +631,4 @@ impl Described {
             announcements: None,
         }
     }
-}
-
-fn refused(number: u32, reason: Reason) -> Zeroizing<Vec<u8>> {
-    let mut answer = Zeroizing::new(vec![0; MAX_MESSAGE]);
-    let mut w = Writer::new(&mut answer);
-    let written = Numbered { number, said: Answer::Refused(reason) }.write(&mut w);
-    let len = if written.is_ok() { w.len() } else { 0 };
-    answer.truncate(len);
-    answer
 }

@@ -58,6 +58,15 @@ pub enum AdminRequest {
         /// Use it without delay.
         at_once: bool,
     },
+    /// The last entries of the log.
+    Log {
+        /// How many at most.
+        most: usize,
+        /// Those of one group.
+        group: Option<String>,
+        /// Those of one device.
+        device: Option<String>,
+    },
     /// Copy the store into a directory.
     Backup {
         /// Where to.
@@ -195,6 +204,12 @@ pub struct Enrol {
     pub groups: Vec<String>,
     /// Where it finds the controller, as `host:port`.
     pub controller: String,
+    /// How many devices can be made of the token; none: any number.
+    #[serde(default)]
+    pub uses: Option<u32>,
+    /// For how long the token can be used, in seconds; none: for ever.
+    #[serde(default)]
+    pub expires_s: Option<u64>,
 }
 
 /// A group as it is shown.
@@ -241,6 +256,9 @@ pub struct DescribedMember {
     pub listener: bool,
     /// The address it sends from.
     pub address: IpAddr,
+    /// How often a copy of it was seen.
+    #[serde(default)]
+    pub clones: u32,
 }
 
 /// A device as it is shown.
@@ -258,4 +276,10 @@ pub struct DescribedDevice {
     pub evicted_from: Vec<String>,
     /// The groups it is in.
     pub member_of: Vec<String>,
+    /// How often its token can still be used; none: any number of times.
+    #[serde(default)]
+    pub uses_left: Option<u32>,
+    /// When its token ends, in seconds since 1970; none: never.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
 }

@@ -1,12 +1,13 @@
 //! What a controller keeps: devices with their keys, and groups with theirs.
 
+use super::audit::{self, Entry};
 use super::{Numbers, StoreError, open};
 use group::control::{GroupName, WantedRoles};
 use group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
 use group::identity::PublicKeys;
 use group::member::Roles;
 use group::rekey::{Chain, ControllerSecret, KeyServer, KeyTree, Leaf, Node, NodeKey, Timing};
-use group::{GroupId, Policy, SenderId};
+use group::{GroupId, Policy, SenderId, Start};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
     WriteTransaction,
@@ -24,7 +25,9 @@ const FILE: &str = "controller.redb";
 /// they say that it is later.
 const AHEAD: u64 = (1 << 20) + (1 << 10);
 /// Of what is written in the tables below.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// Without starts of members, own keys of devices and a log: read, and written as the newer one.
+const VERSION_1: u64 = 1;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// By name.
@@ -49,6 +52,27 @@ pub struct Device {
     pub groups: Vec<GroupName>,
     /// The groups it was put out of, and may not come back to.
     pub barred: Vec<GroupName>,
+    /// How often its token may still give a key; `None`: any number of times.
+    pub uses: Option<u32>,
+    /// When its token ends, in seconds since 1970.
+    pub expires_at: Option<u64>,
+    /// The keys of its own that its token gave, the newest last.
+    pub own: Vec<OwnKey>,
+}
+
+/// Keys of its own that a device can have: of earlier instances, which are to hear that they have
+/// been replaced. One more drops the oldest.
+pub const MOST_OWN: usize = 8;
+
+/// A key that a device was given for its token.
+#[derive(Clone)]
+pub struct OwnKey {
+    /// Which one it is.
+    pub id: [u8; 8],
+    /// What it was asked for with: who asks with it again gets the same key.
+    pub nonce: [u8; 16],
+    /// The key.
+    pub key: Zeroizing<[u8; 32]>,
 }
 
 /// A device and its name.
@@ -86,6 +110,7 @@ impl ControllerStore {
             match version {
                 None => drop(meta.insert("version", VERSION)?),
                 Some(VERSION) => {}
+                Some(VERSION_1) => drop(meta.insert("version", VERSION)?),
                 Some(_) => return Err(StoreError::Damaged("it is of another version")),
             }
             transaction.open_table(DEVICES)?;
@@ -93,6 +118,7 @@ impl ControllerStore {
             transaction.open_table(EPOCHS)?;
             transaction.open_table(KEYS)?;
             transaction.open_table(MEMBERS)?;
+            audit::prepare(&transaction)?;
         }
         transaction.commit()?;
         Ok(Self { numbers: Numbers::new(Arc::clone(&database))?, database })
@@ -123,14 +149,34 @@ impl ControllerStore {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn put_device(&self, name: &str, device: &Device) -> Result<(), StoreError> {
+    pub fn put_device(&self, name: &str, device: &Device, entry: &Entry) -> Result<(), StoreError> {
         let names = device.groups.len() + device.barred.len();
-        let mut buf = Zeroizing::new(vec![0; 64 + 65 * names]);
+        let mut buf = Zeroizing::new(vec![0; 80 + 65 * names + 56 * device.own.len()]);
         let bytes = encoded(device, &mut buf)?;
         self.write(|transaction| {
             transaction.open_table(DEVICES)?.insert(name, bytes)?;
-            Ok(())
+            audit::write(transaction, entry)
         })
+    }
+
+    /// Writes an entry of the log that changes nothing else.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn log(&self, entry: &Entry) -> Result<(), StoreError> {
+        self.write(|transaction| audit::write(transaction, entry))
+    }
+
+    /// The last entries of the log for which `is_wanted` holds, the oldest first.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read_log(
+        &self,
+        most: usize,
+        is_wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<Entry>, StoreError> {
+        audit::read(&self.database.begin_read()?, most, is_wanted)
     }
 
     /// Forgets a device. Its memberships are another matter.
@@ -140,7 +186,7 @@ impl ControllerStore {
     pub fn remove_device(&self, name: &str) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction.open_table(DEVICES)?.remove(name)?;
-            Ok(())
+            audit::write(transaction, &Entry::new("revoked").of(name))
         })
     }
 
@@ -165,7 +211,7 @@ impl ControllerStore {
         self.write(|transaction| {
             transaction.open_table(GROUPS)?.insert(name.as_str(), bytes)?;
             transaction.open_table(EPOCHS)?.insert(policy.group.0, &epoch[..])?;
-            Ok(())
+            audit::write(transaction, &Entry::new("group made").within(name))
         })?;
         Ok(keys)
     }
@@ -181,6 +227,7 @@ impl ControllerStore {
             let nodes = (group.0, [0; 4])..=(group.0, [0xff; 4]);
             transaction.open_table(KEYS)?.retain_in(nodes, |_, _| false)?;
             transaction.open_table(MEMBERS)?.retain(|(of, _), _| of != group.0)?;
+            audit::write(transaction, &Entry::new("group removed").within(name))?;
             Numbers::forget(transaction, group)
         })
     }
@@ -256,6 +303,7 @@ impl ControllerStore {
         copy_table(&from, &to, EPOCHS)?;
         copy_table(&from, &to, KEYS)?;
         copy_table(&from, &to, MEMBERS)?;
+        audit::copy(&from, &to)?;
         Numbers::copy(&from, &to)?;
         to.commit()?;
         Ok(())
@@ -288,7 +336,7 @@ impl ControllerStore {
                 epochs.insert(id, &stored[..])?;
             }
             transaction.open_table(META)?.insert("restored", 1)?;
-            Ok(())
+            audit::write(transaction, &Entry::new("restored from a backup"))
         })?;
         Ok(store)
     }
@@ -332,8 +380,8 @@ impl ControllerStore {
     }
 
     /// What the controller of one group writes through.
-    pub fn of(&self, group: GroupId) -> Box<dyn Store + Send> {
-        Box::new(GroupStore { store: self.clone(), group: group.0 })
+    pub fn of(&self, group: GroupId, name: &GroupName) -> Box<dyn Store + Send> {
+        Box::new(GroupStore { store: self.clone(), group: group.0, name: name.clone() })
     }
 }
 
@@ -354,6 +402,7 @@ pub(super) fn copy_table<K: redb::Key + 'static, V: redb::Value + 'static>(
 struct GroupStore {
     store: ControllerStore,
     group: [u8; 16],
+    name: GroupName,
 }
 
 impl GroupStore {
@@ -383,8 +432,31 @@ impl GroupStore {
                 written.map_err(|_| StoreError::Damaged("a member"))?;
                 members.insert((self.group, *name), w.written())?;
             }
-            Ok(())
+            // Without new keys only what is known of a member's start has changed.
+            if nodes.is_empty() {
+                return Ok(());
+            }
+            for name in *left {
+                audit::write(transaction, &self.entry("left", name))?;
+            }
+            for (name, member) in joined {
+                let joins = member.start.counter == 0;
+                let what = if joins { "joined" } else { "started anew" };
+                let entry = self.entry(what, name).saying(&format!(
+                    "listener {}, {}address {}",
+                    member.leaf.get(),
+                    member.roles.sender.map_or_else(String::new, |s| format!("sender {}, ", s.0)),
+                    member.address
+                ));
+                audit::write(transaction, &entry)?;
+            }
+            let entry = Entry::new("rekey").within(&self.name).saying(&format!("epoch {epoch}"));
+            audit::write(transaction, &entry)
         })
+    }
+
+    fn entry(&self, what: &str, device: &str) -> Entry {
+        Entry::new(what).within(&self.name).of(device)
     }
 }
 
@@ -422,6 +494,14 @@ impl Encode for Device {
                 names.try_for_each(|name| w.vec8(|w| w.bytes(name)))
             })?;
         }
+        w.u8(u8::from(self.uses.is_some()))?;
+        w.u32(self.uses.unwrap_or(0))?;
+        w.u64(self.expires_at.unwrap_or(0))?;
+        for OwnKey { id, nonce, key } in &self.own {
+            w.bytes(id)?;
+            w.bytes(nonce)?;
+            w.bytes(&**key)?;
+        }
         Ok(())
     }
 }
@@ -438,7 +518,21 @@ impl Decode<'_> for Device {
             }
             Ok(names)
         };
-        Ok(Self { key, may, groups: names(r)?, barred: names(r)? })
+        let (groups, barred) = (names(r)?, names(r)?);
+        let mut device =
+            Self { key, may, groups, barred, uses: None, expires_at: None, own: Vec::new() };
+        if r.is_empty() {
+            // Of version 1: its token has no end.
+            return Ok(device);
+        }
+        let (is_limited, uses) = (r.u8()? != 0, r.u32()?);
+        device.uses = is_limited.then_some(uses);
+        device.expires_at = Some(r.u64()?).filter(|at| *at > 0);
+        while !r.is_empty() {
+            let (id, nonce) = (r.array()?, r.array()?);
+            device.own.push(OwnKey { id, nonce, key: Zeroizing::new(r.array()?) });
+        }
+        Ok(device)
     }
 }
 
@@ -505,17 +599,20 @@ fn read_epoch(bytes: &[u8]) -> Result<(u64, Chain, u8), DecodeError> {
 }
 
 fn write_member(w: &mut Writer<'_>, member: &Member) -> Result<(), BufferFull> {
-    let Member { leaf, nonce, roles, address, keys } = member;
+    let Member { leaf, start, clones, roles, address, keys } = member;
     w.u32(leaf.get())?;
-    w.bytes(nonce)?;
+    w.bytes(&start.nonce)?;
     w.bytes(&keys.to_bytes())?;
     let Roles { sender, listener } = *roles;
     write_wanted(w, WantedRoles { sender: sender.is_some(), listener })?;
     w.u8(sender.map_or(0, |sender| sender.0))?;
     match address {
-        IpAddr::V4(v4) => w.bytes(&v4.to_ipv6_mapped().octets()),
-        IpAddr::V6(v6) => w.bytes(&v6.octets()),
+        IpAddr::V4(v4) => w.bytes(&v4.to_ipv6_mapped().octets())?,
+        IpAddr::V6(v6) => w.bytes(&v6.octets())?,
     }
+    w.u64(start.instance)?;
+    w.u32(start.counter)?;
+    w.u32(*clones)
 }
 
 fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
@@ -527,6 +624,10 @@ fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
     let (wanted, sender) = (read_wanted(r)?, SenderId(r.u8()?));
     let roles = Roles { sender: wanted.sender.then_some(sender), listener: wanted.listener };
     let address = IpAddr::V6(Ipv6Addr::from(r.array::<16>()?)).to_canonical();
+    // One of version 1 has no instance: no start of it is taken, and it joins again.
+    let (instance, counter, clones) =
+        if r.is_empty() { (0, 0, 0) } else { (r.u64()?, r.u32()?, r.u32()?) };
     r.finish()?;
-    Ok(Member { leaf, nonce, roles, address, keys })
+    let start = Start { instance, counter, nonce };
+    Ok(Member { leaf, start, clones, roles, address, keys })
 }

@@ -13,8 +13,10 @@ const FILE: &str = "member.redb";
 
 /// Single values by name.
 const SELF: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("self");
-/// The nonce of the join that is asked for, by name of the group.
-const JOINS: TableDefinition<'_, &str, [u8; 8]> = TableDefinition::new("joins");
+/// The instance and the counter of the last start, by name of the group.
+const STARTS: TableDefinition<'_, &str, (u64, u32)> = TableDefinition::new("starts");
+/// The instance that another one has taken the place of, by name of the group.
+const REPLACED: TableDefinition<'_, &str, u64> = TableDefinition::new("replaced");
 /// As the controller admitted, with the keys of now, by name of the group.
 const MEMBERSHIPS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("memberships");
 
@@ -40,7 +42,8 @@ impl MemberStore {
         let database = open(directory, FILE)?;
         let transaction = database.begin_write()?;
         transaction.open_table(SELF)?;
-        transaction.open_table(JOINS)?;
+        transaction.open_table(STARTS)?;
+        transaction.open_table(REPLACED)?;
         transaction.open_table(MEMBERSHIPS)?;
         transaction.open_table(SUSPENDED)?;
         transaction.commit()?;
@@ -72,25 +75,62 @@ impl MemberStore {
         Ok(())
     }
 
-    /// The nonce to join a group with: the same until it is admitted, or `fresh`.
+    /// Forgets a value.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn join_nonce(&self, name: &GroupName, fresh: [u8; 8]) -> Result<[u8; 8], StoreError> {
+    pub fn remove_value(&self, name: &str) -> Result<(), StoreError> {
         let transaction = self.database.begin_write()?;
-        let nonce = {
-            let mut joins = transaction.open_table(JOINS)?;
-            let known = joins.get(name.as_str())?.map(|nonce| nonce.value());
-            if known.is_none() {
-                joins.insert(name.as_str(), fresh)?;
-            }
-            known.unwrap_or(fresh)
-        };
+        transaction.open_table(SELF)?.remove(name)?;
         transaction.commit()?;
-        Ok(nonce)
+        Ok(())
     }
 
-    /// The membership in a group.
+    /// Begins another start of an instance: its counter, which no earlier start had, and what the
+    /// run before left behind, if it ended in good order. Nobody can take that again.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; all counters may be used, which takes a join.
+    pub fn begin_start(
+        &self,
+        name: &GroupName,
+        instance: u64,
+    ) -> Result<(u32, Option<Suspended>), StoreError> {
+        let transaction = self.database.begin_write()?;
+        let (counter, left) = {
+            let mut starts = transaction.open_table(STARTS)?;
+            let last = starts.get(name.as_str())?.map(|last| last.value());
+            let last = last.filter(|(of, _)| *of == instance).map_or(0, |(_, counter)| counter);
+            let counter = last.checked_add(1).ok_or(StoreError::Damaged("counter of starts"))?;
+            starts.insert(name.as_str(), (instance, counter))?;
+            let mut table = transaction.open_table(SUSPENDED)?;
+            (counter, table.remove(name.as_str())?.map(|bytes| bytes.value().to_vec()))
+        };
+        transaction.commit()?;
+        // One that cannot be read is as good as none: the member comes back as after a crash.
+        Ok((counter, left.and_then(|bytes| Suspended::decode(&bytes).ok())))
+    }
+
+    /// Whether another instance has taken the place of the one that was here.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn is_replaced(&self, name: &GroupName) -> Result<bool, StoreError> {
+        let table = self.database.begin_read()?.open_table(REPLACED)?;
+        Ok(table.get(name.as_str())?.is_some())
+    }
+
+    /// Forgets a membership in whose place there is another instance of this device, and remembers
+    /// that: who joins again would put that one out, and the other way round for ever.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn replace(&self, name: &GroupName, instance: u64) -> Result<(), StoreError> {
+        self.forget(name, Some(instance))
+    }
+
+    /// The membership in a group. One of version 1 has no instance, which is 0 then: it takes a
+    /// join.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -103,7 +143,7 @@ impl MemberStore {
         }
     }
 
-    /// Writes a membership, with the keys of now. The nonce of its join has done its work.
+    /// Writes a membership, with the keys of now.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -118,24 +158,9 @@ impl MemberStore {
         answer.write(&mut w).map_err(|_| StoreError::Damaged("a membership too long"))?;
         let transaction = self.database.begin_write()?;
         transaction.open_table(MEMBERSHIPS)?.insert(name.as_str(), w.written())?;
-        transaction.open_table(JOINS)?.remove(name.as_str())?;
+        transaction.open_table(REPLACED)?.remove(name.as_str())?;
         transaction.commit()?;
         Ok(())
-    }
-
-    /// Takes what a member left behind, so that nobody can take it again.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn take_suspended(&self, name: &GroupName) -> Result<Option<Suspended>, StoreError> {
-        let transaction = self.database.begin_write()?;
-        let bytes = {
-            let mut table = transaction.open_table(SUSPENDED)?;
-            table.remove(name.as_str())?.map(|bytes| bytes.value().to_vec())
-        };
-        transaction.commit()?;
-        // One that cannot be read is as good as none: the member comes back as after a crash.
-        Ok(bytes.and_then(|bytes| Suspended::decode(&bytes).ok()))
     }
 
     /// Writes what a member leaves behind.
@@ -155,10 +180,17 @@ impl MemberStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn remove_membership(&self, name: &GroupName) -> Result<(), StoreError> {
+        self.forget(name, None)
+    }
+
+    fn forget(&self, name: &GroupName, replaced: Option<u64>) -> Result<(), StoreError> {
         let transaction = self.database.begin_write()?;
         transaction.open_table(MEMBERSHIPS)?.remove(name.as_str())?;
-        transaction.open_table(JOINS)?.remove(name.as_str())?;
         transaction.open_table(SUSPENDED)?.remove(name.as_str())?;
+        transaction.open_table(STARTS)?.remove(name.as_str())?;
+        if let Some(instance) = replaced {
+            transaction.open_table(REPLACED)?.insert(name.as_str(), instance)?;
+        }
         transaction.commit()?;
         Ok(())
     }

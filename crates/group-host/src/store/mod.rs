@@ -5,11 +5,13 @@
 //!
 //! Keys lie in it in clear, readable by its owner alone: who can read the file can read the group.
 
+pub(crate) mod audit;
 mod controller;
 mod member;
 mod numbers;
 
-pub use controller::{ControllerStore, Device, Enrolled, StoredGroup};
+pub use audit::Entry;
+pub use controller::{ControllerStore, Device, Enrolled, MOST_OWN, OwnKey, StoredGroup};
 pub use member::{MemberStore, StoredMembership};
 pub use numbers::Numbers;
 
@@ -70,9 +72,43 @@ fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(&path).map_err(at_path)?;
-    match Database::builder().create_file(file) {
-        Ok(database) => Ok(Arc::new(database)),
-        Err(DatabaseError::DatabaseAlreadyOpen) => Err(StoreError::InUse(path)),
-        Err(error) => Err(error.into()),
+    match guarded(|| checked(file)) {
+        Some(Ok(database)) => Ok(Arc::new(database)),
+        Some(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path)),
+        Some(Err(error)) => Err(error.into()),
+        None => Err(StoreError::Damaged("the database cannot read it")),
     }
+}
+
+/// Opens a file and reads all of it against its checksums: later the database would take what is
+/// damaged for a mistake of its own.
+fn checked(file: std::fs::File) -> Result<Database, DatabaseError> {
+    let mut database = Database::builder().create_file(file)?;
+    match database.check_integrity() {
+        Ok(_) => Ok(database),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does what may panic, without a word of it on standard error. `None`: it did.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+    use std::sync::Once;
+    thread_local! {
+        static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                before(panic);
+            }
+        }));
+    });
+    IS_GUARDED.set(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_GUARDED.set(false);
+    done.ok()
 }

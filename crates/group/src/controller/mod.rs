@@ -6,40 +6,42 @@
 //! crash loses a member: in memory, on disk ([`Store`]), to the members that stay, and only then to
 //! who joins (Axiom, section 7.6).
 
+mod announcements;
+mod joins;
+mod pacing;
 mod roster;
+mod starts;
 
 pub use roster::{Member, Roster};
 
-use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
 use crate::control::{
-    Admitted, Answer, GroupName, MAX_MESSAGE, Numbered, Reason, Request, WantedRoles,
+    Admitted, Answer, Asked, GroupName, MAX_MESSAGE, Numbered, Reason, Request, VERSION,
+    WantedRoles,
 };
 use crate::directory::Page;
 use crate::identity::PublicKeys;
+use crate::member::MemberError;
 use crate::member::voice::Voice;
-use crate::member::{MemberError, Roles};
 use crate::numbers::Ledger;
-use crate::policy::{Authenticity, Policy, Profile};
-use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, MAX_MESSAGE_BYTES, Node, Timing};
+use crate::policy::Policy;
+use crate::rekey::{Chain, Change, KeyServer, KeyTree, Leaf, Node, Timing};
+use crate::start::Start;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use announcements::{Announcements, Due};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use dtls::codepoints::ContentType;
 use dtls::crypto::Provider;
-use vocabulary::{Decode, Encode, Instant, Random, Writer};
+use pacing::Pacing;
+use vocabulary::{Decode, Instant, Random, Writer};
 
-/// An announcement is sent so many times, within the time until its epoch is used or, if that is
-/// short, so far apart.
-const REPEATS: u32 = 4;
-const REPEAT_GAP: Duration = Duration::from_millis(250);
 /// Members may ask for another epoch so often, together.
 const RENEWAL_GAP: Duration = Duration::from_secs(5);
-/// A record around an announcement, at most.
-const RECORD_ROOM: usize = 64;
+/// A device whose join has to wait for longer than this is told so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a controller behaves.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +127,20 @@ pub enum Output {
     },
     /// A member of this name says that another sends under its SenderID.
     Conflict(String),
+    /// There is a copy of a member: a run spoke up whose place another one has taken, or two runs
+    /// started from one state. The roster has counted it.
+    Clone {
+        /// The device.
+        device: String,
+        /// What the run that was refused was told.
+        reason: Reason,
+    },
+    /// A device asked in a way that cannot be taken, and was told so.
+    Unfit(String),
 }
+
+/// Says what a device may be in the group now; `None`: nothing.
+pub type Admission = Box<dyn Fn(&str) -> Option<WantedRoles> + Send>;
 
 /// A group and what it is kept by.
 pub struct Controller {
@@ -138,17 +153,32 @@ pub struct Controller {
     store: Box<dyn Store + Send>,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
+    admission: Option<Admission>,
     pending: Pending,
+    pacing: Pacing,
     /// From when on the current epoch is sent in.
     active_at: Instant,
     /// From when on members may ask for another.
     renewable_at: Instant,
     renew_at: Option<Instant>,
-    /// By time.
-    repeats: VecDeque<(Instant, Vec<u8>)>,
+    /// The newest epoch that began with an eviction, as far as is known: members that come from an older
+    /// one are to leave it at once.
+    evicted_in: u64,
+    announcements: Announcements,
+    /// The list of senders, sealed in the newest epoch once it is needed.
+    list: Option<Vec<u8>>,
     outbox: VecDeque<Output>,
     /// Storing failed: what is in memory is not what is on disk.
     failed: bool,
+}
+
+/// Why a rekey is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Eviction,
+    /// An administrator wants it, and used at once (Axiom, section 6.3).
+    AtOnce,
+    Other,
 }
 
 /// Changes that wait for the next rekey.
@@ -156,14 +186,27 @@ pub struct Controller {
 struct Pending {
     joins: BTreeMap<String, Join>,
     leaves: BTreeSet<String>,
+    /// Members that start anew after a crash.
+    starts: BTreeMap<String, (To, Start)>,
     /// Who is answered when they are made.
-    noted: Vec<(String, u32)>,
-    /// When there is a rekey, with changes or without.
+    noted: Vec<(String, To)>,
+    /// Whether there is to be a rekey without joins and leaves.
+    renewal: bool,
+    /// When there is a rekey, unless it is too soon after the last one.
     due: Option<Instant>,
 }
 
-struct Join {
+/// Which request is answered, and in which version.
+#[derive(Clone, Copy)]
+struct To {
+    version: u8,
     number: u32,
+}
+
+struct Join {
+    /// When it may be carried out.
+    ready: Instant,
+    to: To,
     nonce: [u8; 8],
     roles: WantedRoles,
     address: IpAddr,
@@ -213,7 +256,8 @@ impl Controller {
     ) -> Result<Self, MemberError> {
         let Group { name, policy, keys, roster } = group;
         let mut voice = Self::voice(&policy, provider)?;
-        voice.enter(keys.epoch(), keys.epoch_key().as_ref(), &mut *ledger);
+        let epoch = keys.epoch();
+        voice.enter(epoch, keys.epoch_key().as_ref(), &mut *ledger);
         Ok(Self {
             name,
             policy,
@@ -224,14 +268,24 @@ impl Controller {
             store,
             ledger,
             rng,
+            admission: None,
             pending: Pending::default(),
+            pacing: Pacing::default(),
             active_at: now,
             renewable_at: now,
             renew_at: settings.renewal.map(|after| now + after),
-            repeats: VecDeque::new(),
+            evicted_in: epoch,
+            announcements: Announcements::default(),
+            list: None,
             outbox: VecDeque::new(),
             failed: false,
         })
+    }
+
+    /// Has `admission` asked once more when a join that waited is carried out: what the device was
+    /// allowed when it asked may be forbidden by then.
+    pub fn set_admission(&mut self, admission: Admission) {
+        self.admission = Some(admission);
     }
 
     /// What devices ask for.
@@ -256,30 +310,57 @@ impl Controller {
 
     /// Takes what `device` asks, which may have at most the roles `may`. Noise is ignored.
     pub fn handle(&mut self, now: Instant, device: &str, may: WantedRoles, request: &[u8]) {
-        let Ok(Numbered { number, said }) = Numbered::<Request>::decode(request) else { return };
+        let Ok(Asked { version, number, start, said }) = Asked::decode(request) else {
+            return self.refuse_unread(device, request);
+        };
+        let to = To { version, number };
         if self.failed {
-            return self.answer(device, number, Answer::Refused(Reason::NotNow));
+            return self.answer(device, to, Answer::Refused(Reason::NotNow));
         }
         if said.group().is_some_and(|group| group != self.policy.group) {
-            return self.answer(device, number, Answer::Refused(Reason::NoSuchGroup));
+            return self.answer(device, to, Answer::Refused(Reason::NoSuchGroup));
         }
         let answer = match said {
             Request::Join { nonce, name, roles, address, keys } => {
-                let join = Join { number, nonce, roles, address, keys };
+                let ready = self.pacing.join_at(device, now);
+                let join = Join { ready, to, nonce, roles, address, keys };
                 self.join(now, device, may, &name, join)
             }
-            _ if self.roster.get(device).is_none() => Some(Answer::Refused(Reason::NotAMember)),
+            Request::Start { resumes, .. } => match start {
+                Some(start) => self.start(now, device, to, (start, resumes)),
+                None => Some(Answer::Refused(Reason::NotUnderstood)),
+            },
+            said => match self.refusal(device, version, start.as_ref(), &said) {
+                Some(reason) => Some(Answer::Refused(reason)),
+                None => self.serve(now, device, to, said),
+            },
+        };
+        if let Some(answer) = answer {
+            self.answer(device, to, answer);
+        }
+    }
+
+    /// Says so to whoever asks what cannot be read.
+    fn refuse_unread(&mut self, device: &str, request: &[u8]) {
+        let Some((version, number)) = Asked::head(request) else { return };
+        self.outbox.push_back(Output::Unfit(device.into()));
+        let reason = if version == VERSION { Reason::NotUnderstood } else { Reason::NotNow };
+        self.answer(device, To { version, number }, Answer::Refused(reason));
+    }
+
+    /// Does what a member asks.
+    fn serve(&mut self, now: Instant, device: &str, to: To, said: Request) -> Option<Answer> {
+        match said {
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
-                self.pending.noted.push((device.into(), number));
-                self.gather(now);
+                self.pending.noted.push((device.into(), to));
+                self.gather(now, now);
                 None
             }
-            Request::Pull(_) => Some(self.granted(now, device)),
+            Request::Pull(pull) => Some(self.granted(now, device, pull.epoch)),
             Request::Renew(_, epoch) => {
                 if epoch == self.keys.epoch() {
-                    let at = self.renewable_at.max(now + self.settings.batch);
-                    self.pending.due.get_or_insert(at);
+                    self.renew_soon(now);
                 }
                 Some(Answer::Noted)
             }
@@ -292,127 +373,142 @@ impl Controller {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)
             }
-        };
-        if let Some(answer) = answer {
-            self.answer(device, number, answer);
+            // Keys of devices are not a group's matter.
+            Request::Key { .. } | Request::Join { .. } | Request::Start { .. } => {
+                Some(Answer::Refused(Reason::NotUnderstood))
+            }
         }
     }
 
-    fn join(
-        &mut self,
-        now: Instant,
-        device: &str,
-        may: WantedRoles,
-        name: &GroupName,
-        join: Join,
-    ) -> Option<Answer> {
-        let refused = |reason| Some(Answer::Refused(reason));
-        let Join { nonce, roles, address, .. } = join;
-        if *name != self.name {
-            return refused(Reason::NoSuchGroup);
-        }
-        if roles.sender && !may.sender || roles.listener && !may.listener {
-            return refused(Reason::Roles);
-        }
-        let known = self.roster.get(device);
-        let leaves = self.pending.leaves.contains(device);
-        if !leaves && known.is_some_and(|known| known.nonce == nonce) {
-            return Some(self.admitted(now, device));
-        }
-        if self.policy.profile == Profile::Axiom12 && self.is_taken(address, device) {
-            return refused(Reason::AddressTaken);
-        }
-        let waiting = self.pending.joins.len() as u64;
-        if known.is_none()
-            && self.roster.len() as u64 + waiting >= self.settings.most_members.into()
-        {
-            return refused(Reason::Full);
-        }
-        let senders = self.pending.joins.values().filter(|join| join.roles.sender).count();
-        if roles.sender && self.roster.senders().len() + senders >= usize::from(u8::MAX) {
-            return refused(Reason::Full);
-        }
-        self.pending.joins.insert(device.into(), join);
-        self.gather(now);
-        None
+    /// Has another epoch begin as soon as members together may have one.
+    fn renew_soon(&mut self, now: Instant) {
+        let at = self.renewable_at.max(now + self.settings.batch);
+        self.pending.renewal = true;
+        let due = self.pending.due.get_or_insert(at);
+        *due = at.min(*due);
     }
 
-    /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
-    /// section 5.5).
-    fn is_taken(&self, address: IpAddr, device: &str) -> bool {
-        let is = |other: &str, its: IpAddr| other != device && its == address;
-        self.roster.iter().any(|(name, member)| is(name, member.address))
-            || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
+    /// Evicts a device, at once: a join of it that waits is refused, and its membership ends. False
+    /// if it had neither.
+    ///
+    /// # Errors
+    /// The store failed: the waiting join is refused, but a membership may last.
+    pub fn evict(&mut self, now: Instant, device: &str) -> Result<bool, StoreFailed> {
+        self.evict_all(now, &[device])
     }
 
-    /// Puts a device out, at once. False if it is no member.
-    pub fn evict(&mut self, now: Instant, device: &str) -> bool {
-        if self.failed || self.roster.get(device).is_none() {
-            return false;
+    /// Evicts several devices in one rekey.
+    ///
+    /// # Errors
+    /// As [`Self::evict`].
+    pub fn evict_all(&mut self, now: Instant, devices: &[&str]) -> Result<bool, StoreFailed> {
+        let mut waited = false;
+        for device in devices {
+            // Whatever the roster says: a device may have left, and wait to come back.
+            if let Some(join) = self.pending.joins.remove(*device) {
+                self.answer(device, join.to, Answer::Refused(Reason::NotAMember));
+                waited = true;
+            }
         }
-        self.pending.joins.remove(device);
-        self.pending.leaves.insert(device.into());
-        self.change(now, self.settings.eviction, false);
-        !self.failed
+        let is_member = |device: &&&str| self.roster.get(device).is_some();
+        let members: Vec<String> =
+            devices.iter().filter(is_member).map(|device| String::from(*device)).collect();
+        if !members.is_empty() && !self.failed {
+            self.pending.leaves.extend(members.iter().cloned());
+            self.change(now, Cause::Eviction);
+        }
+        match self.failed && !members.is_empty() {
+            true => Err(StoreFailed),
+            false => Ok(waited || !members.is_empty()),
+        }
     }
 
     /// Begins another epoch, at once; `at_once` has it used at once too (Axiom, section 6.3).
     pub fn rekey(&mut self, now: Instant, at_once: bool) -> bool {
-        self.change(now, self.settings.timing, at_once);
+        self.change(now, if at_once { Cause::AtOnce } else { Cause::Other });
         !self.failed
     }
 
-    fn gather(&mut self, now: Instant) {
-        let batched = now + self.settings.batch;
-        let due = self.pending.due.get_or_insert(batched);
-        *due = batched.min(*due);
-        if *due <= now {
-            self.flush(now);
+    /// Has a change made that may be made from `ready` on.
+    fn gather(&mut self, now: Instant, ready: Instant) {
+        let at = ready.max(now + self.settings.batch);
+        let due = self.pending.due.get_or_insert(at);
+        *due = at.min(*due);
+        self.make_due_changes(now);
+    }
+
+    /// Makes the changes that are due, if it is not too soon after the last ones.
+    fn make_due_changes(&mut self, now: Instant) {
+        if self.pending.due.is_none_or(|due| now < due) {
+            return;
+        }
+        let Pending { joins, leaves, renewal, .. } = &self.pending;
+        let is_ready = |join: &Join| join.ready <= now;
+        if !renewal && leaves.is_empty() && !joins.values().any(is_ready) {
+            // What it was for has been evicted.
+            self.pending.due = joins.values().map(|join| join.ready).min();
+            return;
+        }
+        let at = self.pacing.rekey_at(now, self.settings.batch);
+        self.pending.due = Some(at);
+        if at <= now {
+            self.change(now, Cause::Other);
         }
     }
 
-    /// Makes the changes that wait.
-    fn flush(&mut self, now: Instant) {
-        self.change(now, self.settings.timing, false);
-    }
-
-    fn change(&mut self, now: Instant, timing: Timing, at_once: bool) {
-        let Pending { joins, leaves, noted, .. } = core::mem::take(&mut self.pending);
+    fn change(&mut self, now: Instant, cause: Cause) {
+        let timing = match cause {
+            Cause::Eviction => self.settings.eviction,
+            Cause::AtOnce | Cause::Other => self.settings.timing,
+        };
+        let Pending { joins, leaves, starts, noted, .. } = core::mem::take(&mut self.pending);
         if self.failed {
             return;
         }
+        let (mut joins, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            joins.into_iter().partition(|(_, join)| join.ready <= now);
+        self.pending.due = waiting.values().map(|join| join.ready).min();
+        self.pending.joins = waiting;
+        if cause != Cause::Eviction {
+            self.pacing.rekeyed(now);
+        }
+        self.refuse_forbidden(&mut joins);
         // Who joins and is a member already has lost its state: its old self leaves.
-        let gone: Vec<String> = leaves
-            .into_iter()
-            .chain(joins.keys().filter(|name| self.roster.get(name).is_some()).cloned())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
+        let is_member = |name: &String| self.roster.get(name).is_some();
+        let (again, new): (Vec<_>, Vec<_>) =
+            joins.into_iter().partition(|(name, _)| is_member(name));
+        let gone: BTreeSet<String> =
+            leaves.into_iter().chain(again.iter().map(|(name, _)| name.clone())).collect();
         let leave: Vec<Leaf> =
             gone.iter().filter_map(|name| Some(self.roster.get(name)?.leaf)).collect();
-        let change = Change { leave: &leave, join: joins.len() as u32, refresh: false };
+        let starts: Vec<(String, (To, Start))> = starts
+            .into_iter()
+            .filter(|(name, _)| is_member(name) && !gone.contains(name))
+            .collect();
+        let renew: Vec<Leaf> =
+            starts.iter().filter_map(|(name, _)| Some(self.roster.get(name)?.leaf)).collect();
+        // Of one device, the old self and the new one share neither a leaf nor a SenderID.
+        let apart = again.len() as u32;
+        let joins: Vec<(String, Join)> = again.into_iter().chain(new).collect();
+        let join = joins.len() as u32;
+        let change = Change { leave: &leave, join, apart, renew: &renew, refresh: false };
         let bytes = self.settings.message_bytes;
         // All that could be wrong with it was refused before, but for the last epoch of all.
         let Ok(rekeying) = self.keys.rekey(&change, timing, bytes, &mut self.rng) else {
             for (name, join) in joins {
-                self.answer(&name, join.number, Answer::Refused(Reason::Full));
+                self.answer(&name, join.to, Answer::Refused(Reason::Full));
             }
             return;
         };
         let senders = self.roster.senders();
-        gone.iter().for_each(|name| self.roster.remove(name));
-        let mut answers = Vec::new();
-        for ((name, join), leaf) in joins.into_iter().zip(&rekeying.joined) {
-            let Join { number, nonce, roles, address, keys } = join;
-            let sender = if roles.sender { self.roster.free_sender() } else { None };
-            let roles = Roles { sender, listener: roles.listener };
-            self.roster.insert(name.clone(), Member { leaf: *leaf, nonce, roles, address, keys });
-            answers.push((name, number));
+        let mut answers = self.take_in(now, joins, &rekeying.joined, &gone, rekeying.epoch);
+        let mut changed: Vec<String> = answers.iter().map(|(name, _)| name.clone()).collect();
+        for (name, (_, start)) in &starts {
+            self.roster.set_start(name, *start);
+            changed.push(name.clone());
         }
-        let joined = answers
-            .iter()
-            .filter_map(|(name, _)| Some((&**name, self.roster.get(name)?)))
-            .collect();
+        let joined =
+            changed.iter().filter_map(|name| Some((&**name, self.roster.get(name)?))).collect();
         let left: Vec<String> =
             gone.iter().filter(|name| self.roster.get(name).is_none()).cloned().collect();
         let changes = Changes {
@@ -423,57 +519,25 @@ impl Controller {
             joined,
             left: &left,
         };
+        answers.extend(starts.iter().map(|(name, (to, _))| (name.clone(), *to)));
         if self.store.commit(&changes).is_err() {
             self.failed = true;
-            for (name, number) in answers.into_iter().chain(noted) {
-                self.answer(&name, number, Answer::Refused(Reason::NotNow));
+            for (name, to) in answers.into_iter().chain(noted) {
+                self.answer(&name, to, Answer::Refused(Reason::NotNow));
             }
             return;
         }
-        for message in &rekeying.messages {
-            self.announce(now, timing, GROUP_REKEY, message);
-        }
-        if at_once {
-            let signed = self.policy.authenticity == Authenticity::Source;
-            let ended = rekeying.epoch - 1;
-            let end = self.keys.secret().end_of_epoch(&self.policy.group, ended);
-            let end = if signed { &end[..] } else { &[1] };
-            self.announce(now, timing, ContentType::CHANGE_CIPHER_SPEC, end);
-        }
-        self.voice.enter(rekeying.epoch, rekeying.key.as_ref(), &mut *self.ledger);
-        self.active_at = if at_once { now } else { now + timing.activation() };
-        if self.roster.senders() != senders {
-            self.announce_senders(now, timing);
-        }
+        self.tell_group(now, timing, cause, &rekeying, &senders);
         self.renewable_at = now + RENEWAL_GAP;
         self.renew_at = self.settings.renewal.map(|after| now + after);
-        for (name, number) in answers {
-            let admitted = self.admitted(now, &name);
-            self.answer(&name, number, admitted);
+        for (name, to) in answers {
+            let is_new = self.roster.get(&name).is_some_and(|member| member.start.counter == 0);
+            let answer = if is_new { self.admitted(now, &name) } else { self.started(now, &name) };
+            self.answer(&name, to, answer);
         }
-        for (name, number) in noted {
-            self.answer(&name, number, Answer::Noted);
+        for (name, to) in noted {
+            self.answer(&name, to, Answer::Noted);
         }
-    }
-
-    /// Tells the members who sends, in the epoch that begins (Axiom, section 5.3). Who misses it
-    /// asks when it hears a sender that it does not know.
-    fn announce_senders(&mut self, now: Instant, timing: Timing) {
-        let (group, epoch) = (&self.policy.group, self.keys.epoch());
-        let list = self.keys.secret().list_of_senders(group, epoch, &self.roster.senders());
-        self.announce(now, timing, GROUP_SENDERS, &list);
-    }
-
-    /// Says something to the group in the epoch of its voice, several times, always the same bytes.
-    fn announce(&mut self, now: Instant, timing: Timing, kind: ContentType, content: &[u8]) {
-        let mut buf = alloc::vec![0; (content.len() + RECORD_ROOM).min(MAX_MESSAGE_BYTES)];
-        let Ok(len) = self.voice.seal(kind, content, &mut *self.ledger, &mut buf) else { return };
-        buf.truncate(len);
-        let gap = (timing.activation() / REPEATS).max(REPEAT_GAP);
-        let repeats = (1..REPEATS).map(|nth| (now + gap * nth, buf.clone()));
-        self.repeats.extend(repeats);
-        self.repeats.make_contiguous().sort_by_key(|(at, _)| *at);
-        self.outbox.push_back(Output::Multicast(buf));
     }
 
     /// What is left of the current epoch's activation.
@@ -482,19 +546,24 @@ impl Controller {
         Timing::new(left, self.settings.timing.retention()).unwrap_or(self.settings.timing)
     }
 
-    fn granted(&self, now: Instant, device: &str) -> Answer {
+    /// The keys of a device that is in the epoch `from`. If somebody was evicted since, the device leaves
+    /// that epoch at once.
+    fn granted(&self, now: Instant, device: &str, from: u64) -> Answer {
+        let is_behind = from < self.evicted_in;
+        let timing = if is_behind { self.settings.eviction } else { self.timing(now) };
         let member = self.roster.get(device);
-        let grant = member.and_then(|member| self.keys.grant(member.leaf, self.timing(now)));
+        let grant = member.and_then(|member| self.keys.grant(member.leaf, timing));
         grant.map_or(Answer::Refused(Reason::NotAMember), Answer::Granted)
     }
 
     fn admitted(&self, now: Instant, device: &str) -> Answer {
         let (Some(member), Answer::Granted(grant)) =
-            (self.roster.get(device), self.granted(now, device))
+            (self.roster.get(device), self.granted(now, device, self.keys.epoch()))
         else {
             return Answer::Refused(Reason::NotAMember);
         };
         Answer::Admitted(Box::new(Admitted {
+            instance: member.start.instance,
             policy: self.policy.clone(),
             roles: member.roles,
             controller: self.keys.controller(),
@@ -503,10 +572,12 @@ impl Controller {
         }))
     }
 
-    fn answer(&mut self, device: &str, number: u32, said: Answer) {
+    fn answer(&mut self, device: &str, to: To, said: Answer) {
         let mut answer = zeroize::Zeroizing::new(alloc::vec![0; MAX_MESSAGE]);
         let mut w = Writer::new(&mut answer);
-        Numbered { number, said }.write(&mut w).expect("the longest answer fits");
+        let To { version, number } = to;
+        let written = Numbered { number, said }.write_as(&mut w, version);
+        written.expect("the longest answer fits");
         let len = w.len();
         answer.truncate(len);
         self.outbox.push_back(Output::Answer { device: device.into(), answer });
@@ -515,23 +586,21 @@ impl Controller {
     /// Lets what is due by `now` happen.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.renew_at.is_some_and(|at| at <= now) {
-            self.pending.due = Some(now);
+            self.change(now, Cause::Other);
         }
-        if self.pending.due.is_some_and(|due| due <= now) {
-            self.flush(now);
-        }
-        while let Some((at, _)) = self.repeats.front()
-            && *at <= now
-            && let Some((_, datagram)) = self.repeats.pop_front()
-        {
-            self.outbox.push_back(Output::Multicast(datagram));
+        self.make_due_changes(now);
+        for due in self.announcements.due(now) {
+            let datagram = match due {
+                Due::Datagram(datagram) => Some(datagram),
+                Due::Reminder => self.sealed_list(),
+            };
+            self.outbox.extend(datagram.map(Output::Multicast));
         }
     }
 
     /// When [`Self::handle_timeout`] is to be called next; `None`: never.
     pub fn wake_at(&self) -> Option<Instant> {
-        let repeat = self.repeats.front().map(|(at, _)| *at);
-        [repeat, self.pending.due, self.renew_at].into_iter().flatten().min()
+        [self.announcements.wake_at(), self.pending.due, self.renew_at].into_iter().flatten().min()
     }
 
     /// What is to be done next.

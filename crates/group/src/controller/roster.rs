@@ -5,6 +5,7 @@ use crate::directory::{Introduced, Lookup, PAGE};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
+use crate::start::Start;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,8 +16,11 @@ use core::net::IpAddr;
 pub struct Member {
     /// Its place in the tree of keys, and so its ListenerID.
     pub leaf: Leaf,
-    /// Of the join that made it a member.
-    pub nonce: [u8; 8],
+    /// Its join and the last start of its program. A join is the start with the counter 0, and has
+    /// its nonce.
+    pub start: Start,
+    /// How often a copy of it was seen.
+    pub clones: u32,
     /// What it may do.
     pub roles: Roles,
     /// Where it sends from.
@@ -86,8 +90,23 @@ impl Roster {
 
     /// A SenderID that nobody has. One that was just left may come again: who had it left with
     /// the epoch before.
-    pub(super) fn free_sender(&self) -> Option<SenderId> {
-        (0..SenderId::CONTROLLER.0).map(SenderId).find(|id| !self.senders.contains_key(id))
+    pub(super) fn free_sender(&self, is_free: impl Fn(&SenderId) -> bool) -> Option<SenderId> {
+        let mut ids = (0..SenderId::CONTROLLER.0).map(SenderId);
+        ids.find(|id| !self.senders.contains_key(id) && is_free(id))
+    }
+
+    pub(super) fn set_start(&mut self, device: &str, start: Start) {
+        if let Some(member) = self.members.get_mut(device) {
+            member.start = start;
+        }
+    }
+
+    /// How many copies were seen, with this one.
+    pub(super) fn count_clone(&mut self, device: &str) -> u32 {
+        self.members.get_mut(device).map_or(0, |member| {
+            member.clones = member.clones.saturating_add(1);
+            member.clones
+        })
     }
 
     pub(super) fn insert(&mut self, device: String, member: Member) {

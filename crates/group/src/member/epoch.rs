@@ -7,7 +7,7 @@
 
 use super::keys::{EpochKeys, Listener, NotOpened, Opened, Opener, Proof, Sealed, Sealer, Suite};
 use super::{SendError, written};
-use crate::compact::{KnownBoot, PairSecret, SigningKey};
+use crate::compact::{Form, KnownBoot, Outgoing, PairSecret, SigningKey};
 use crate::numbers::{Ledger, LedgerFailed, NumberSpace, Reserved};
 use crate::policy::{Freshness, Policy, Responses};
 use crate::rekey::EpochKey;
@@ -171,7 +171,7 @@ impl Epoch {
         &mut self,
         suite: Suite,
         ledger: &mut dyn Ledger,
-        (kind, content): (ContentType, &[u8]),
+        (kind, payload, form): (ContentType, &[u8], Form),
         signer: Option<&SigningKey>,
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
@@ -181,7 +181,8 @@ impl Epoch {
         let reserved = written(&mut self.reserved)?;
         let own = self.own.as_mut().ok_or(SendError::Role)?;
         let number = reserved.take(&mut own.numbers, ledger).map_err(SendError::Number)?;
-        let len = own.sealer.seal(number, kind, content, signer, buf).ok_or(SendError::TooLong)?;
+        let record = Outgoing { number, kind, payload, form, padding: 0, signer };
+        let len = own.sealer.seal_as(&record, buf).ok_or(SendError::TooLong)?;
         self.requests.add_sealed_by(suite.sealers(), HEADER_BYTES, len);
         Ok(len)
     }

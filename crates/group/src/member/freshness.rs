@@ -192,7 +192,7 @@ impl Member {
         (listener, to): (ListenerId, SocketAddr),
         challenge: Challenge,
     ) {
-        let Some(sender) = self.roles.sender else { return };
+        let Some(sender) = self.roles.sender.filter(|_| self.may_seal(at)) else { return };
         let Self { epochs, ledger, policy, identity, .. } = self;
         let Some(epoch) = epochs.receiving(now, at) else { return };
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
@@ -233,9 +233,13 @@ impl Member {
 
     fn sync(&mut self, now: Instant) {
         let signer = super::signer(&self.policy, self.roles, &self.identity);
-        let (_, epoch) = self.epochs.sending(now);
+        let seals_from = self.seals_from;
+        let (at, epoch) = self.epochs.sending(now);
         let (Some(own), Ok(reserved)) = (&mut epoch.own, &mut epoch.reserved) else { return };
         own.sync_at = None;
+        if at < seals_from {
+            return;
+        }
         let Ok(number) = reserved.take(&mut own.numbers, &mut *self.ledger) else { return };
         own.synced = number + 1;
         let mut buf = [0; ROOM];

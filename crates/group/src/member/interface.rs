@@ -74,6 +74,8 @@ pub enum SendError {
     Session(SocketAddr),
     /// The sender's public key is not known yet: the controller is being asked.
     NoKey,
+    /// The controller has not answered this start of the member's program.
+    NotStarted,
 }
 
 impl fmt::Display for SendError {
@@ -86,6 +88,7 @@ impl fmt::Display for SendError {
             Self::TooLong => f.write_str("too long for a record or for the buffer"),
             Self::Session(peer) => write!(f, "a DTLS session with {peer} is open"),
             Self::NoKey => f.write_str("the sender's public key is not known yet"),
+            Self::NotStarted => f.write_str("the controller has not answered this start yet"),
         }
     }
 }
@@ -173,4 +176,6 @@ pub struct Stats {
     pub unknown_keys: u64,
     /// Rekey messages that were of no use.
     pub refused_rekeys: u64,
+    /// Records in the controller's name that were dropped because many others had wrong signatures.
+    pub unchecked: u64,
 }

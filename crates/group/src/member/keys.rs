@@ -1,7 +1,7 @@
 //! The keys of one epoch, whichever profile the group speaks: one idea of sealing and opening for
 //! the rest of the engine.
 
-use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, SigningKey, VerifyingKey};
+use crate::compact::{Challenge, PairSecret, PrivateKey, PublicKey, VerifyingKey};
 use crate::policy::{Policy, Profile};
 use crate::rekey::EpochKey;
 use crate::{ListenerId, SenderId, axiom, compact};
@@ -227,21 +227,8 @@ pub(super) enum Sealer {
 }
 
 impl Sealer {
-    /// Seals a record that is alone in its datagram; its length. `None`: `buf` is too short, or
-    /// the payload too long for a record.
-    pub(super) fn seal(
-        &self,
-        number: u64,
-        kind: ContentType,
-        payload: &[u8],
-        signer: Option<&SigningKey>,
-        buf: &mut [u8],
-    ) -> Option<usize> {
-        let data = compact::Outgoing::data(number, payload);
-        self.seal_as(&compact::Outgoing { kind, signer, ..data }, buf)
-    }
-
-    /// The same in any form that the profile has.
+    /// Seals a record in any form that the profile has; its length. `None`: `buf` is too short, or the
+    /// payload too long for a record.
     pub(super) fn seal_as(&self, record: &compact::Outgoing<'_>, buf: &mut [u8]) -> Option<usize> {
         match self {
             Self::Axiom(sealer) => {

@@ -12,6 +12,7 @@
 //! Where the policy asks who of the members wrote a record, their keys come from the controller
 //! ([`Event::Lookup`]), and what is not proven to be its writer's moves nothing.
 
+mod announced;
 mod epoch;
 mod freshness;
 mod interface;
@@ -29,11 +30,12 @@ pub use interface::{Delivery, Event, MemberError, Membership, Roles, SendError, 
 pub use keys::Listener;
 pub use suspend::Suspended;
 
-use crate::compact::SigningKey;
+use crate::compact::{Form, SigningKey};
 use crate::directory::{Lookup, PAGE, Page};
 use crate::identity::Identity;
 use crate::numbers::{Ledger, LedgerFailed, NoNumber};
 use crate::policy::{Authenticity, Freshness, Policy, Responses};
+use crate::rekey::checks::Checks;
 use crate::rekey::{EpochSchedule, KeyPath, NewEpoch};
 use crate::{ListenerId, SenderId};
 use alloc::boxed::Box;
@@ -51,9 +53,17 @@ use vocabulary::{Instant, Random};
 
 /// How long a peer may be silent before what can be had again of it is released.
 const IDLE: Duration = Duration::from_secs(600);
-/// A member that may have missed a rekey asks after a random time within so long, so that not all
-/// ask at once, and not again for as long.
+/// A member that asks the controller for a missed rekey does not ask again for this time.
 const PULL_INTERVAL: Duration = Duration::from_secs(10);
+/// A member that may have missed a rekey asks after a random time of up to this for each leaf of the
+/// tree of keys, so that a controller is asked by 250 members in a second at most, and
+const PULL_PACE: Duration = Duration::from_millis(4);
+/// up to this at most. Senders, of which there are few, leave the epoch of an evicted member sooner.
+const PULL_JITTER: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
+/// How often a member asks the controller at least whether it has missed a rekey: half of this time to
+/// all of it after it asked last. It bounds what an evicted member hears where nothing that the
+/// controller multicasts arrives.
+pub const POLLING_INTERVAL: Duration = Duration::from_secs(300);
 /// Who missed a rekey goes on in the epoch before it until a record of the new one tells it, and the
 /// controller has told it more: so long what looks like a later epoch may be that one.
 const STRAGGLING: Duration = Duration::from_secs(30);
@@ -70,6 +80,8 @@ pub struct Member {
     address: IpAddr,
     senders: BTreeSet<SenderId>,
     is_list_new: bool,
+    /// The last epoch whose list of senders was told by multicast, and is proven.
+    listed_in: Option<u64>,
     /// Until then records may still come of the epoch before the newest.
     stragglers_until: Instant,
     keys: KeyPath,
@@ -85,9 +97,19 @@ pub struct Member {
     boot: [u8; 8],
     challenges: Challenges,
     answers: Answers,
+    /// The first epoch that it may seal in: records of earlier ones may be another run's.
+    seals_from: u64,
+    /// Whether it goes on where an earlier run ended in good order.
+    is_resumed: bool,
     /// When the controller is to be asked for a missed rekey, and before which it is not again.
     pull_at: Option<Instant>,
     pulled_until: Instant,
+    /// When it is asked though nothing says that one was missed.
+    poll_at: Instant,
+    /// Whether the controller has told all but this member the keys of the next epoch.
+    is_excluded: bool,
+    /// How many signatures under the controller's SenderID may be checked, beside those of rekeys.
+    checks: Checks,
     release_at: Instant,
     told_worn: u64,
     events: VecDeque<Event>,
@@ -149,6 +171,7 @@ impl Member {
         let resumed = suspended.and_then(|suspended| {
             suspended.resume((&policy, suite), (roles, keys.leaf()), epoch, &mut *ledger)
         });
+        let is_resumed = resumed.is_some();
         let first = resumed.unwrap_or_else(|| {
             Epoch::new((&policy, suite), roles.sender, epoch, true, &mut *ledger)
         });
@@ -159,6 +182,7 @@ impl Member {
             address,
             senders,
             is_list_new: false,
+            listed_in: None,
             stragglers_until: Instant::ZERO,
             epochs: EpochSchedule::new(keys.epoch(), first),
             peers: Peers::new(policy.responses == Responses::Pairwise, keys.epoch()),
@@ -168,9 +192,14 @@ impl Member {
             sessions: BTreeSet::new(),
             ledger,
             boot: rng.array(),
+            poll_at: now + until_poll(&mut rng),
+            checks: Checks::new(),
+            is_excluded: false,
             rng,
             challenges: Challenges::default(),
             answers: Answers::new(now),
+            seals_from: 0,
+            is_resumed,
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
@@ -189,9 +218,58 @@ impl Member {
         Ok(member)
     }
 
+    /// Has the member receive, and seal nothing until the controller knows of this start of its
+    /// program: another run of the same state may be sealing.
+    pub const fn hold(&mut self) {
+        self.seals_from = u64::MAX;
+    }
+
+    /// Takes the controller's answer to this start: the member may seal in the epoch of the grant
+    /// and later ones, at once.
+    ///
+    /// # Errors
+    /// As [`Self::grant`].
+    pub fn started(
+        &mut self,
+        now: Instant,
+        grant: crate::rekey::Grant,
+    ) -> Result<(), crate::rekey::Refusal> {
+        let epoch = grant.epoch;
+        self.grant(now, grant)?;
+        self.epochs.activate(now);
+        self.seals_from = self.seals_from.min(epoch);
+        Ok(())
+    }
+
+    /// Has a member that was [held](Self::hold) seal without its controller's word. Where another
+    /// run of the same state goes on, both seal under the same keys and numbers.
+    pub const fn dangerous_release(&mut self) {
+        self.seals_from = 0;
+    }
+
+    /// Whether it goes on where an earlier run ended in good order.
+    pub const fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Whether it waits for the controller's word before it seals.
+    pub const fn is_held(&self) -> bool {
+        self.seals_from == u64::MAX
+    }
+
+    /// Whether it may seal in an epoch.
+    const fn may_seal(&self, epoch: u64) -> bool {
+        epoch >= self.seals_from
+    }
+
     /// The group's policy.
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// What the member may do.
+    pub const fn roles(&self) -> Roles {
+        self.roles
     }
 
     /// The member's keys, for storage.
@@ -314,10 +392,13 @@ impl Member {
         if self.roles.sender.is_none() {
             return Err(SendError::Role);
         }
-        let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
+        let Self { epochs, ledger, stats, suite, policy, roles, identity, seals_from, .. } = self;
         let signer = signer(policy, *roles, identity);
-        let (_, epoch) = epochs.sending(now);
-        let record = (kind, content);
+        let (at, epoch) = epochs.sending(now);
+        if at < *seals_from {
+            return Err(SendError::NotStarted);
+        }
+        let record = (kind, content, Form::Last);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         self.used_numbers(now);
@@ -339,7 +420,7 @@ impl Member {
         let Self { epochs, ledger, stats, suite, policy, roles, identity, .. } = self;
         let signer = signer(policy, *roles, identity);
         let epoch = epochs.values_mut().last().ok_or(SendError::Role)?;
-        let record = (kind, content);
+        let record = (kind, content, Form::Last);
         let sealed = epoch.seal(*suite, &mut **ledger, record, signer, buf)?;
         stats.sealed += 1;
         Ok(sealed)
@@ -371,6 +452,7 @@ impl Member {
         let is_lost = state.is_lost();
         if self.epochs.install(now, *epoch, *timing, state) {
             self.pull_at = None;
+            self.is_excluded = false;
             self.peers.move_to(*epoch, kept);
             self.stragglers_until = now + timing.activation() + STRAGGLING;
             self.foresee(now);
@@ -387,9 +469,10 @@ impl Member {
         if self.is_list_new {
             self.foresee(now);
         }
-        if self.pull_at.is_some_and(|at| at <= now) {
+        if self.poll_at <= now || self.pull_at.is_some_and(|at| at <= now) {
             self.pull_at = None;
             self.pulled_until = now + PULL_INTERVAL;
+            self.poll_at = now + until_poll(&mut self.rng);
             self.tell(Event::Pull(self.keys.pull_request()));
         }
         if let Some(page) = self.peers.due(now) {
@@ -408,6 +491,7 @@ impl Member {
         let (_, sending) = self.epochs.sending_ref(now);
         let times = [
             self.pull_at,
+            Some(self.poll_at),
             self.epochs.deadline(now),
             self.peers.wake_at(),
             self.is_list_new.then_some(now),
@@ -449,7 +533,10 @@ impl Member {
     /// A rekey may have been missed: some time soon the controller is asked.
     fn suspect_rekey(&mut self, now: Instant) {
         if self.pull_at.is_none() {
-            let jitter = Duration::from_micros(self.rng.below(micros(PULL_INTERVAL)));
+            let [most, senders_most] = PULL_JITTER;
+            let most = if self.roles.sender.is_some() { senders_most } else { most };
+            let most = most.min(PULL_PACE * self.keys.leaves());
+            let jitter = Duration::from_micros(self.rng.below(micros(most)));
             self.pull_at = Some(now.max(self.pulled_until) + jitter);
         }
     }
@@ -472,6 +559,12 @@ fn signer<'i>(policy: &Policy, roles: Roles, identity: &'i Identity) -> Option<&
     let is_due =
         policy.authenticity == Authenticity::Source && roles.sender != Some(SenderId::CONTROLLER);
     is_due.then(|| identity.signing())
+}
+
+/// When the controller is asked after it was asked.
+fn until_poll(rng: &mut Random) -> Duration {
+    let half = POLLING_INTERVAL / 2;
+    half + Duration::from_micros(rng.below(micros(half)))
 }
 
 fn micros(duration: Duration) -> u64 {

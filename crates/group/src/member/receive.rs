@@ -5,10 +5,9 @@
 
 use super::keys::{Listener, NotOpened, Opened, Proof, Sealed};
 use super::{Delivery, Event, Member};
-use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS, GROUP_SYNC};
+use crate::codepoints::GROUP_SYNC;
 use crate::directory::Lookup;
 use crate::policy::{Authenticity, Freshness, Profile};
-use crate::rekey::{Outcome, Refusal};
 use crate::{SenderId, compact};
 use core::net::SocketAddr;
 use dtls::codepoints::ContentType;
@@ -49,11 +48,14 @@ impl Member {
             return;
         }
         let Some(at) = self.epoch_of(now, &record) else { return };
-        let is_listed = sender == SenderId::CONTROLLER || self.senders.contains(&sender);
+        let is_listed = self.senders.contains(&sender);
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         if epoch.requests.state() == KeyState::Exhausted {
             self.stats.strangers += 1;
             return;
+        }
+        if sender == SenderId::CONTROLLER {
+            return self.announced(now, at, record);
         }
         if !is_listed {
             self.stats.unknown_senders += 1;
@@ -73,26 +75,24 @@ impl Member {
             // What this member sent itself comes back to it.
             heard.window = Some(ReplayWindow::starting_at(own.numbers.next()));
         }
-        // What the controller says of epochs carries its own proof of when it was said.
-        let any_time = sender == SenderId::CONTROLLER;
         let drops_first = self.policy.freshness == Freshness::DropFirst;
         let by_source = self.policy.authenticity == Authenticity::Source;
         let proof = match self.peers.sender(sender) {
-            _ if !by_source || any_time => Proof::Member,
+            _ if !by_source => Proof::Member,
             Some(known) if !own => Proof::Signer(&known.verifying),
             _ => Proof::Unknown,
         };
         let challenges = self.policy.freshness == Freshness::Challenge && self.roles.listener;
         let mut to_be_asked = None;
         let opened = match heard.window {
-            None if !any_time && challenges && !own => {
+            None if challenges && !own => {
                 // Asked whatever its tag, for it says nothing where the number is not known.
                 let is_asked = self.challenges.is_asked(now, sender, at);
                 let open = || epoch.open(record, &mut heard, Proof::Unknown);
                 to_be_asked = Some(!is_asked && is_members(&open()));
                 Err(NotOpened::NotFresh)
             }
-            None if !any_time && !drops_first => Err(NotOpened::NotFresh),
+            None if !drops_first => Err(NotOpened::NotFresh),
             _ => epoch.open(record, &mut heard, proof),
         };
         if is_members(&opened) || to_be_asked == Some(true) {
@@ -120,13 +120,6 @@ impl Member {
             }
         };
         let Opened { number, kind, content } = opened;
-        if any_time && by_source {
-            // Whether the controller wrote it is not known before what it says has proven it.
-            if was_known {
-                epoch.senders.insert(sender, heard);
-            }
-            return self.controller_said(now, (at, number), kind, content);
-        }
         heard.last = now;
         let is_fresh = heard.window.is_some();
         if !is_fresh && drops_first {
@@ -137,29 +130,17 @@ impl Member {
             window.commit(number);
         }
         epoch.senders.insert(sender, heard);
-        if any_time && kind == GROUP_REKEY {
-            self.rekey(now, content);
-            return;
-        }
-        if any_time && kind == GROUP_SENDERS {
-            self.list(at, content);
-            return;
-        }
         if !is_fresh {
             self.stats.not_fresh += 1;
             return;
         }
         self.heard_from.insert(sender, from);
         match kind {
-            ContentType::APPLICATION_DATA if sender != SenderId::CONTROLLER => {
+            ContentType::APPLICATION_DATA => {
                 self.stats.delivered += 1;
                 if self.roles.listener {
                     deliver(Delivery::Request { sender, from, content });
                 }
-            }
-            // The pending keys are to be used from now on (Axiom, section 6.3).
-            ContentType::CHANGE_CIPHER_SPEC if sender == SenderId::CONTROLLER => {
-                self.end_epoch(now, at);
             }
             // Its number is in the window, and that was all it had to say.
             GROUP_SYNC => {}
@@ -233,77 +214,6 @@ impl Member {
         if !self.events.iter().any(told) {
             self.tell(Event::UnknownSender(sender));
         }
-    }
-
-    /// A record under the controller's SenderID in a group with source authentication: its
-    /// content is what is signed, and its number counts as used once that is checked.
-    fn controller_said(
-        &mut self,
-        now: Instant,
-        (at, number): (u64, u64),
-        kind: ContentType,
-        content: &[u8],
-    ) {
-        let is_proven = match kind {
-            GROUP_REKEY => self.rekey(now, content),
-            GROUP_SENDERS => self.list(at, content),
-            ContentType::CHANGE_CIPHER_SPEC => {
-                let is_proven = self.keys.controller().ends(&self.policy.group, at, content);
-                if is_proven {
-                    self.end_epoch(now, at);
-                } else {
-                    self.stats.forged += 1;
-                }
-                is_proven
-            }
-            _ => {
-                self.stats.strangers += 1;
-                false
-            }
-        };
-        if is_proven && let Some(epoch) = self.epochs.receiving(now, at) {
-            let heard = epoch.heard(now);
-            let heard = epoch.senders.entry(SenderId::CONTROLLER).or_insert(heard);
-            heard.window.get_or_insert_default().commit(number);
-        }
-    }
-
-    /// The controller has said that an epoch is over.
-    fn end_epoch(&mut self, now: Instant, at: u64) {
-        if self.epochs.newest() > at {
-            self.epochs.activate(now);
-        } else {
-            self.suspect_rekey(now);
-        }
-    }
-
-    /// Takes a list of active senders. Whether the controller wrote it.
-    fn list(&mut self, at: u64, content: &[u8]) -> bool {
-        let Some(senders) = self.keys.controller().senders(&self.policy.group, at, content) else {
-            self.stats.forged += 1;
-            return false;
-        };
-        // That of an epoch before says who was one.
-        if at == self.epochs.newest() && senders != self.senders {
-            self.set_senders(senders);
-            self.tell(Event::SendersChanged);
-        }
-        true
-    }
-
-    /// Takes a rekey message. Whether its signature was looked at and is right.
-    fn rekey(&mut self, now: Instant, message: &[u8]) -> bool {
-        match self.keys.handle(now, message) {
-            Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
-            Ok(Outcome::Duplicate | Outcome::OtherLeaves) => return false,
-            Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
-            Err(Refusal::Excluded) => self.tell(Event::Excluded),
-            Err(_) => {
-                self.stats.refused_rekeys += 1;
-                return false;
-            }
-        }
-        true
     }
 }
 

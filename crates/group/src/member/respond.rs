@@ -68,6 +68,9 @@ impl Member {
         record: (ContentType, &[u8]),
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
+        if !self.may_seal(at) {
+            return Err(SendError::NotStarted);
+        }
         let me = self.as_listener();
         let Self { epochs, ledger, policy, roles, identity, peers, boot, rng, .. } = self;
         let epoch = epochs.receiving(now, at).ok_or(SendError::UnknownSender)?;

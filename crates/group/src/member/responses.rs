@@ -59,12 +59,20 @@ impl Member {
             return;
         }
         let Some(at) = self.epoch_of(now, &record) else { return };
+        let leaves = self.keys.leaves();
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
-        if epoch.responses.state() == KeyState::Exhausted {
+        let listener = record.listener(from.ip());
+        // A member can make up listeners, each of which would be remembered until the epoch ends.
+        let may_be_one = match listener {
+            Listener::Id(id) => id.get() < leaves,
+            Listener::Address(_) => {
+                epoch.listeners.contains_key(&listener) || epoch.listeners.len() < leaves as usize
+            }
+        };
+        if !may_be_one || epoch.responses.state() == KeyState::Exhausted {
             self.stats.strangers += 1;
             return;
         }
-        let listener = record.listener(from.ip());
         let record = match record {
             Sealed::Compact(record) if self.policy.responses == Responses::Pairwise => {
                 return self.paired_record(now, (own, from), record, at, deliver);

@@ -59,9 +59,13 @@ pub struct Suspended {
 impl Member {
     /// Ends this member in good order. What it leaves behind is for [`Self::resume`], which takes
     /// it once: the host stores it, and deletes it durably before it resumes. `None` if there is
-    /// nothing that could be resumed, because the ledger has failed.
+    /// nothing that could be resumed: the ledger has failed, or the controller never answered this
+    /// start, and another run of the same state may be sealing.
     #[must_use]
     pub fn suspend(mut self) -> Option<Suspended> {
+        if self.is_held() {
+            return None;
+        }
         let (group, leaf) = (self.policy.group, self.keys.leaf());
         let epoch_number = self.epochs.newest();
         let pairwise = self.policy.responses == Responses::Pairwise;

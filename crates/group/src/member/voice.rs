@@ -4,6 +4,7 @@ use super::SendError;
 use super::epoch::Epoch;
 use super::keys::Suite;
 use crate::SenderId;
+use crate::compact::Form;
 use crate::numbers::Ledger;
 use crate::policy::Policy;
 use crate::rekey::EpochKey;
@@ -42,7 +43,8 @@ impl Voice {
         buf: &mut [u8],
     ) -> Result<usize, SendError> {
         let epoch = self.epoch.as_mut().ok_or(SendError::Role)?;
-        // What a controller says proves by itself that it is the controller's.
-        epoch.seal(self.suite, ledger, (kind, content), None, buf)
+        // What a controller says proves by itself that it is the controller's. Its number and epoch stand
+        // in full: members keep no place in its stream, and see at once that they have missed one.
+        epoch.seal(self.suite, ledger, (kind, content, Form::Full), None, buf)
     }
 }

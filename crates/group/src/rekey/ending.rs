@@ -1,12 +1,12 @@
-//! How a controller ends an epoch at once where records prove who wrote them.
+//! How a controller ends an epoch at once.
 //!
 //! ```text
-//! content of a ChangeCipherSpec: 1 (1) [ ‖ signature (64), with source authentication ]
+//! content of a ChangeCipherSpec: 1 (1) ‖ signature (64)
 //! signature: Ed25519 over "lightseal group change" ‖ 0 ‖ group (16) ‖ epoch (8): the one that ends
 //! ```
 //!
-//! What a controller says carries its own proof, as rekey messages do, and its records have no
-//! signature beside it.
+//! Every member can seal a record under the controller's SenderID: what it says carries its own proof,
+//! as rekey messages do, whatever the policy asks of other records.
 
 use super::message::{ControllerKey, ControllerSecret};
 use crate::GroupId;

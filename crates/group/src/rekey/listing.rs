@@ -38,6 +38,12 @@ impl ControllerSecret {
     }
 }
 
+/// What a list says, whoever wrote it; `None` if it is none.
+pub(crate) fn unproven(content: &[u8]) -> Option<BTreeSet<SenderId>> {
+    let (list, _) = content.split_at_checked(LIST)?;
+    read_senders(&mut Reader::new(list)).ok()
+}
+
 impl ControllerKey {
     /// The active senders of `epoch`, if the controller wrote this.
     pub fn senders(

@@ -6,6 +6,7 @@ use core::time::Duration;
 use vocabulary::{DecodeError, Instant};
 
 use super::chain::{self, Element};
+use super::checks::Checks;
 use super::kept::Kept;
 use super::message::{BadSignature, ControllerKey, RekeyMessage, Timing, Unverified};
 use super::node::{EpochKey, Leaf, NodeKey};
@@ -59,6 +60,9 @@ pub enum Refusal {
     OffChain,
     /// The controller did not sign it.
     BadSignature,
+    /// Its element is on the hash chain, but many others of which this was true had wrong signatures:
+    /// there is no time for this one. A pull may help.
+    Unchecked,
     /// It is genuine and tells this member nothing: the member is no longer one.
     Excluded,
     /// It is genuine and does not open: this member's keys are not those that the controller
@@ -75,6 +79,7 @@ impl fmt::Display for Refusal {
             Self::OtherGroup => f.write_str("message for another group"),
             Self::OffChain => f.write_str("message is not on the controller's hash chain"),
             Self::BadSignature => f.write_str("message is not signed by the controller"),
+            Self::Unchecked => f.write_str("too many messages with wrong signatures"),
             Self::Excluded => f.write_str("no longer a member of the group"),
             Self::OutOfStep => f.write_str("keys differ from those the controller has on record"),
             Self::Stale => f.write_str("keys of an earlier epoch"),
@@ -98,6 +103,10 @@ pub struct KeyPath {
     keys: Vec<NodeKey>,
     /// From when on a signature off the hash chain may be checked.
     off_chain_at: Instant,
+    /// How many signatures on the hash chain may be checked.
+    checks: Checks,
+    /// The latest epoch that is known to have begun.
+    begun: u64,
 }
 
 impl KeyPath {
@@ -105,8 +114,21 @@ impl KeyPath {
     pub fn join(controller: ControllerKey, grant: Grant) -> (Self, NewEpoch) {
         let new = entered(&grant.group, grant.epoch, grant.timing, grant.keys(), Kept::default());
         let Grant { group, epoch, leaf, anchor, .. } = grant;
-        let (keys, off_chain_at) = (grant.into_keys(), Instant::ZERO);
-        (Self { group, controller, leaf, epoch, anchor, keys, off_chain_at }, new)
+        let (keys, off_chain_at, checks) = (grant.into_keys(), Instant::ZERO, Checks::new());
+        (
+            Self {
+                group,
+                controller,
+                leaf,
+                epoch,
+                anchor,
+                keys,
+                off_chain_at,
+                checks,
+                begun: epoch,
+            },
+            new,
+        )
     }
 
     /// What the controller's signatures are checked with.
@@ -169,7 +191,8 @@ impl KeyPath {
         if grant.epoch == self.epoch {
             return Ok(None);
         }
-        let (path, new) = Self::join(self.controller.clone(), grant);
+        let (mut path, new) = Self::join(self.controller.clone(), grant);
+        (path.off_chain_at, path.checks) = (self.off_chain_at, self.checks.clone());
         *self = path;
         Ok(Some(new))
     }
@@ -191,22 +214,31 @@ impl KeyPath {
         if ahead == 1 && (self.leaf < message.range[0] || message.range[1] < self.leaf) {
             return Ok(Outcome::OtherLeaves);
         }
+        // Nor does it here: that the member is behind was proven by a message of this epoch or a later one.
+        if ahead > 1 && message.epoch <= self.begun {
+            return Ok(Outcome::Pull(self.pull_request()));
+        }
         if !chain::leads_to(&self.group, &message.element, &self.anchor) {
             if ahead == 1 || now < self.off_chain_at {
                 return Err(Refusal::OffChain);
             }
             self.off_chain_at = now + OFF_CHAIN_INTERVAL;
+        } else if !self.checks.take(now) {
+            return Err(Refusal::Unchecked);
         }
         let element = message.element;
         let message = message
             .verify(&self.group, &self.controller)
             .map_err(|BadSignature| Refusal::BadSignature)?;
+        self.begun = self.begun.max(message.epoch);
         if ahead > 1 {
+            self.checks.give_back();
             return Ok(Outcome::Pull(self.pull_request()));
         }
         self.keys = self.open(&message)?;
         self.epoch = message.epoch;
         self.anchor = message.next_anchor.unwrap_or(element);
+        self.checks.give_back();
         let kept = Kept::said_by(&message.shape);
         Ok(Outcome::Moved(entered(&self.group, self.epoch, message.timing, &self.keys, kept)))
     }

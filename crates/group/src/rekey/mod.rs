@@ -22,6 +22,7 @@
 //! the wire.
 
 pub mod chain;
+pub mod checks;
 pub mod ending;
 pub mod kept;
 pub mod listing;

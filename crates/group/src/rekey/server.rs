@@ -21,6 +21,11 @@ pub struct Change<'a> {
     pub leave: &'a [Leaf],
     /// How many join.
     pub join: u32,
+    /// How many of the joiners, the first ones, get a leaf that nobody leaves in this change.
+    pub apart: u32,
+    /// The members that stay where they are and get new keys point to point, a
+    /// [`KeyServer::grant`]: nobody who has the keys of such a leaf can follow.
+    pub renew: &'a [Leaf],
     /// Renews every node's key, told under the keys below it, down to the leaves': about two wraps
     /// a member. Without it a change of nobody renews the root's key alone, told under the old one:
     /// one wrap, which helps against no one who had the old one.
@@ -32,7 +37,7 @@ pub struct Change<'a> {
 pub enum ChangeError {
     /// One that is to leave is no member.
     NoMember,
-    /// One is to leave twice.
+    /// One is to leave or to be renewed twice.
     Twice,
     /// There are more members than leaves there can be.
     Full,
@@ -46,7 +51,7 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoMember => "a leaf that is no member's was to leave",
-            Self::Twice => "a member was to leave twice",
+            Self::Twice => "a member was to leave or to be renewed twice",
             Self::Full => "the group would have more members than it can",
             Self::MessageSize => "rekey messages cannot be of the size asked for",
             Self::Exhausted => "the group has had its last epoch",

@@ -30,7 +30,7 @@ pub struct KeyTree {
 struct Mark {
     /// Its key must not be told under its old one: a member below has left, or it is new itself.
     fresh: bool,
-    /// How many members below have joined in this batch.
+    /// How many members below have joined in this batch, or are told their keys point to point.
     joined: u32,
 }
 
@@ -165,6 +165,23 @@ impl KeyTree {
         *self = grown;
     }
 
+    /// Gives free leaves to joiners.
+    fn give_leaves(
+        &mut self,
+        joiners: u32,
+        marks: &mut BTreeMap<Node, Mark>,
+        joined: &mut Vec<Leaf>,
+    ) {
+        for _ in 0..joiners {
+            let leaf = self.free_leaf();
+            self.count(leaf, |members| members + 1);
+            for level in 0..=self.depth {
+                marks.entry(leaf.ancestor(level)).or_default().joined += 1;
+            }
+            joined.push(leaf);
+        }
+    }
+
     /// Changes the membership and draws all keys that this calls for. `wrap` wraps the last of its
     /// arguments under the key of a node.
     ///
@@ -176,38 +193,42 @@ impl KeyTree {
         rng: &mut Random,
         wrap: impl Fn(Node, &NodeKey, &NodeKey) -> [u8; WRAPPED],
     ) -> Result<Changed, ChangeError> {
-        let mut leave = change.leave.to_vec();
-        leave.sort_unstable();
-        if leave.windows(2).any(|pair| pair[0] == pair[1]) {
+        let mut named = [change.leave, change.renew].concat();
+        named.sort_unstable();
+        if named.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(ChangeError::Twice);
         }
-        if !leave.iter().all(|leaf| self.is_member(*leaf)) {
+        if !named.iter().all(|leaf| self.is_member(*leaf)) {
             return Err(ChangeError::NoMember);
         }
-        let members = u64::from(self.members()) - leave.len() as u64 + u64::from(change.join);
+        let apart = change.apart.min(change.join);
+        let before = u64::from(self.members());
+        let after = before - change.leave.len() as u64 + u64::from(change.join);
+        let members = after.max(before + u64::from(apart));
         if members > u64::from(Leaf::LIMIT) {
             return Err(ChangeError::Full);
         }
         let mut marks: BTreeMap<Node, Mark> = BTreeMap::new();
-        for leaf in leave {
-            self.count(leaf, |members| members - 1);
-            for level in 0..=self.depth {
-                marks.entry(leaf.ancestor(level)).or_default().fresh = true;
-            }
-        }
         while members > 1 << self.depth {
             self.grow();
             marks.entry(Node::root(self.depth)).or_default().fresh = true;
         }
         let mut joined = Vec::with_capacity(change.join as usize);
-        for _ in 0..change.join {
-            let leaf = self.free_leaf();
-            self.count(leaf, |members| members + 1);
+        self.give_leaves(apart, &mut marks, &mut joined);
+        for leaf in change.renew {
             for level in 0..=self.depth {
-                marks.entry(leaf.ancestor(level)).or_default().joined += 1;
+                let mark = marks.entry(leaf.ancestor(level)).or_default();
+                mark.fresh = true;
+                mark.joined += 1;
             }
-            joined.push(leaf);
         }
+        for leaf in change.leave.iter().copied() {
+            self.count(leaf, |members| members - 1);
+            for level in 0..=self.depth {
+                marks.entry(leaf.ancestor(level)).or_default().fresh = true;
+            }
+        }
+        self.give_leaves(change.join - apart, &mut marks, &mut joined);
         marks.entry(Node::root(self.depth)).or_default();
         if change.refresh {
             let all = (1..=self.depth).flat_map(|level| {

@@ -30,6 +30,14 @@ pub(crate) struct Written {
     pub(crate) fails: bool,
 }
 
+impl Disk {
+    /// What is written at this moment, on a disk of its own.
+    pub(crate) fn copy(&self) -> Self {
+        let below = self.0.lock().unwrap().below.clone();
+        Self(Arc::new(Mutex::new(Written { below, fails: false })))
+    }
+}
+
 impl Ledger for Disk {
     fn newest(&self, group: &GroupId) -> Result<Option<u64>, LedgerFailed> {
         let written = self.0.lock().unwrap();
@@ -271,7 +279,7 @@ impl Field {
         join: u32,
         hears: impl Fn(usize) -> bool,
     ) -> Rekeying {
-        let change = Change { leave, join, refresh: false };
+        let change = Change { leave, join, ..Change::default() };
         let rekeying = self.keys.rekey(&change, timing(), 1200, &mut self.rng).unwrap();
         for message in &rekeying.messages {
             let datagram = self.announce(message);

@@ -17,7 +17,12 @@ fn every_batch(capacity: u32, joins: &[u32], refreshes: &[bool], leave_at_most: 
                 for refresh in refreshes {
                     let mut world = World::with_members(capacity, set, 1_200);
                     let leave = leaves(leave);
-                    world.rekey(&Change { leave: &leave, join: *join, refresh: *refresh });
+                    world.rekey(&Change {
+                        leave: &leave,
+                        join: *join,
+                        refresh: *refresh,
+                        ..Change::default()
+                    });
                     // What follows in the tree that this has led to.
                     world.rekey(&Change { join: 1, ..Change::default() });
                     world.audit();

@@ -37,7 +37,7 @@ fn history(seed: u64) {
         }
         join = join.min(most.saturating_sub(members));
         let (loss, refresh) = (world.rng.below(3), world.rng.below(8) == 0);
-        let change = Change { leave: &leave, join: join as u32, refresh };
+        let change = Change { leave: &leave, join: join as u32, refresh, ..Change::default() };
         // None, a tenth or a half of the members hear nothing of it.
         let lost = [0, 10, 50][loss as usize];
         let messages = world.rekey_with(&change, &mut |rng| rng.below(100) >= lost);

@@ -2,6 +2,7 @@
 
 use crate::world::{GROUP, timing};
 use group::GroupId;
+use group::rekey::checks::INTERVAL;
 use group::rekey::member::OFF_CHAIN_INTERVAL;
 use group::rekey::message::Unverified;
 use group::rekey::pull::MAX_GRANT_BYTES;
@@ -62,14 +63,16 @@ fn every_cut_and_every_flipped_bit_is_refused_and_changes_nothing() {
     for bit in 0..8 * message.len() {
         let mut bad = message.clone();
         bad[bit / 8] ^= 0x80 >> (bit % 8);
-        let outcome = pair.member.handle(NOW, &bad);
+        // One after the other, so that each signature is checked.
+        let outcome = pair.member.handle(NOW + INTERVAL * bit as u32, &bad);
         // Nothing was to be done for an epoch that is not above the member's.
         let old = matches!(outcome, Ok(Outcome::Duplicate))
             && Unverified::decode(&bad).unwrap().epoch <= 1;
         assert!(outcome.is_err() || old, "bit {bit}: {outcome:?}");
         assert_eq!(state(&pair.member), before, "bit {bit}");
     }
-    assert!(matches!(pair.member.handle(NOW, &message), Ok(Outcome::Moved(_))));
+    let later = NOW + INTERVAL * 8 * message.len() as u32;
+    assert!(matches!(pair.member.handle(later, &message), Ok(Outcome::Moved(_))));
     assert_ne!(state(&pair.member), before);
 }
 
@@ -85,7 +88,7 @@ fn every_flipped_bit_of_a_part_is_refused_or_passed_over() {
     for bit in 0..8 * parts[0].len() {
         let mut bad = parts[0].clone();
         bad[bit / 8] ^= 0x80 >> (bit % 8);
-        let outcome = pair.member.handle(NOW, &bad);
+        let outcome = pair.member.handle(NOW + INTERVAL * bit as u32, &bad);
         let passed = match &outcome {
             Ok(Outcome::Duplicate) => Unverified::decode(&bad).unwrap().epoch <= 1,
             // Its range begins or ends elsewhere.
@@ -95,8 +98,9 @@ fn every_flipped_bit_of_a_part_is_refused_or_passed_over() {
         assert!(passed, "bit {bit}: {outcome:?}");
         assert_eq!(state(&pair.member), before, "bit {bit}");
     }
+    let later = NOW + INTERVAL * 8 * parts[0].len() as u32;
     for part in parts.iter().rev() {
-        pair.member.handle(NOW, part).unwrap();
+        pair.member.handle(later, part).unwrap();
     }
     assert_eq!(pair.member.epoch(), 2);
 }
@@ -219,7 +223,7 @@ fn a_controller_is_told_of_its_mistakes_and_nothing_changes() {
     let leaf = |number| Leaf::new(number).unwrap();
     let before: Vec<_> = server.tree().nodes().map(|(_, key)| *key.as_bytes()).collect();
     let mut refused = |leave: &[Leaf], join, max_bytes| {
-        let change = Change { leave, join, refresh: false };
+        let change = Change { leave, join, ..Change::default() };
         server.rekey(&change, timing(), max_bytes, &mut rng).unwrap_err()
     };
     assert_eq!(refused(&[leaf(4)], 0, 1_200), ChangeError::NoMember);

@@ -81,7 +81,8 @@ fn a_controllers_messages_are_the_second_implementations() {
     for step in list(&file["steps"]) {
         let leave: Vec<Leaf> = list(&step["leave"]).iter().map(leaf).collect();
         let join = number(&step["join"]) as u32;
-        let change = Change { leave: &leave, join, refresh: step["refresh"] == true };
+        let change =
+            Change { leave: &leave, join, refresh: step["refresh"] == true, ..Change::default() };
         let max_bytes = number(&step["max_bytes"]) as usize;
         let rekeying = server.rekey(&change, timing(step), max_bytes, &mut rng).unwrap();
         assert_eq!(rekeying.epoch, number(&step["epoch"]));

@@ -150,7 +150,7 @@ impl World {
             match person.path.handle(self.now, message) {
                 Err(Refusal::Excluded) => excluded += 1,
                 Ok(Outcome::OtherLeaves) if current => {}
-                Ok(Outcome::Pull(_)) | Err(Refusal::OffChain) if !current => {}
+                Ok(Outcome::Pull(_)) | Err(Refusal::OffChain | Refusal::Unchecked) if !current => {}
                 other => panic!("an evicted member: {other:?}"),
             }
         }
@@ -182,6 +182,10 @@ impl World {
                         pulls += 1;
                     }
                     Err(Refusal::OffChain) => assert!(!current),
+                    Err(Refusal::Unchecked) => {
+                        assert!(!current);
+                        pulls += 1;
+                    }
                     other => panic!("a member: {other:?}"),
                 }
             }

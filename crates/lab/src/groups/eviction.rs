@@ -6,12 +6,12 @@ use crate::Error;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use dtls::crypto::rustcrypto;
-use group::control::{Answer, GroupName, Numbered, Request, WantedRoles};
+use group::control::{Answer, Asked, GroupName, Numbered, Request, WantedRoles};
 use group::controller::{Changes, Controller, Group, Output, Roster, Settings, Store, StoreFailed};
 use group::member::{Event, Membership};
 use group::policy::Profile;
 use group::rekey::{ControllerSecret, KeyPath, KeyServer};
-use group::{Identity, Member};
+use group::{Identity, Member, Start};
 use std::collections::{BTreeMap, VecDeque};
 use vocabulary::{Decode, Encode, Instant, Random, Writer};
 
@@ -78,6 +78,7 @@ impl Store for Nowhere {
 /// A member on its device.
 struct Device {
     member: Member,
+    start: Start,
     /// The request that waits for an answer, and when it is sent next.
     asking: Option<(Vec<u8>, Instant)>,
     in_step: bool,
@@ -131,10 +132,10 @@ fn roles(index: usize) -> WantedRoles {
     WantedRoles { sender: index < SENDERS, listener: true }
 }
 
-fn written(number: u32, said: Request) -> Vec<u8> {
+fn written(asked: &Asked) -> Vec<u8> {
     let mut buf = vec![0; REQUEST_BYTES];
     let mut w = Writer::new(&mut buf);
-    Numbered { number, said }.write(&mut w).expect("the longest request fits");
+    asked.write(&mut w).expect("the longest request fits");
     w.finish().to_vec()
 }
 
@@ -153,7 +154,7 @@ impl Eviction {
         site.evicted = Some(last);
         site.settled = Settled { out_of_step: self.members - 1, ..NOTHING };
         site.devices.iter_mut().for_each(|device| device.in_step = false);
-        if !site.controller.evict(site.now, &name(last)) {
+        if site.controller.evict(site.now, &name(last)) != Ok(true) {
             return Err(Error::Stream("nobody is evicted"));
         }
         site.carry();
@@ -216,7 +217,7 @@ impl Site {
             let (name, address) = (group.clone(), at(index).ip());
             let (nonce, keys) = ([0; 8], identity.public());
             let join = Request::Join { nonce, name, roles: roles(index), address, keys };
-            let request = written(0, join);
+            let request = written(&Asked::new(0, join));
             self.controller.handle(self.now, &self::name(index), roles(index), &request);
         }
         self.now += Settings::default().batch;
@@ -234,12 +235,13 @@ impl Site {
             let (keys, _) = KeyPath::join(device.controller, device.grant);
             let address = at(self.devices.len()).ip();
             let (policy, roles, senders) = (device.policy, device.roles, device.senders);
+            let start = Start { instance: device.instance, counter: 0, nonce: [0; 8] };
             let membership = Membership { policy, roles, address, senders, keys, identity };
             let ledger = Box::new(Memory::default());
             let (provider, rng) = (&rustcrypto::PROVIDER, self.random.fork());
             let member = Member::new(membership, provider, ledger, self.now, rng);
             let member = member.map_err(|_| REFUSED)?;
-            self.devices.push(Device { member, asking: None, in_step: true });
+            self.devices.push(Device { member, start, asking: None, in_step: true });
         }
         let all = self.devices.len() == eviction.members;
         all.then_some(()).ok_or(Error::Stream("not all were admitted"))
@@ -282,7 +284,7 @@ impl Site {
                     let Ok(to) = device.parse() else { continue };
                     Datagram::Reply { to, answer: answer.to_vec() }
                 }
-                Output::Conflict(_) => continue,
+                Output::Conflict(_) | Output::Clone { .. } | Output::Unfit(_) => continue,
             };
             self.queue.push_back((self.now + DELAY, datagram));
         }
@@ -355,7 +357,8 @@ impl Site {
         while let Some(event) = device.member.next_event() {
             if let Event::Pull(pull) = event {
                 self.asked += 1;
-                device.asking = Some((written(self.asked, Request::Pull(pull)), self.now));
+                let asked = Asked::by(device.start, self.asked, Request::Pull(pull));
+                device.asking = Some((written(&asked), self.now));
             }
         }
         if let Some((request, again)) = &mut device.asking

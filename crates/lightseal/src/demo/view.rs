@@ -37,7 +37,7 @@ pub(crate) enum Wish {
 /// Shows how the sessions stand.
 pub(crate) enum View {
     /// A live view. The terminal is restored when it is dropped.
-    Live(Live),
+    Live(Box<Live>),
     /// A line for each session every two seconds.
     Lines {
         /// When the next lines are due.
@@ -61,7 +61,8 @@ impl View {
     pub(crate) fn new(live: bool, silent: bool, plan: &Plan) -> Self {
         if live && let Some(terminal) = LiveTerminal::start() {
             let plan = plan.clone();
-            return Self::Live(Live { terminal, plan, history: Vec::new(), last: Vec::new() });
+            let live = Live { terminal, plan, history: Vec::new(), last: Vec::new() };
+            return Self::Live(Box::new(live));
         }
         if silent {
             return Self::Silent;

@@ -9,12 +9,12 @@ use group_host::service::{
     AdminRequest, Announcements, AskError, CreateText, Described, DescribedDevice, Enrol, Registry,
     ask, serve,
 };
-use group_host::store::ControllerStore;
+use group_host::store::{ControllerStore, Entry};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
@@ -81,6 +81,18 @@ pub(crate) enum AdminCommand {
         /// A directory without a controller's store.
         directory: PathBuf,
     },
+    /// Show who was enrolled, joined, left, was evicted or revoked, and every rekey.
+    Log {
+        /// Of one group.
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+        /// Of one device.
+        #[arg(long, value_name = "NAME")]
+        device: Option<String>,
+        /// The last N entries.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        last: usize,
+    },
     /// Make a copy the store of a controller that does not run. Who was put out after the copy
     /// was made is a member again.
     Restore {
@@ -145,6 +157,16 @@ pub(crate) struct EnrolArgs {
     /// Where it finds the controller.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) controller: String,
+    /// How many times the token can enrol a device; 0 for any number. Each time the device gets a
+    /// key of its own, so a state that is kept needs the token no more.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) uses: u32,
+    /// For how long the token can be used [default: for ever].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<Quantity<Duration>>,
+    /// Write the token to this new file, which its owner alone can read.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 impl AdminCommand {
@@ -173,8 +195,11 @@ impl AdminCommand {
             Self::List => AdminRequest::List,
             Self::Show { group } => AdminRequest::Show { group },
             Self::Enrol(args) => {
-                let EnrolArgs { device, sender, listener, groups, controller } = *args;
-                AdminRequest::Enrol(Enrol { device, sender, listener, groups, controller })
+                let EnrolArgs { device, sender, listener, groups, controller, .. } = *args;
+                let uses = Some(args.uses).filter(|uses| *uses > 0);
+                let expires_s = args.expires.map(|time| time.0.as_secs().max(1));
+                let enrol = Enrol { device, sender, listener, groups, controller, uses, expires_s };
+                AdminRequest::Enrol(enrol)
             }
             Self::Devices => AdminRequest::Devices,
             Self::Revoke { device } => AdminRequest::Revoke { device },
@@ -185,6 +210,7 @@ impl AdminCommand {
                 let directory = std::path::absolute(&directory).unwrap_or(directory);
                 AdminRequest::Backup { directory }
             }
+            Self::Log { group, device, last } => AdminRequest::Log { most: last, group, device },
             Self::Restore { .. } => return None,
         })
     }
@@ -196,6 +222,10 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
         let AdminCommand::Restore { directory } = &args.command else { return Ok(()) };
         ControllerStore::restore(directory, &args.state).context("restore")?;
         return Ok(());
+    };
+    let out = match &args.command {
+        AdminCommand::Enrol(enrol) => enrol.out.as_deref().map(TokenFile::create).transpose()?,
+        _ => None,
     };
     let done = match ask(&args.state, &request).await {
         Ok(done) => done,
@@ -214,11 +244,47 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
         }
         Err(error) => return Err(Failure::new(error)),
     };
+    if let Some(out) = out {
+        return out.write(done["token"].as_str().unwrap_or_default());
+    }
     let text = if args.json { done.to_string() } else { as_text(&args.command, &done)? };
     if text.is_empty() {
         return Ok(());
     }
     writeln!(std::io::stdout(), "{}", text.trim_end()).context("standard output")
+}
+
+/// A new file for a token. It is there before the device is enrolled, for a token is told once.
+struct TokenFile<'a> {
+    path: &'a Path,
+    file: std::fs::File,
+    is_written: bool,
+}
+
+impl<'a> TokenFile<'a> {
+    fn create(path: &'a Path) -> Result<Self, Failure> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).context(format_args!("--out {}", path.display()))?;
+        Ok(Self { path, file, is_written: false })
+    }
+
+    fn write(mut self, token: &str) -> Result<(), Failure> {
+        let written = writeln!(self.file, "{token}").and_then(|()| self.file.sync_all());
+        written.context(format_args!("--out {}", self.path.display()))?;
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+impl Drop for TokenFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_written {
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
 }
 
 fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
@@ -242,7 +308,8 @@ fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
         AdminCommand::Devices => {
             let devices: Vec<DescribedDevice> =
                 serde_json::from_value(done.clone()).context(read)?;
-            let mut table = Table::new(&["DEVICE", "MAY", "GROUPS", "MEMBER OF", "EVICTED FROM"]);
+            let mut table =
+                Table::new(&["DEVICE", "MAY", "GROUPS", "MEMBER OF", "EVICTED FROM", "TOKEN USES"]);
             for device in devices {
                 let groups = match &device.groups[..] {
                     [] => "all".to_owned(),
@@ -250,7 +317,20 @@ fn as_text(command: &AdminCommand, done: &Value) -> Result<String, Failure> {
                 };
                 let may = roles(device.sender, device.listener).to_owned();
                 let (of, from) = (device.member_of.join(", "), device.evicted_from.join(", "));
-                table.row([device.device, may, groups, of, from]);
+                let uses =
+                    device.uses_left.map_or_else(|| "any".to_owned(), |uses| uses.to_string());
+                table.row([device.device, may, groups, of, from, uses]);
+            }
+            table.text()
+        }
+        AdminCommand::Log { .. } => {
+            let entries: Vec<Entry> = serde_json::from_value(done.clone()).context(read)?;
+            let mut table = Table::new(&["TIME", "GROUP", "DEVICE", "EVENT", ""]);
+            for entry in entries {
+                let Entry { at_ms, event, group, device, detail } = entry;
+                let [group, device] =
+                    [group, device].map(|name| name.unwrap_or_else(|| "-".into()));
+                table.row([utc(at_ms), group, device, event, detail]);
             }
             table.text()
         }
@@ -286,12 +366,41 @@ fn shown(group: &Described) -> String {
     let Some(members) = group.roster.as_deref().filter(|members| !members.is_empty()) else {
         return text;
     };
-    let mut table = Table::new(&["DEVICE", "ROLE", "LISTENER-ID", "SENDER-ID", "ADDRESS"]);
+    let mut table =
+        Table::new(&["DEVICE", "ROLE", "LISTENER-ID", "SENDER-ID", "ADDRESS", "COPIES REFUSED"]);
     for member in members {
         let role = roles(member.sender_id.is_some(), member.listener).to_owned();
         let sender = member.sender_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let listener = member.listener_id.to_string();
-        table.row([member.device.clone(), role, listener, sender, member.address.to_string()]);
+        let (address, clones) = (member.address.to_string(), member.clones.to_string());
+        table.row([member.device.clone(), role, listener, sender, address, clones]);
     }
     text + &table.text()
+}
+
+/// A time of the log (RFC 3339), by the algorithm `civil_from_days` of Howard Hinnant's chrono notes.
+fn utc(at_ms: u64) -> String {
+    let seconds = at_ms / 1000;
+    let days = seconds / 86_400 + 719_468;
+    let era_day = days % 146_097;
+    let year_of_era = (era_day - era_day / 1460 + era_day / 36_524 - era_day / 146_096) / 365;
+    let day_of_year = era_day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + days / 146_097 * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_826_154_000), "2000-02-29T12:09:14Z");
+        assert_eq!(utc(1_763_885_761_999), "2025-11-23T08:16:01Z");
+    }
 }

@@ -23,6 +23,14 @@ pub(crate) struct ControllerArgs {
     /// Hops that announcements may take: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
+    /// Let devices come whose program speaks version 1 of the control protocol. Copies of them are
+    /// not noticed, and two copies seal under the same keys and numbers.
+    #[arg(long)]
+    pub(crate) allow_version_1: bool,
+    /// Believe devices which address they have in groups of axiom-1.2; needed where a NAT is between
+    /// them and the controller. Otherwise it is the one that they speak to the controller from.
+    #[arg(long)]
+    pub(crate) trust_addresses: bool,
 }
 
 pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
@@ -32,7 +40,9 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
         () = super::member::stopped() => return Ok(()),
     };
     let listen = resolve("listen", Some(&args.listen))?;
-    let options = Options { listen, interface, hops: args.hops };
+    let (hops, trust_addresses) = (args.hops, args.trust_addresses);
+    let allow_version_1 = args.allow_version_1;
+    let options = Options { listen, interface, hops, allow_version_1, trust_addresses };
     let rng = os_random().context("no randomness")?;
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;

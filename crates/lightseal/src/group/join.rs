@@ -1,15 +1,17 @@
 //! `lightseal group join`.
 
-use super::member::{MemberArgs, Role};
+use super::member::{MemberArgs, Role, stopped};
 use crate::address::resolve;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
 use clap::Args;
+use group::control::Reason;
 use group_host::member::relay::{self, Relay};
-use group_host::member::{Port, Station};
+use group_host::member::{Port, Station, StationError};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
 #[command(group = clap::ArgGroup::new("applications").required(true).multiple(true))]
@@ -77,19 +79,66 @@ fn counted(station: &mut Station) -> Statistics {
     }
 }
 
+/// Before a device that was evicted asks whether it is readmitted: twice as long each time.
+const RETURN: Duration = Duration::from_secs(2);
+const RETURN_MOST: Duration = Duration::from_secs(60);
+
+/// How being a member ended.
+enum Ended {
+    /// The user wanted an end.
+    Stopped,
+    /// The controller does not take it for a member any more, and may do so again.
+    Out(Reason),
+}
+
+/// An evicted member comes back by itself when it is readmitted.
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
-    match &args.tun {
-        Some(name) => behind_device(args, name).await,
-        None => behind_ports(args).await,
+    // What applications know of stays over a return.
+    let mut relay = match &args.tun {
+        Some(_) => None,
+        None => Some(open_relay(args)?),
+    };
+    let (mut was_in, mut wait) = (false, RETURN);
+    loop {
+        let station = match args.member.try_join(args.role(), args.stubborn).await? {
+            Err(StationError::Refused(Reason::Evicted)) if was_in => None,
+            station => Some(station.context(format_args!("group {}", args.member.group))?),
+        };
+        if let Some(station) = station {
+            let ended = match (&mut relay, &args.tun) {
+                (Some(relay), _) => behind_ports(args, station, relay).await?,
+                (None, Some(name)) => behind_device(args, name, station).await?,
+                (None, None) => return Ok(()),
+            };
+            let Ended::Out(reason) = ended else { return Ok(()) };
+            tracing::warn!("put out of the group by its controller: {reason}; waits to come back");
+            (was_in, wait) = (true, RETURN);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stopped() => return Ok(()),
+        }
+        wait = (wait * 2).min(RETURN_MOST);
+    }
+}
+
+impl JoinArgs {
+    /// What to be in the group.
+    fn role(&self) -> Role {
+        match (&self.tun, &self.listen, &self.service) {
+            (Some(_), ..) => self.role,
+            (None, Some(_), Some(_)) => Role::Both,
+            (None, Some(_), None) => Role::Sender,
+            (None, None, _) => Role::Listener,
+        }
     }
 }
 
 #[cfg(target_os = "linux")]
-async fn behind_device(args: &JoinArgs, name: &str) -> Result<(), Failure> {
-    let station = args.member.join(args.role, args.stubborn).await?;
+async fn behind_device(args: &JoinArgs, name: &str, station: Station) -> Result<Ended, Failure> {
     let (inside, roles, listener) = (station.inside(), station.roles(), station.listener());
     let device = group_host::member::Tun::create(name, inside, roles, listener);
-    let device = device.map_err(|error| match error.kind() {
+    let mut device = device.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(format_args!(
             "--tun {name}: {error}; it takes root or CAP_NET_ADMIN (--listen and --service do not)"
         )),
@@ -102,17 +151,17 @@ async fn behind_device(args: &JoinArgs, name: &str) -> Result<(), Failure> {
         let address = device.listener_address();
         tracing::info!("{name}: requests to {} are answered by {address}", inside.group());
     }
-    carry(args, station, device).await
+    carry(args, station, &mut device).await
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn behind_device(_: &JoinArgs, name: &str) -> Result<(), Failure> {
+async fn behind_device(_: &JoinArgs, name: &str, _: Station) -> Result<Ended, Failure> {
     Err(Failure::new(format_args!(
         "--tun {name}: only on Linux; --listen and --service do without"
     )))
 }
 
-async fn behind_ports(args: &JoinArgs) -> Result<(), Failure> {
+fn open_relay(args: &JoinArgs) -> Result<Relay, Failure> {
     let address = |flag, text: &Option<String>| {
         text.as_deref().map(|text| resolve(flag, Some(text))).transpose()
     };
@@ -121,32 +170,37 @@ async fn behind_ports(args: &JoinArgs) -> Result<(), Failure> {
         service: address("service", &args.service)?,
         port: args.port,
     };
-    let role = match (options.listen, options.service) {
-        (Some(_), Some(_)) => Role::Both,
-        (Some(_), None) => Role::Sender,
-        _ => Role::Listener,
-    };
-    let relay = Relay::open(options).context("a UDP port for applications")?;
-    let station = args.member.join(role, args.stubborn).await?;
+    Relay::open(options).context("a UDP port for applications")
+}
+
+async fn behind_ports(
+    args: &JoinArgs,
+    station: Station,
+    relay: &mut Relay,
+) -> Result<Ended, Failure> {
     if let Some(local) = relay.local_addr().context("its socket")? {
         tracing::info!("applications send to {local}");
         if !local.ip().is_loopback() {
             tracing::warn!("whoever reaches {local} sends to the group");
         }
     }
-    if let Some(service) = options.service {
+    if let Some(service) = relay.service() {
         tracing::info!("requests are answered by {service}");
     }
     carry(args, station, relay).await
 }
 
-async fn carry(args: &JoinArgs, mut station: Station, mut port: impl Port) -> Result<(), Failure> {
+async fn carry(
+    args: &JoinArgs,
+    mut station: Station,
+    port: &mut impl Port,
+) -> Result<Ended, Failure> {
     let file = args.stats_file.as_deref();
     statistics::check(file)?;
     let mut signals = Signals::listen()?;
     let ended = loop {
         let signal = tokio::select! {
-            ended = station.run(&mut port) => break ended.map_err(Failure::new),
+            ended = station.run(port) => break ended,
             signal = signals.next() => signal,
         };
         match signal {
@@ -156,6 +210,12 @@ async fn carry(args: &JoinArgs, mut station: Station, mut port: impl Port) -> Re
         }
     };
     statistics::write(file, &counted(&mut station))?;
-    ended?;
-    station.close().map_err(Failure::new)
+    match ended {
+        Err(StationError::Excluded(reason @ (Reason::Evicted | Reason::NotAMember))) => {
+            return Ok(Ended::Out(reason));
+        }
+        ended => ended.map_err(Failure::new)?,
+    }
+    station.close().map_err(Failure::new)?;
+    Ok(Ended::Stopped)
 }

@@ -4,7 +4,7 @@ use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use clap::{Args, ValueEnum};
 use group::control::{GroupName, WantedRoles};
-use group_host::member::{Device, Options, Station};
+use group_host::member::{Device, Options, Station, StationError};
 use group_host::os_random;
 use group_host::token::Token;
 use net::multicast::Interface;
@@ -32,6 +32,14 @@ pub(crate) struct MemberArgs {
     /// Hops that requests may take: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
+    /// Join again though another instance of this device has taken the place of the one here: that
+    /// one is put out.
+    #[arg(long)]
+    pub(crate) anew: bool,
+    /// Send before the controller has confirmed this start. If the state directory was copied, two
+    /// programs then use the same keys and numbers, and whoever listens can read what both send.
+    #[arg(long)]
+    pub(crate) unconfirmed: bool,
 }
 
 /// Where a device's state is.
@@ -51,6 +59,9 @@ pub(crate) struct LeaveArgs {
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    /// As the other commands of a member take it; not needed here.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
 }
 
 /// What to be in a group.
@@ -104,6 +115,16 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 impl MemberArgs {
     /// Takes the device's place in the group, as soon as its interface and address are there.
     pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
+        let station = self.try_join(role, stubborn).await?;
+        station.context(format_args!("group {}", self.group))
+    }
+
+    /// As [`Self::join`], with the controller's answer apart from other failures.
+    pub(super) async fn try_join(
+        &self,
+        role: Role,
+        stubborn: bool,
+    ) -> Result<Result<Station, StationError>, Failure> {
         let device = self.device.open()?;
         group_name(&self.group)?;
         let waiting = async {
@@ -117,7 +138,8 @@ impl MemberArgs {
         self.join_from(device, role, stubborn, interface, address).await
     }
 
-    /// The same for a command that does one thing and ends: what is not there is a failure.
+    /// Takes the device's place for a command that does one thing and ends: an interface or an
+    /// address that is not there is a failure.
     pub(super) async fn join_at_once(&self, role: Role) -> Result<Station, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
@@ -126,7 +148,8 @@ impl MemberArgs {
             Some(address) => address,
             None => device.address().map_err(Failure::new)?,
         };
-        self.join_from(device, role, false, interface, address).await
+        let station = self.join_from(device, role, false, interface, address).await?;
+        station.context(format_args!("group {}", self.group))
     }
 
     async fn address(&self, device: &Device) -> IpAddr {
@@ -154,13 +177,15 @@ impl MemberArgs {
         stubborn: bool,
         interface: Interface,
         address: IpAddr,
-    ) -> Result<Station, Failure> {
+    ) -> Result<Result<Station, StationError>, Failure> {
         let group = group_name(&self.group)?;
         let roles = role.wanted();
-        let options = Options { group, roles, interface, address, hops: self.hops, stubborn };
+        let (hops, anew, unconfirmed) = (self.hops, self.anew, self.unconfirmed);
+        let options =
+            Options { group, roles, interface, address, hops, stubborn, anew, unconfirmed };
         let joining = device.join(options);
         tokio::select! {
-            station = joining => station.context(format_args!("group {}", self.group)),
+            station = joining => Ok(station),
             () = stopped() => Err(Failure::new("interrupted")),
         }
     }

@@ -50,6 +50,8 @@ impl Office {
             listener: true,
             groups: Vec::new(),
             controller: controller.to_string(),
+            uses: Some(1),
+            expires_s: None,
         };
         let done = self.ask(AdminRequest::Enrol(enrol)).await?;
         Token::parse(done["token"].as_str().unwrap_or_default()).context("token")
@@ -104,6 +106,8 @@ async fn join(
         address: IpAddr::from(Ipv4Addr::LOCALHOST),
         hops: 1,
         stubborn: true,
+        anew: false,
+        unconfirmed: false,
     };
     let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
     let mut relay = Relay::open(ports).context("a UDP port")?;
@@ -135,7 +139,13 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
     let at = |name: &str| scratch.path().join(name);
     let office = Office(at("controller"));
     let interface = Interface::named("lo").context("lo")?;
-    let options = service::Options { listen: loopback(0), interface, hops: 1 };
+    let options = service::Options {
+        listen: loopback(0),
+        interface,
+        hops: 1,
+        allow_version_1: false,
+        trust_addresses: false,
+    };
     let rng = os_random().context("no randomness")?;
     let controller = Service::start(&office.0, options, rng).context("controller")?;
     let address = controller.local_addr().context("controller")?;

@@ -1,0 +1,265 @@
+//! A device: who it is, where its controller is, and how it becomes a member.
+
+use super::link::{Link, LinkError};
+use super::{Options, Station, StationError};
+use crate::service::own_identity;
+use crate::store::{MemberStore, StoreError};
+use crate::token::Token;
+use dtls::Psk;
+use group::Start;
+use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
+use group::identity::Identity;
+use group::member::{Roles, Suspended};
+use net::{Clock, socket};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+use vocabulary::Random;
+use zeroize::Zeroizing;
+
+/// Names of what a device's store says of itself.
+const TOKEN: &str = "token";
+const IDENTITY: &str = "identity";
+/// The device's own key, behind its ID, and what it is asked for with.
+const OWN_KEY: &str = "key";
+const KEY_NONCE: &str = "key nonce";
+/// A device: its store, and its way to its controller.
+pub struct Device {
+    pub(super) name: String,
+    /// Whether it has a key of its own, and not its token's alone.
+    has_key: bool,
+    pub(super) identity: Identity,
+    pub(super) store: MemberStore,
+    pub(super) link: Link,
+    pub(super) clock: Clock,
+    pub(super) rng: Random,
+}
+
+impl Device {
+    /// The device whose state is in `directory`, which a token makes the first time.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub fn open(
+        directory: &Path,
+        token: Option<Token>,
+        mut rng: Random,
+    ) -> Result<Self, StationError> {
+        let store = MemberStore::open(directory)?;
+        let damaged = || StationError::Store(StoreError::Damaged("its token"));
+        let known = match store.value(TOKEN)? {
+            None => None,
+            Some(text) => {
+                let text = std::str::from_utf8(&text).map_err(|_| damaged())?;
+                Some(Token::parse(text).map_err(|_| damaged())?)
+            }
+        };
+        let token = match (known, token) {
+            (None, None) => return Err(StationError::NotEnrolled),
+            (Some(known), Some(given)) if known.device != given.device => {
+                return Err(StationError::OtherToken(known.device));
+            }
+            (known, Some(given)) => {
+                let text: Zeroizing<String> = given.to_text().ok_or_else(damaged)?;
+                if known.is_some_and(|known| *known.key != *given.key) {
+                    // It was enrolled anew: what the token before gave is void.
+                    store.remove_value(OWN_KEY)?;
+                    store.remove_value(KEY_NONCE)?;
+                }
+                store.put_value(TOKEN, text.as_bytes())?;
+                given
+            }
+            (Some(known), None) => known,
+        };
+        let clock = Clock::start();
+        let own = store.value(OWN_KEY)?;
+        let has_key = own.is_some();
+        let psk = match own {
+            Some(own) => own_psk(&token.device, &own)?,
+            None => psk(token.device.as_bytes(), &*token.key)?,
+        };
+        let link = Link::new(token.controller, psk, clock, rng.fork());
+        let identity = identity(&store, &mut rng)?;
+        Ok(Self { name: token.device, has_key, identity, store, link, clock, rng })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address that packets to the controller leave from.
+    ///
+    /// # Errors
+    /// There is no way there.
+    pub fn address(&self) -> Result<IpAddr, StationError> {
+        let controller = self.link.resolve()?;
+        let socket = socket::connect(controller);
+        let local = socket.and_then(|socket| socket.local_addr());
+        Ok(local.map_err(|error| StationError::Link(LinkError::Socket(error)))?.ip())
+    }
+
+    /// Makes the device a member, if it is none yet, and takes up its place.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub async fn join(mut self, options: Options) -> Result<Station, StationError> {
+        let Options { group, roles, .. } = &options;
+        // One of version 1 is no instance, and joins.
+        let stored = self.store.membership(group)?.filter(|stored| stored.instance > 0);
+        let fits = stored.as_ref().is_some_and(|stored| is_as_wanted(&stored.roles, *roles));
+        let (admitted, begun) = match stored {
+            Some(admitted) if fits => {
+                let instance = admitted.instance;
+                let (counter, left) = self.store.begin_start(group, instance)?;
+                let start = Start { instance, counter, nonce: self.rng.array() };
+                (admitted, Begun { start, left })
+            }
+            _ => {
+                if self.store.is_replaced(group)? && !options.anew {
+                    return Err(StationError::Replaced(Reason::Superseded));
+                }
+                let controller = self.link.controller().to_owned();
+                let (admitted, nonce) = telling(&controller, self.ask_to_join(&options)).await?;
+                let start = Start { instance: admitted.instance, counter: 0, nonce };
+                (admitted, Begun { start, left: None })
+            }
+        };
+        Station::new(self, options, admitted, begun)
+    }
+
+    async fn ask_to_join(
+        &mut self,
+        options: &Options,
+    ) -> Result<(Admitted, [u8; 8]), StationError> {
+        let Options { group, roles, address, .. } = options;
+        self.ask_for_key().await?;
+        // In memory alone: of two copies of a device's state each joins for itself.
+        let nonce = self.rng.array();
+        let request = Request::Join {
+            nonce,
+            name: group.clone(),
+            roles: *roles,
+            address: *address,
+            keys: self.identity.public(),
+        };
+        loop {
+            match self.link.ask(None, request.clone()).await? {
+                Answer::Admitted(admitted) => return Ok((*admitted, nonce)),
+                // It has joined a moment ago, and lost that since. The same nonce is the same join.
+                Answer::Refused(Reason::NotNow) => {
+                    tracing::warn!("the controller has this device wait: it joins too often");
+                    tokio::time::sleep(REJOIN).await;
+                }
+                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
+                _ => return Err(StationError::Answer),
+            }
+        }
+    }
+
+    /// Has its token give the device a key of its own, unless it has one.
+    async fn ask_for_key(&mut self) -> Result<(), StationError> {
+        if self.has_key {
+            return Ok(());
+        }
+        let nonce = match self.store.value(KEY_NONCE)? {
+            Some(nonce) => <[u8; 16]>::try_from(&nonce[..]).ok(),
+            None => None,
+        };
+        let nonce = match nonce {
+            Some(nonce) => nonce,
+            None => {
+                let nonce = self.rng.array();
+                self.store.put_value(KEY_NONCE, &nonce)?;
+                nonce
+            }
+        };
+        let own = match self.link.ask(None, Request::Key { nonce }).await? {
+            Answer::Key(own) => own,
+            Answer::Refused(reason) => return Err(StationError::Refused(reason)),
+            _ => return Err(StationError::Answer),
+        };
+        let stored = Zeroizing::new([&own.id[..], &own.key[..]].concat());
+        self.store.put_value(OWN_KEY, &stored)?;
+        self.link.set_key(own_psk(&self.name, &stored)?);
+        self.has_key = true;
+        Ok(())
+    }
+
+    /// Leaves a group, and forgets it.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub async fn leave(&mut self, group: &GroupName) -> Result<(), StationError> {
+        let Some(stored) = self.store.membership(group)? else { return Ok(()) };
+        let instance = stored.instance;
+        if instance > 0 {
+            let (counter, _) = self.store.begin_start(group, instance)?;
+            let start = Start { instance, counter, nonce: self.rng.array() };
+            match self.link.ask(Some(start), Request::Leave(stored.policy.group)).await? {
+                Answer::Noted | Answer::Refused(Reason::NotAMember | Reason::NoSuchGroup) => {}
+                Answer::Refused(Reason::Evicted | Reason::Superseded) => {}
+                Answer::Refused(reason) => return Err(StationError::Refused(reason)),
+                _ => return Err(StationError::Answer),
+            }
+            self.link.close();
+        }
+        Ok(self.store.remove_membership(group)?)
+    }
+}
+
+/// How often a device that is told to wait asks whether it is a member by now.
+const REJOIN: Duration = Duration::from_secs(10);
+/// How long a join may take before a line says what it waits for.
+const SILENCE: Duration = Duration::from_secs(2);
+
+async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        done = &mut work => return done,
+        () = tokio::time::sleep(SILENCE) => {}
+    }
+    tracing::info!("waits for controller {controller} to answer its join");
+    work.await
+}
+
+fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, StationError> {
+    Psk::external(identity, key).map_err(|error| StationError::Link(LinkError::Config(error)))
+}
+
+/// The device's own key, as it is stored.
+fn own_psk(device: &str, stored: &[u8]) -> Result<Psk, StationError> {
+    let damaged = StationError::Store(StoreError::Damaged("its key"));
+    match stored.split_first_chunk::<8>() {
+        Some((id, key)) if key.len() == 32 => psk(&own_identity(device, id), key),
+        _ => Err(damaged),
+    }
+}
+
+/// A start of the member's program, and what the run before it left behind.
+pub(super) struct Begun {
+    pub(super) start: Start,
+    pub(super) left: Option<Suspended>,
+}
+
+impl Begun {
+    /// Whether it is the run that joined.
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.start.counter == 0
+    }
+}
+
+/// The keys of the device, which it makes the first time.
+fn identity(store: &MemberStore, rng: &mut Random) -> Result<Identity, StoreError> {
+    if let Some(bytes) = store.value(IDENTITY)? {
+        let bytes = <&[u8; Identity::BYTES]>::try_from(&bytes[..]);
+        return Ok(Identity::from_bytes(bytes.map_err(|_| StoreError::Damaged("its keys"))?));
+    }
+    let identity = Identity::generate(rng);
+    store.put_value(IDENTITY, &*identity.to_bytes())?;
+    Ok(identity)
+}
+
+fn is_as_wanted(roles: &Roles, wanted: WantedRoles) -> bool {
+    (roles.sender.is_some(), roles.listener) == (wanted.sender, wanted.listener)
+}

@@ -1,0 +1,171 @@
+//! Stores of commit 21b0b5d still open, and damaged ones end with an error and not with a panic.
+
+use group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles};
+use group::controller::Output;
+use group::{Identity, SenderId};
+use group_host::service::Registry;
+use group_host::store::{ControllerStore, MemberStore};
+use group_host::token::Token;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use vocabulary::{Decode, Encode, Instant, Random, Writer};
+
+struct Directory(PathBuf);
+
+impl Directory {
+    /// One with a store as this file of fixtures has it.
+    fn with(fixture: &str, name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let label = format!("lightseal-upgrade-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(label);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(name), bytes(fixture)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bytes(fixture: &str) -> Vec<u8> {
+    let path = format!("tests/fixtures/{fixture}-21b0b5d.hex");
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let mut lines = text.lines();
+    let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let mut bytes = vec![0; number(lines.next().unwrap())];
+    for line in lines {
+        let (offset, hex) = line.split_once(' ').unwrap();
+        for (at, digits) in hex.as_bytes().chunks(2).enumerate() {
+            bytes[number(offset) + at] = number(std::str::from_utf8(digits).unwrap()) as u8;
+        }
+    }
+    bytes
+}
+
+fn lights() -> GroupName {
+    GroupName::new("lights").unwrap()
+}
+
+fn ask(registry: &mut Registry, by_token: bool, now: Instant, asked: &Asked) -> Vec<Answer> {
+    let mut buf = [0; 700];
+    let mut w = Writer::new(&mut buf);
+    asked.write(&mut w).unwrap();
+    if by_token {
+        let from = "127.0.0.1".parse().unwrap();
+        registry.handle_by_token(now, "switch", from, w.written());
+    } else {
+        registry.handle(now, "switch", w.written());
+    }
+    registry.handle_timeout(now + Duration::from_secs(1));
+    let answers = std::iter::from_fn(|| registry.poll()).filter_map(|(_, output)| match output {
+        Output::Answer { answer, .. } => {
+            assert_eq!(answer[0], asked.version);
+            Some(Numbered::<Answer>::decode(&answer).unwrap().said)
+        }
+        _ => None,
+    });
+    answers.collect()
+}
+
+fn join(version: u8, nonce: u8) -> Asked {
+    let keys = Identity::generate(&mut Random::insecure(3)).public();
+    let (roles, address) =
+        (WantedRoles { sender: true, listener: false }, "127.77.0.10".parse().unwrap());
+    let said = Request::Join { nonce: [nonce; 8], name: lights(), roles, address, keys };
+    Asked { version, ..Asked::new(1, said) }
+}
+
+#[test]
+fn a_controllers_store_opens_and_its_members_join_again_as_others() {
+    let directory = Directory::with("controller", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let open = || {
+        let store = ControllerStore::open(&directory.0).unwrap();
+        Registry::open(store, now, Random::insecure(1)).unwrap()
+    };
+    let mut registry = open();
+    let shown = registry.show("lights").unwrap();
+    let roster = shown.roster.unwrap();
+    let names: Vec<_> = roster.iter().map(|member| &*member.device).collect();
+    assert_eq!((names, shown.epoch), (vec!["lamp1", "switch"], 3));
+    assert_eq!((roster[1].listener_id, roster[1].sender_id), (2, Some(0)));
+    assert_eq!(registry.show("doors").unwrap().profile, "axiom-1.2");
+    let devices = registry.list_devices();
+    assert_eq!(devices.len(), 4);
+    assert_eq!(devices[1].evicted_from, ["lights"]);
+    assert!(devices.iter().all(|device| device.uses_left.is_none()));
+
+    // What an old program asks is refused in its own version, so that it can log it.
+    let refused = ask(&mut registry, true, now, &join(VERSION_1, 9));
+    assert!(matches!(refused[..], [Answer::Refused(Reason::NotNow)]), "{refused:?}");
+    // A new one uses its token once more.
+    let by_token = ask(&mut registry, true, now, &join(2, 9));
+    assert!(matches!(by_token[..], [Answer::Refused(Reason::NotUnderstood)]), "{by_token:?}");
+    let key = Asked::new(2, Request::Key { nonce: [4; 16] });
+    let [Answer::Key(first)] = &ask(&mut registry, true, now, &key)[..] else { panic!() };
+    drop(registry);
+    let mut registry = open();
+    // The answer was lost, and the controller has restarted: it is the same key.
+    let [Answer::Key(again)] = &ask(&mut registry, true, now, &key)[..] else { panic!() };
+    assert_eq!(first, again);
+    let [Answer::Admitted(admitted)] = &ask(&mut registry, false, now, &join(2, 9))[..] else {
+        panic!()
+    };
+    assert_eq!(admitted.instance, 4);
+    assert_ne!(admitted.roles.sender, Some(SenderId(0)));
+    assert_ne!(admitted.grant.leaf.get(), 2);
+    registry.allow_version_1();
+    let old = ask(&mut registry, true, now, &join(VERSION_1, 7));
+    let [Answer::Admitted(old)] = &old[..] else { panic!("{old:?}") };
+    assert_eq!(old.instance, 0);
+    let log = registry.read_log(10, None, Some("switch")).unwrap();
+    let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
+    assert_eq!(events, ["token used", "joined", "joined"]);
+}
+
+#[test]
+fn members_stores_open_and_ask_for_a_join() {
+    for (fixture, device) in
+        [("sender", "switch"), ("listener", "lamp1"), ("listener-killed", "lamp2")]
+    {
+        let directory = Directory::with(fixture, "member.redb");
+        let store = MemberStore::open(&directory.0).unwrap();
+        let membership = store.membership(&lights()).unwrap().unwrap();
+        assert_eq!(membership.instance, 0, "{fixture}");
+        let token = store.value("token").unwrap().unwrap();
+        let token = Token::parse(std::str::from_utf8(&token).unwrap()).unwrap();
+        assert_eq!(token.device, device);
+        assert!(!store.is_replaced(&lights()).unwrap());
+        assert_eq!(store.begin_start(&lights(), 7).unwrap().0, 1);
+        assert_eq!(store.begin_start(&lights(), 7).unwrap().0, 2);
+        assert_eq!(store.begin_start(&lights(), 8).unwrap().0, 1);
+    }
+}
+
+#[test]
+fn a_damaged_store_is_an_error_and_no_panic() {
+    let directory = Directory::with("listener", "member.redb");
+    let whole = bytes("listener");
+    let path = directory.0.join("member.redb");
+    let (mut refused, mut opened) = (0, 0);
+    for at in (0..whole.len()).step_by(4099).chain(0..64) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        std::fs::write(&path, damaged).unwrap();
+        match MemberStore::open(&directory.0).and_then(|store| store.membership(&lights())) {
+            Ok(_) => opened += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    for cut in [0, 1, 100, 4096, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let _ = MemberStore::open(&directory.0).and_then(|store| store.membership(&lights()));
+    }
+    assert!(refused > 10 && opened > 10, "{refused} refused, {opened} opened");
+}

@@ -1,0 +1,110 @@
+//! Devices that want to be members.
+
+use super::{Controller, Join, Member, PATIENCE, To};
+use crate::control::{Answer, GroupName, Reason, WantedRoles};
+use crate::member::Roles;
+use crate::policy::Profile;
+use crate::rekey::Leaf;
+use crate::start::Start;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use vocabulary::Instant;
+
+impl Controller {
+    pub(super) fn join(
+        &mut self,
+        now: Instant,
+        device: &str,
+        may: WantedRoles,
+        name: &GroupName,
+        join: Join,
+    ) -> Option<Answer> {
+        let refused = |reason| Some(Answer::Refused(reason));
+        let Join { ready, nonce, roles, address, .. } = join;
+        if *name != self.name {
+            return refused(Reason::NoSuchGroup);
+        }
+        if !roles.are_within(may) {
+            return refused(Reason::Roles);
+        }
+        let known = self.roster.get(device);
+        let leaves = self.pending.leaves.contains(device);
+        if !leaves
+            && known.is_some_and(|known| known.start.counter == 0 && known.start.nonce == nonce)
+        {
+            return Some(self.admitted(now, device));
+        }
+        if self.policy.profile == Profile::Axiom12 && self.is_taken(address, device) {
+            return refused(Reason::AddressTaken);
+        }
+        let waiting = self.pending.joins.len() as u64;
+        if known.is_none()
+            && self.roster.len() as u64 + waiting >= self.settings.most_members.into()
+        {
+            return refused(Reason::Full);
+        }
+        let senders = self.pending.joins.values().filter(|join| join.roles.sender).count();
+        if roles.sender && self.roster.senders().len() + senders >= usize::from(u8::MAX) {
+            return refused(Reason::Full);
+        }
+        self.pending.joins.insert(device.into(), join);
+        self.gather(now, ready);
+        // It is carried out all the same; a device that asks again then is answered.
+        (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
+    }
+
+    /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
+    /// section 5.5).
+    fn is_taken(&self, address: IpAddr, device: &str) -> bool {
+        let is = |other: &str, its: IpAddr| other != device && its == address;
+        self.roster.iter().any(|(name, member)| is(name, member.address))
+            || self.pending.joins.iter().any(|(name, join)| is(name, join.address))
+    }
+
+    /// Puts joiners into the roster, in place of those who are gone; who is to be answered.
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        joins: Vec<(String, Join)>,
+        leaves: &[Leaf],
+        gone: &BTreeSet<String>,
+        epoch: u64,
+    ) -> Vec<(String, To)> {
+        let (mut answers, mut joined) = (Vec::new(), Vec::new());
+        // While those who leave still have theirs.
+        let mut given = BTreeSet::new();
+        for ((name, join), leaf) in joins.into_iter().zip(leaves) {
+            let Join { to, nonce, roles, address, keys, .. } = join;
+            self.pacing.joined(&name, now);
+            let free = roles.sender.then(|| self.roster.free_sender(|id| !given.contains(id)));
+            let sender = free.flatten();
+            given.extend(sender);
+            let roles = Roles { sender, listener: roles.listener };
+            let clones = self.roster.get(&name).map_or(0, |member| member.clones);
+            let start = Start { instance: epoch, counter: 0, nonce };
+            joined
+                .push((name.clone(), Member { leaf: *leaf, start, clones, roles, address, keys }));
+            answers.push((name, to));
+        }
+        gone.iter().for_each(|name| self.roster.remove(name));
+        joined.into_iter().for_each(|(name, member)| self.roster.insert(name, member));
+        answers
+    }
+
+    /// Refuses joins of devices that were allowed to come when they asked and are not any more.
+    pub(super) fn refuse_forbidden(&mut self, joins: &mut BTreeMap<String, Join>) {
+        let Some(admission) = self.admission.take() else { return };
+        joins.retain(|device, join| {
+            let reason = match admission(device) {
+                None => Reason::NoSuchGroup,
+                Some(may) if !join.roles.are_within(may) => Reason::Roles,
+                Some(_) => return true,
+            };
+            self.answer(device, join.to, Answer::Refused(reason));
+            false
+        });
+        self.admission = Some(admission);
+    }
+}

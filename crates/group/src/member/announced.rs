@@ -1,0 +1,117 @@
+//! What a member does with what its controller says to the group.
+//!
+//! Every member has the keys that the controller's records are sealed with, so their tags and numbers
+//! prove nothing, and there is no replay window that a member could spoil for the others. What the
+//! controller says proves itself by a signature and means the same however often it comes: a rekey
+//! that is known, a list that is in use and the end of an epoch that has ended are not looked at
+//! further. Checks of other signatures are bounded ([`Checks`](crate::rekey::checks::Checks)).
+
+use super::epoch::Heard;
+use super::keys::{Opened, Proof, Sealed};
+use super::receive::is_members;
+use super::{Event, Member};
+use crate::SenderId;
+use crate::codepoints::{GROUP_REKEY, GROUP_SENDERS};
+use crate::rekey::{Outcome, Refusal, listing};
+use dtls::codepoints::ContentType;
+use vocabulary::Instant;
+
+impl Member {
+    /// Takes a record of the epoch `at` under [`SenderId::CONTROLLER`].
+    pub(super) fn announced(&mut self, now: Instant, at: u64, record: Sealed<'_, SenderId>) {
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        let known = epoch.senders.remove(&SenderId::CONTROLLER);
+        let was_known = known.is_some();
+        // Only its expanded keys are kept.
+        let mut heard = Heard { window: None, ..known.unwrap_or_else(|| epoch.heard(now)) };
+        let opened = epoch.open(record, &mut heard, Proof::Member);
+        if opened.is_ok() {
+            heard.last = now;
+        }
+        if was_known || opened.is_ok() {
+            epoch.senders.insert(SenderId::CONTROLLER, heard);
+        }
+        if is_members(&opened) {
+            self.authentic += 1;
+        }
+        let Opened { kind, content, .. } = match opened {
+            Ok(opened) => opened,
+            Err(reason) => return self.count(now, reason),
+        };
+        match kind {
+            GROUP_REKEY => self.rekey(now, content),
+            GROUP_SENDERS => self.list(now, at, content),
+            ContentType::CHANGE_CIPHER_SPEC => self.end_epoch(now, at, content),
+            // What has no signature of the controller's is not its.
+            _ => self.stats.strangers += 1,
+        }
+    }
+
+    /// Takes a rekey message.
+    fn rekey(&mut self, now: Instant, message: &[u8]) {
+        match self.keys.handle(now, message) {
+            Ok(Outcome::Moved(new)) => self.enter(now, &new, false),
+            Ok(Outcome::Duplicate | Outcome::OtherLeaves) => {}
+            Ok(Outcome::Pull(_)) | Err(Refusal::OutOfStep) => self.suspect_rekey(now),
+            // Junk, but behind an element of the chain that only the controller can have released.
+            Err(Refusal::BadSignature | Refusal::Unchecked) => {
+                self.stats.refused_rekeys += 1;
+                self.suspect_rekey(now);
+            }
+            Err(Refusal::Excluded) => {
+                // Once: the message may come again and again.
+                if !core::mem::replace(&mut self.is_excluded, true) {
+                    self.tell(Event::Excluded);
+                }
+            }
+            Err(_) => self.stats.refused_rekeys += 1,
+        }
+    }
+
+    /// Takes a list of active senders. There is one in an epoch.
+    fn list(&mut self, now: Instant, at: u64, content: &[u8]) {
+        // That of an epoch before says who was one.
+        if at != self.epochs.newest() || self.listed_in == Some(at) {
+            return;
+        }
+        // Nothing would change.
+        if listing::unproven(content).is_some_and(|said| said == self.senders) {
+            return;
+        }
+        if !self.checks.take(now) {
+            self.stats.unchecked += 1;
+            return;
+        }
+        match self.keys.controller().senders(&self.policy.group, at, content) {
+            Some(senders) => {
+                self.checks.give_back();
+                self.listed_in = Some(at);
+                self.set_senders(senders);
+                self.tell(Event::SendersChanged);
+            }
+            None => self.stats.forged += 1,
+        }
+    }
+
+    /// The controller has said that an epoch is over: what comes after it is to be used from now on
+    /// (Axiom, section 6.3).
+    fn end_epoch(&mut self, now: Instant, at: u64, content: &[u8]) {
+        let newest = self.epochs.newest();
+        let is_done = at < newest && self.epochs.sending(now).0 == newest;
+        if is_done || at == newest && self.pull_at.is_some() {
+            return;
+        }
+        if !self.checks.take(now) {
+            self.stats.unchecked += 1;
+            return;
+        }
+        if !self.keys.controller().ends(&self.policy.group, at, content) {
+            self.stats.forged += 1;
+        } else if at < newest {
+            self.checks.give_back();
+            self.epochs.activate(now);
+        } else {
+            self.suspect_rekey(now);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! How many signatures that may be junk are checked.
+//!
+//! A member can seal whatever it likes under the controller's SenderID. What the controller says
+//! there proves itself by a signature, and checking one takes a small device tens of milliseconds.
+
+use core::time::Duration;
+use vocabulary::Instant;
+
+/// Checks that may come to nothing at once.
+pub const BURST: u32 = 8;
+/// How long it takes until there may be one more.
+pub const INTERVAL: Duration = Duration::from_millis(250);
+
+/// A budget of signature checks. What was worth its check is given back.
+#[derive(Clone, Debug)]
+pub struct Checks {
+    left: u32,
+    since: Instant,
+}
+
+impl Checks {
+    /// A full one.
+    pub const fn new() -> Self {
+        Self { left: BURST, since: Instant::ZERO }
+    }
+
+    /// Whether a signature may be checked now; then that is counted.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let interval = vocabulary::time::micros(INTERVAL);
+        let more = vocabulary::time::micros(now.saturating_since(self.since)) / interval;
+        if more >= u64::from(BURST - self.left.min(BURST)) {
+            (self.left, self.since) = (BURST, now);
+        } else {
+            // Fewer than the burst; what is left of an interval counts for the next.
+            self.left += more as u32;
+            self.since += INTERVAL * more as u32;
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+
+    /// Gives back what was taken: the signature was right, and told something new.
+    pub fn give_back(&mut self) {
+        self.left = BURST.min(self.left + 1);
+    }
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000_000 + millis * 1000)
+    }
+
+    #[test]
+    fn a_burst_and_then_four_a_second() {
+        let mut checks = Checks::new();
+        let taken = |checks: &mut Checks, at| (0..100).filter(|_| checks.take(at)).count();
+        assert_eq!(taken(&mut checks, at(0)), 8);
+        assert_eq!(taken(&mut checks, at(249)), 0);
+        assert_eq!(taken(&mut checks, at(250)), 1);
+        assert_eq!(taken(&mut checks, at(1000)), 3);
+        assert_eq!((1001..=11_000).filter(|millis| checks.take(at(*millis))).count(), 40);
+        assert_eq!(taken(&mut checks, at(60_000)), 8);
+        // Time that goes back gives nothing.
+        assert_eq!(taken(&mut checks, at(0)), 0);
+    }
+
+    #[test]
+    fn what_was_worth_it_costs_nothing() {
+        let mut checks = Checks::new();
+        for _ in 0..100 {
+            assert!(checks.take(at(0)));
+            checks.give_back();
+        }
+        assert_eq!((0..100).filter(|_| checks.take(at(0))).count(), 8);
+    }
+}

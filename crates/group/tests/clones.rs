@@ -1,0 +1,148 @@
+//! Copies of a device: which of them goes on, and what the others are told.
+
+mod site;
+
+use group::control::{Admitted, Answer, Reason, Request};
+use group::identity::PublicKeys;
+use group::member::SendError;
+use group::policy::Profile;
+use group::{SenderId, Start};
+use site::field::GROUP;
+use site::{BOTH, LISTENER, Site, ip};
+
+fn each(test: impl Fn(Profile)) {
+    Profile::ALL.iter().copied().for_each(test);
+}
+
+fn admitted(site: &mut Site, device: &str) -> Admitted {
+    match site.last(device) {
+        Some(Answer::Admitted(admitted)) => *admitted,
+        other => panic!("{device}: {other:?}"),
+    }
+}
+
+fn refusal(site: &mut Site, device: &str) -> Reason {
+    match site.last(device) {
+        Some(Answer::Refused(reason)) => reason,
+        other => panic!("{device}: {other:?}"),
+    }
+}
+
+#[test]
+fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
+    each(|profile| {
+        let mut site = Site::new(profile);
+        site.join("lamp", LISTENER);
+        site.ask_to_join("switch", 1, BOTH, ip("switch"));
+        site.wait(200);
+        let first = admitted(&mut site, "switch");
+        let old = Start { instance: first.instance, counter: 0, nonce: [1; 8] };
+        let (leaf, sender) = (first.grant.leaf, first.roles.sender);
+        site.admit("switch", first, ip("switch"));
+        site.ask_to_join("switch", 2, BOTH, ip("switch"));
+        site.wait(200);
+        let second = admitted(&mut site, "switch");
+        assert!(second.instance > old.instance);
+        assert_ne!(second.grant.leaf, leaf);
+        assert_ne!(second.roles.sender, sender);
+        assert!(second.roles.sender.is_some_and(|sender| sender != SenderId::CONTROLLER));
+        let pull = site.devices["switch"].member.keys().pull_request();
+        for said in [
+            Request::Pull(pull),
+            Request::Renew(GROUP, 2),
+            Request::Senders(GROUP),
+            Request::Leave(GROUP),
+            Request::Start { group: GROUP, resumes: true },
+        ] {
+            site.say_as(old, "switch", BOTH, said);
+            assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
+        }
+        assert_eq!(site.clones.len(), 5);
+        assert_eq!(site.controller.roster().get("switch").unwrap().clones, 5);
+        assert_eq!(site.controller.roster().len(), 2);
+    });
+}
+
+#[test]
+fn each_counter_is_taken_once_and_a_lost_answer_locks_nobody_out() {
+    each(|profile| {
+        let mut site = Site::new(profile);
+        site.join("lamp", LISTENER);
+        site.join("switch", BOTH);
+        let known = site.controller.roster().get("switch").unwrap().start;
+        let start = |counter, nonce| Start { counter, nonce: [nonce; 8], ..known };
+        let resume = || Request::Start { group: GROUP, resumes: true };
+        let epoch = site.controller.epoch();
+        site.say_as(start(1, 7), "switch", BOTH, Request::Senders(GROUP));
+        assert_eq!(refusal(&mut site, "switch"), Reason::NotStarted);
+        // A run that ended in order is gone on with in the same epoch; the answer is lost twice.
+        for _ in 0..3 {
+            site.say_as(start(1, 7), "switch", BOTH, resume());
+            assert!(matches!(site.last("switch"), Some(Answer::Started { clones: 0, .. })));
+            site.restart();
+        }
+        assert_eq!(site.controller.epoch(), epoch);
+        site.say_as(start(1, 8), "switch", BOTH, resume());
+        assert_eq!(refusal(&mut site, "switch"), Reason::Copied);
+        site.say_as(known, "switch", BOTH, Request::Senders(GROUP));
+        assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
+        site.say_as(start(1, 7), "switch", BOTH, Request::Senders(GROUP));
+        assert!(matches!(site.last("switch"), Some(Answer::Senders(_))));
+        // Of a later instance than a restored controller knows: it may join again.
+        let later = Start { instance: known.instance + 9, ..known };
+        site.say_as(later, "switch", BOTH, Request::Senders(GROUP));
+        assert_eq!(refusal(&mut site, "switch"), Reason::NotAMember);
+        site.say_as(start(2, 9), "switch", BOTH, Request::Leave(GROUP));
+        site.wait(200);
+        assert!(matches!(site.last("switch"), Some(Answer::Noted)));
+    });
+}
+
+#[test]
+fn after_a_crash_a_member_gets_keys_that_its_old_self_cannot_follow() {
+    each(|profile| {
+        let mut site = Site::new(profile);
+        site.join("lamp", LISTENER);
+        site.join("switch", BOTH);
+        site.wait(13_000);
+        let known = site.controller.roster().get("switch").unwrap().clone();
+        let epoch = site.controller.epoch();
+        let crashed = Request::Start { group: GROUP, resumes: false };
+        for nonce in [3, 3] {
+            let start = Start { counter: 1, nonce: [nonce; 8], ..known.start };
+            site.say_as(start, "switch", BOTH, crashed.clone());
+        }
+        assert!(site.last("switch").is_none(), "it waits for the rekey");
+        site.wait(6_000);
+        let Some(Answer::Started { grant, .. }) = site.last("switch") else { panic!() };
+        assert_eq!((grant.epoch, grant.leaf), (epoch + 1, known.leaf));
+        assert_eq!(site.controller.roster().get("switch").unwrap().roles, known.roles);
+        // The run before has heard the rekey and is where it was; the others are not.
+        assert_eq!(site.devices["switch"].member.keys().epoch(), epoch);
+        assert_eq!(site.devices["lamp"].member.keys().epoch(), epoch + 1);
+
+        // A run that waits for its start hears all, and seals in the new epoch alone.
+        let device = site.devices.get_mut("switch").unwrap();
+        device.member.hold();
+        let mut buf = [0; 200];
+        let refused = device.member.request(site.now, b"on", &mut buf);
+        assert_eq!(refused, Err(SendError::NotStarted));
+        device.member.started(site.now, grant).unwrap();
+        assert_eq!(device.member.epoch(site.now), epoch + 1);
+        assert_eq!(site.request("switch"), 1);
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_and_not_only_dropped() {
+    let mut site = Site::new(Profile::Compact);
+    // A join with keys that are none.
+    let mut join = vec![2, 1, 0, 0, 0, 9];
+    join.extend([5; 8]);
+    join.extend(b"\x06lights\x02\x04\x7f\0\0\x01");
+    let unfit = |byte: &u8| PublicKeys::from_bytes(&[*byte; 64]).is_err();
+    join.extend([(0..=255).find(unfit).unwrap(); 64]);
+    site.controller.handle(site.now, "lamp", BOTH, &join);
+    site.settle();
+    assert_eq!(refusal(&mut site, "lamp"), Reason::NotUnderstood);
+}
