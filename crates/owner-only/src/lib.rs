@@ -1,6 +1,6 @@
 //! Files and Unix sockets that are their owner's alone.
 //!
-//! - [`file`]: secrets in files that nobody else reads, and files that are replaced whole;
+//! - [`mod@file`]: secrets in files that nobody else reads, and files that are replaced whole;
 //! - [`socket`]: a Unix socket that its owner and root reach, and nobody else, not even while it is
 //!   being made.
 //!

@@ -1,7 +1,7 @@
 //! Tests that this machine cannot run say so, and why.
 //!
 //! Rust's test harness knows no test that is skipped while it runs: a test that returns early counts
-//! as passed. A test that finds out that it lacks something calls [`test`] and returns, and one that
+//! as passed. A test that finds out that it lacks something calls [`test()`] and returns, and one that
 //! runs without a part of itself calls [`part`]. A line on standard error, past what the harness
 //! captures, says it to a person; a line in the file that `LIGHTSEAL_SKIPPED` names says it to
 //! `cargo xtask test`, which counts the test as skipped and not as passed.
@@ -40,7 +40,7 @@ pub fn part(part: impl Display, reason: impl Display) {
     write(UNCOUNTED, &format!("{} ({part})", own_name()), &reason.to_string());
 }
 
-/// As [`test`], for what has a name and no test of the usual harness, which counts it as nothing.
+/// As [`test()`], for what has a name and no test of the usual harness, which counts it as nothing.
 pub fn named(name: &str, reason: impl Display) {
     write(UNCOUNTED, name, &reason.to_string());
 }
