@@ -2,8 +2,6 @@
 
 mod program;
 
-#[cfg(target_os = "linux")]
-use program::eventually;
 use program::{Running, lightseal};
 use serde_json::Value;
 
@@ -77,7 +75,7 @@ fn it_ends_when_its_terminal_is_closed() {
     // By itself it would take a quarter of an hour.
     let mut demo = lightseal(&["demo", "--messages", "1000000"]);
     demo.stdin(slave()).stdout(slave()).stderr(Stdio::null());
-    let mut child = demo.spawn().unwrap();
+    let mut child = Running::watch(demo.spawn().unwrap());
     // The command keeps what it lent the child.
     drop((demo, pty.slave));
     let mut terminal = std::fs::File::from(pty.master);
@@ -88,5 +86,5 @@ fn it_ends_when_its_terminal_is_closed() {
         picture.extend_from_slice(&piece[..len]);
     }
     drop(terminal);
-    assert_eq!(eventually(|| child.try_wait().unwrap()).code(), Some(2));
+    assert_eq!(child.wait(), Some(2));
 }

@@ -64,6 +64,12 @@ impl Running {
         Self { child, lines, seen: Vec::new() }
     }
 
+    /// Watches a program that was started otherwise.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn watch(child: Child) -> Self {
+        Self { child, lines: channel().1, seen: Vec::new() }
+    }
+
     /// Starts the program, to hear what it says on standard output.
     pub(crate) fn start_quietly(args: &[&str]) -> Self {
         let mut child = lightseal(args).stdout(Stdio::piped()).spawn().unwrap();
