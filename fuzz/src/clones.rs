@@ -63,12 +63,23 @@ pub struct Report {
     pub restarts: u64,
 }
 
+/// What anybody has sealed in one group.
+#[derive(Default)]
+struct Sealed {
+    /// Keys and record numbers.
+    seen: BTreeSet<([u8; 32], u64)>,
+    /// How often one of them was used again.
+    repeated: u64,
+}
+
 thread_local! {
-    static SEALED: RefCell<(BTreeSet<([u8; 32], u64)>, u64)> = RefCell::default();
+    static SEALED: RefCell<Sealed> = RefCell::default();
 }
 
 fn note(key: [u8; 32], number: u64) {
-    SEALED.with_borrow_mut(|(seen, repeated)| *repeated += u64::from(!seen.insert((key, number))));
+    SEALED.with_borrow_mut(|sealed| {
+        sealed.repeated += u64::from(!sealed.seen.insert((key, number)));
+    });
 }
 
 /// Protection that notes what it seals with.
@@ -650,15 +661,15 @@ pub fn run(copied: Copied, clones: usize, seed: u64, requests: u64) -> Report {
     let each = requests.div_ceil(policies.len() as u64);
     let mut total = Report::default();
     for (policy, seed) in policies.into_iter().zip(seed..) {
-        SEALED.with_borrow_mut(|noted| *noted = Default::default());
+        SEALED.set(Sealed::default());
         let mut world = World::new(policy, clones, seed);
         let mut steps = 0;
         while world.report.requests < each && steps < 200 * each {
             world.step(copied);
             steps += 1;
         }
-        let (sealed, repeated) =
-            SEALED.with_borrow(|(seen, repeated)| (seen.len() as u64, *repeated));
+        let Sealed { seen, repeated } = SEALED.take();
+        let sealed = seen.len() as u64;
         let report = world.report;
         total.requests += report.requests;
         total.sealed += sealed;

@@ -34,13 +34,15 @@ fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
         let mut site = Site::new(profile);
         site.join("lamp", LISTENER);
         site.ask_to_join("switch", 1, BOTH, ip("switch"));
-        site.wait(200);
+        site.wait(2000);
         let first = admitted(&mut site, "switch");
         let old = Start { instance: first.instance, counter: 0, nonce: [1; 8] };
         let (leaf, sender) = (first.grant.leaf, first.roles.sender);
         site.admit("switch", first, ip("switch"));
+        // The second join of a device within a minute waits.
         site.ask_to_join("switch", 2, BOTH, ip("switch"));
-        site.wait(200);
+        assert_eq!(refusal(&mut site, "switch"), Reason::NotNow);
+        site.wait(60_000);
         let second = admitted(&mut site, "switch");
         assert!(second.instance > old.instance);
         assert_ne!(second.grant.leaf, leaf);
