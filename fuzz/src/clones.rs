@@ -13,7 +13,10 @@ use group::controller::{
 };
 use group::member::{Delivery, Event, Membership, Suspended};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing};
+use group::rekey::{
+    Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing,
+    epoch_after_restoration,
+};
 use group::{Identity, Member, Policy, SenderId, Start};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,8 +30,6 @@ const LOSS: u64 = 10;
 const STEP: Duration = Duration::from_millis(100);
 /// An unanswered request is sent again after that.
 const AGAIN: Duration = Duration::from_secs(1);
-/// As a restored controller's store does.
-const AHEAD: u64 = (1 << 20) + (1 << 10);
 const SEED: [u8; 32] = [3; 32];
 
 /// What is copied.
@@ -378,7 +379,8 @@ impl World {
         if is_restored {
             let Some((stored, ledger)) = &self.backup else { return };
             let mut stored = stored.clone();
-            stored.epoch += AHEAD;
+            let unix_time = Duration::from_micros(self.now.as_micros());
+            stored.epoch = epoch_after_restoration(stored.epoch, unix_time, &mut self.rng);
             *self.shelf.0.lock().expect("no thread panicked") = stored;
             self.ledger = ledger.copy();
         }

@@ -224,7 +224,8 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     let at = args.state.display();
     let Some(request) = args.command.request() else {
         let AdminCommand::Restore { directory } = &args.command else { return Ok(()) };
-        ControllerStore::restore(directory, &args.state).context("restore")?;
+        let mut rng = os_random().context("no randomness")?;
+        ControllerStore::restore(directory, &args.state, &mut rng).context("restore")?;
         return Ok(());
     };
     let out = match &args.command {
