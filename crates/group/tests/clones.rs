@@ -66,6 +66,24 @@ fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
 }
 
 #[test]
+fn an_administrator_lets_a_device_in_that_waits_because_it_joins_again() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("lamp", LISTENER);
+    site.ask_to_join("lamp", 2, LISTENER, ip("lamp"));
+    assert_eq!(refusal(&mut site, "lamp"), Reason::NotNow);
+    site.wait(2000);
+    assert!(site.last("lamp").is_none());
+    site.controller.readmit(site.now, "lamp");
+    site.wait(2000);
+    let first = admitted(&mut site, "lamp");
+    // Also one that asks only now.
+    site.controller.readmit(site.now, "lamp");
+    site.ask_to_join("lamp", 3, LISTENER, ip("lamp"));
+    site.wait(2000);
+    assert!(admitted(&mut site, "lamp").instance > first.instance);
+}
+
+#[test]
 fn each_counter_is_taken_once_and_a_lost_answer_locks_nobody_out() {
     each(|profile| {
         let mut site = Site::new(profile);

@@ -60,7 +60,7 @@ pub(crate) enum AdminCommand {
         /// Name of the device.
         device: String,
     },
-    /// Let a device in again that was put out.
+    /// Let a device in again that was evicted, or that waits because it has joined often.
     Readmit {
         /// Name of the group.
         group: String,
