@@ -13,7 +13,10 @@ use group::controller::{
 };
 use group::member::{Delivery, Event, Membership, Suspended};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
-use group::rekey::{Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing};
+use group::rekey::{
+    Chain, ControllerSecret, KeyPath, KeyServer, KeyTree, Node, NodeKey, Timing,
+    epoch_after_restoration,
+};
 use group::{Identity, Member, Policy, SenderId, Start};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,8 +30,6 @@ const LOSS: u64 = 10;
 const STEP: Duration = Duration::from_millis(100);
 /// An unanswered request is sent again after that.
 const AGAIN: Duration = Duration::from_secs(1);
-/// As a restored controller's store does.
-const AHEAD: u64 = (1 << 20) + (1 << 10);
 const SEED: [u8; 32] = [3; 32];
 
 /// What is copied.
@@ -63,15 +64,23 @@ pub struct Report {
     pub restarts: u64,
 }
 
-/// Keys and numbers that sealed a record, and how many were used again.
-type Sealed = (BTreeSet<([u8; 32], u64)>, u64);
+/// What anybody has sealed in one group.
+#[derive(Default)]
+struct Sealed {
+    /// Keys and record numbers.
+    seen: BTreeSet<([u8; 32], u64)>,
+    /// How often one of them was used again.
+    repeated: u64,
+}
 
 thread_local! {
     static SEALED: RefCell<Sealed> = RefCell::default();
 }
 
 fn note(key: [u8; 32], number: u64) {
-    SEALED.with_borrow_mut(|(seen, repeated)| *repeated += u64::from(!seen.insert((key, number))));
+    SEALED.with_borrow_mut(|sealed| {
+        sealed.repeated += u64::from(!sealed.seen.insert((key, number)));
+    });
 }
 
 /// Protection that notes what it seals with.
@@ -370,7 +379,8 @@ impl World {
         if is_restored {
             let Some((stored, ledger)) = &self.backup else { return };
             let mut stored = stored.clone();
-            stored.epoch += AHEAD;
+            let unix_time = Duration::from_micros(self.now.as_micros());
+            stored.epoch = epoch_after_restoration(stored.epoch, unix_time, &mut self.rng);
             *self.shelf.0.lock().expect("no thread panicked") = stored;
             self.ledger = ledger.copy();
         }
@@ -653,15 +663,15 @@ pub fn run(copied: Copied, clones: usize, seed: u64, requests: u64) -> Report {
     let each = requests.div_ceil(policies.len() as u64);
     let mut total = Report::default();
     for (policy, seed) in policies.into_iter().zip(seed..) {
-        SEALED.with_borrow_mut(|noted| *noted = Default::default());
+        SEALED.set(Sealed::default());
         let mut world = World::new(policy, clones, seed);
         let mut steps = 0;
         while world.report.requests < each && steps < 200 * each {
             world.step(copied);
             steps += 1;
         }
-        let (sealed, repeated) =
-            SEALED.with_borrow(|(seen, repeated)| (seen.len() as u64, *repeated));
+        let Sealed { seen, repeated } = SEALED.take();
+        let sealed = seen.len() as u64;
         let report = world.report;
         total.requests += report.requests;
         total.sealed += sealed;

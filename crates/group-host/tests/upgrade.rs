@@ -121,12 +121,32 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     assert_ne!(admitted.roles.sender, Some(SenderId(0)));
     assert_ne!(admitted.grant.leaf.get(), 2);
     registry.allow_version_1();
-    let old = ask(&mut registry, true, now, &join(VERSION_1, 7));
+    // The second join of a device within a minute would wait.
+    let later = now + Duration::from_secs(100);
+    let old = ask(&mut registry, true, later, &join(VERSION_1, 7));
     let [Answer::Admitted(old)] = &old[..] else { panic!("{old:?}") };
     assert_eq!(old.instance, 0);
     let log = registry.read_log(10, None, Some("switch")).unwrap();
     let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
     assert_eq!(events, ["token used", "joined", "joined"]);
+}
+
+#[test]
+fn a_backup_that_is_restored_twice_goes_on_in_different_epochs() {
+    let backup = Directory::with("controller", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let epoch_of_restoration = |seed| {
+        let directory = Directory::with("controller", "controller.redb");
+        std::fs::remove_file(directory.0.join("controller.redb")).unwrap();
+        let rng = &mut Random::insecure(seed);
+        let store = ControllerStore::restore(&backup.0, &directory.0, rng).unwrap();
+        assert!(store.is_restored().unwrap());
+        let mut registry = Registry::open(store, now, Random::insecure(seed)).unwrap();
+        registry.show("lights").unwrap().epoch
+    };
+    let (first, second) = (epoch_of_restoration(1), epoch_of_restoration(2));
+    assert!(first.abs_diff(second) > 1 << 15, "{first}, {second}");
+    assert!(first.min(second) > 3 + (1 << 20), "{first}, {second}");
 }
 
 #[test]

@@ -34,13 +34,15 @@ fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
         let mut site = Site::new(profile);
         site.join("lamp", LISTENER);
         site.ask_to_join("switch", 1, BOTH, ip("switch"));
-        site.wait(200);
+        site.wait(2000);
         let first = admitted(&mut site, "switch");
         let old = Start { instance: first.instance, counter: 0, nonce: [1; 8] };
         let (leaf, sender) = (first.grant.leaf, first.roles.sender);
         site.admit("switch", first, ip("switch"));
+        // The second join of a device within a minute waits.
         site.ask_to_join("switch", 2, BOTH, ip("switch"));
-        site.wait(200);
+        assert_eq!(refusal(&mut site, "switch"), Reason::NotNow);
+        site.wait(60_000);
         let second = admitted(&mut site, "switch");
         assert!(second.instance > old.instance);
         assert_ne!(second.grant.leaf, leaf);
@@ -61,6 +63,24 @@ fn who_joins_again_shares_nothing_with_its_old_self_which_is_refused() {
         assert_eq!(site.controller.roster().get("switch").unwrap().clones, 5);
         assert_eq!(site.controller.roster().len(), 2);
     });
+}
+
+#[test]
+fn an_administrator_lets_a_device_in_that_waits_because_it_joins_again() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("lamp", LISTENER);
+    site.ask_to_join("lamp", 2, LISTENER, ip("lamp"));
+    assert_eq!(refusal(&mut site, "lamp"), Reason::NotNow);
+    site.wait(2000);
+    assert!(site.last("lamp").is_none());
+    site.controller.readmit(site.now, "lamp");
+    site.wait(2000);
+    let first = admitted(&mut site, "lamp");
+    // Also one that asks only now.
+    site.controller.readmit(site.now, "lamp");
+    site.ask_to_join("lamp", 3, LISTENER, ip("lamp"));
+    site.wait(2000);
+    assert!(admitted(&mut site, "lamp").instance > first.instance);
 }
 
 #[test]

@@ -305,6 +305,8 @@ fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
         line[at] = site.path(state);
         line
     };
+    // A join within a minute of the first waits, but for an administrator's word.
+    site.admin(&["readmit", "lights", "lamp"]);
     let mut second = Running::start(&words(&copy("lamp-copy")));
     second.wait_for("listening to");
     first.wait_for("has taken the place of this one");

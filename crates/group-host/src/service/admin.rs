@@ -49,7 +49,7 @@ pub fn serve(
         AdminRequest::Devices => said(serde_json::to_value(registry.list_devices())),
         AdminRequest::Revoke { device } => done(registry.revoke(now, &device)),
         AdminRequest::Evict { group, device } => described(registry.evict(now, &group, &device)),
-        AdminRequest::Readmit { group, device } => done(registry.readmit(&group, &device)),
+        AdminRequest::Readmit { group, device } => done(registry.readmit(now, &group, &device)),
         AdminRequest::Rekey { group, at_once } => described(registry.rekey(now, &group, at_once)),
         AdminRequest::Log { most, group, device } => {
             let log = registry.read_log(most, group.as_deref(), device.as_deref());

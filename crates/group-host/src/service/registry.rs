@@ -532,13 +532,17 @@ impl Registry {
         }
     }
 
-    /// Lets a device in again that was put out.
+    /// Lets a device in again that was evicted, or that waits because it has joined often.
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn readmit(&mut self, group: &str, device: &str) -> Result<(), Refusal> {
+    pub fn readmit(&mut self, now: Instant, group: &str, device: &str) -> Result<(), Refusal> {
         let name = self.controller(group)?.name().clone();
-        if self.bar(device, &name, false)? { Ok(()) } else { Err(Refusal::NoDevice(device.into())) }
+        if !self.bar(device, &name, false)? {
+            return Err(Refusal::NoDevice(device.into()));
+        }
+        self.controller(group)?.readmit(now, device);
+        Ok(())
     }
 
     /// Whether a device may come to a group. False if there is no such device.

@@ -6,7 +6,10 @@ use group::control::{GroupName, WantedRoles};
 use group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
 use group::identity::PublicKeys;
 use group::member::Roles;
-use group::rekey::{Chain, ControllerSecret, KeyServer, KeyTree, Leaf, Node, NodeKey, Timing};
+use group::rekey::{
+    Chain, ControllerSecret, KeyServer, KeyTree, Leaf, Node, NodeKey, Timing,
+    epoch_after_restoration,
+};
 use group::{GroupId, Policy, SenderId, Start};
 use redb::{
     Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
@@ -21,9 +24,6 @@ use vocabulary::{Decode, DecodeError, Encode, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
 const FILE: &str = "controller.redb";
-/// So many epochs further a restored group goes on. Records of `axiom-1.2` carry 16 bits of it:
-/// they say that it is later.
-const AHEAD: u64 = (1 << 20) + (1 << 10);
 /// Of what is written in the tables below.
 const VERSION: u64 = 2;
 /// Without starts of members, own keys of devices and a log: read, and written as the newer one.
@@ -311,12 +311,13 @@ impl ControllerStore {
 
     /// Opens a copy in `from` as the store in `directory`, which has none yet.
     ///
-    /// What happened after the copy was made is not in it. So that no epoch has keys twice, the
-    /// groups go on far behind it, and begin anew when their controller starts.
+    /// What happened after the copy was made is not in it. So that no epoch has keys twice, also if
+    /// the copy is restored several times, each restoration's groups go on in epochs of its own
+    /// ([`epoch_after_restoration`]), and begin anew when their controller starts.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn restore(from: &Path, directory: &Path) -> Result<Self, StoreError> {
+    pub fn restore(from: &Path, directory: &Path, rng: &mut Random) -> Result<Self, StoreError> {
         Self::open_old(from)?.back_up(directory)?;
         let store = Self::open(directory)?;
         store.write(|transaction| {
@@ -331,7 +332,8 @@ impl ControllerStore {
                 let damaged = |_| StoreError::Damaged("an epoch");
                 let (epoch, chain, depth) = read_epoch(&stored).map_err(damaged)?;
                 let mut w = Writer::new(&mut stored);
-                write_epoch(&mut w, epoch.saturating_add(AHEAD), &chain, depth)
+                let epoch = epoch_after_restoration(epoch, audit::since_1970(), rng);
+                write_epoch(&mut w, epoch, &chain, depth)
                     .map_err(|_| StoreError::Damaged("an epoch"))?;
                 epochs.insert(id, &stored[..])?;
             }

@@ -55,6 +55,16 @@ impl Controller {
         (ready > now + PATIENCE).then_some(Answer::Refused(Reason::NotNow))
     }
 
+    /// Has a device join without waiting for the time of an earlier join of it: an administrator
+    /// wants it in. A join of it that waits is carried out.
+    pub fn readmit(&mut self, now: Instant, device: &str) {
+        self.pacing.forget_joins(device);
+        if let Some(join) = self.pending.joins.get_mut(device) {
+            join.ready = now;
+            self.gather(now, now);
+        }
+    }
+
     /// Whether another device has this address: in `axiom-1.2` members go by theirs (Axiom,
     /// section 5.5).
     fn is_taken(&self, address: IpAddr, device: &str) -> bool {

@@ -54,6 +54,11 @@ impl Pacing {
         self.joins.insert(device.into(), Joined { at: now, gap });
     }
 
+    /// The next join of this device is its first again.
+    pub(super) fn forget_joins(&mut self, device: &str) {
+        self.joins.remove(device);
+    }
+
     /// There is a rekey that evicts nobody.
     pub(super) fn rekeyed(&mut self, now: Instant) {
         self.rekeys.push_back(now);
@@ -98,6 +103,8 @@ mod tests {
         now += 2 * MOST_REJOIN_GAP;
         pacing.joined("a", now);
         assert_eq!(pacing.join_at("a", now), now + REJOIN_GAP);
+        pacing.forget_joins("a");
+        assert_eq!(pacing.join_at("a", now), now);
     }
 
     #[test]

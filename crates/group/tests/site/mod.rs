@@ -278,7 +278,7 @@ impl Site {
     }
 
     /// Members that missed a rekey ask for it. Where announcements are lost, so are requests and
-    /// answers: then a member asks again after 1 s, 2 s, 4 s ...
+    /// answers: then a member asks again after 1 s, 2 s, 4 s, and then every 8 s.
     pub(crate) fn pull(&mut self) {
         let names: Vec<String> = self.devices.keys().cloned().collect();
         for name in names {
@@ -290,7 +290,7 @@ impl Site {
             if let Some(pull) = pull {
                 let (mut at, mut again) = (self.now, Duration::from_secs(1));
                 while self.loss > 1 && (0..2).any(|_| self.rng.below(self.loss) == 0) {
-                    (at, again) = (at + again, 2 * again);
+                    (at, again) = (at + again, (2 * again).min(Duration::from_secs(8)));
                 }
                 self.asking.push((at, name, pull));
             }

@@ -61,7 +61,7 @@ pub(crate) enum AdminCommand {
         /// Name of the device.
         device: String,
     },
-    /// Let a device in again that was put out.
+    /// Let a device in again that was evicted, or that waits because it has joined often.
     Readmit {
         /// Name of the group.
         group: String,
@@ -220,7 +220,8 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     let at = args.state.display();
     let Some(request) = args.command.request() else {
         let AdminCommand::Restore { directory } = &args.command else { return Ok(()) };
-        ControllerStore::restore(directory, &args.state).context("restore")?;
+        let mut rng = os_random().context("no randomness")?;
+        ControllerStore::restore(directory, &args.state, &mut rng).context("restore")?;
         return Ok(());
     };
     let out = match &args.command {
