@@ -61,7 +61,7 @@ fn tsch() -> Layer {
 
 fn beacon() -> Layer {
     let downlink = beacon::Downlink::Indirect;
-    Layer::Beacon(beacon::Settings { beacon_order: 3, superframe_order: 1, downlink })
+    Layer::Beacon(beacon::Settings { downlink, ..beacon::Settings::direct(3, 1) })
 }
 
 const CCM_8_12: Case = Case {
