@@ -64,23 +64,15 @@ pub struct Report {
     pub restarts: u64,
 }
 
-/// What anybody has sealed in one group.
-#[derive(Default)]
-struct Sealed {
-    /// Keys and record numbers.
-    seen: BTreeSet<([u8; 32], u64)>,
-    /// How often one of them was used again.
-    repeated: u64,
-}
+/// Keys and numbers that sealed a record, and how many were used again.
+type Sealed = (BTreeSet<([u8; 32], u64)>, u64);
 
 thread_local! {
     static SEALED: RefCell<Sealed> = RefCell::default();
 }
 
 fn note(key: [u8; 32], number: u64) {
-    SEALED.with_borrow_mut(|sealed| {
-        sealed.repeated += u64::from(!sealed.seen.insert((key, number)));
-    });
+    SEALED.with_borrow_mut(|(seen, repeated)| *repeated += u64::from(!seen.insert((key, number))));
 }
 
 /// Protection that notes what it seals with.
@@ -663,15 +655,15 @@ pub fn run(copied: Copied, clones: usize, seed: u64, requests: u64) -> Report {
     let each = requests.div_ceil(policies.len() as u64);
     let mut total = Report::default();
     for (policy, seed) in policies.into_iter().zip(seed..) {
-        SEALED.set(Sealed::default());
+        SEALED.with_borrow_mut(|noted| *noted = Default::default());
         let mut world = World::new(policy, clones, seed);
         let mut steps = 0;
         while world.report.requests < each && steps < 200 * each {
             world.step(copied);
             steps += 1;
         }
-        let Sealed { seen, repeated } = SEALED.take();
-        let sealed = seen.len() as u64;
+        let (sealed, repeated) =
+            SEALED.with_borrow(|(seen, repeated)| (seen.len() as u64, *repeated));
         let report = world.report;
         total.requests += report.requests;
         total.sealed += sealed;
