@@ -70,6 +70,8 @@ pub fn listen(path: &Path) -> io::Result<Listener> {
 
 /// A socket with its file's mode set, to which nobody can connect yet.
 fn bound(path: &Path) -> io::Result<OwnedFd> {
+    // A path that is too long gets the words that a connection to it gets.
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
