@@ -102,6 +102,9 @@ pub const REPORT_LIFETIME: u64 = 1024;
 pub const RECORDS_BETWEEN_UPDATES: u64 = 200;
 /// A cookie secret serves this long, and is accepted as long again.
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
+/// Complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more clients than
+/// begin anew while a cookie lasts.
+pub const MAX_PAST_HELLOS: usize = 256;
 /// Fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first piece of a
 /// hello outlives 62 fragments from made-up addresses in 61 of 100 cases.
 pub const MAX_PARTIAL_HELLOS: usize = 128;

@@ -165,6 +165,31 @@ fn a_recorded_hello_ends_no_handshake_that_a_newer_one_began() {
     }
 }
 
+/// The association of the recorded hello has ended, and its client is just coming back from the
+/// same address, under a cookie of the same secret.
+#[test]
+fn a_recorded_hello_ends_no_handshake_of_a_client_that_comes_back() {
+    for ids in [None, Some(4)] {
+        let mut first = configs(ids).pair(1);
+        first.connect().assert_connected();
+        let recorded = hello(&first);
+        first.client.close(first.now);
+        first.run_for(Duration::from_millis(100));
+        // With nobody there it begins no handshake.
+        first.inject(Direction::ToServer, recorded.clone());
+        first.run_for(Duration::from_millis(100));
+        assert_eq!(first.server.open_connections(), 0);
+        let mut second = first.reconnect(configs(ids).client, 2);
+        second.run_for(Duration::from_millis(32));
+        assert_eq!(second.server.open_connections(), 1, "its handshake goes on");
+        second.inject(Direction::ToServer, recorded);
+        second.run_for(Duration::from_millis(68));
+        second.assert_connected();
+        assert_alive(&mut second);
+        assert_eq!(second.server.stats().ignored, 2);
+    }
+}
+
 #[test]
 fn a_hello_that_was_held_back_ends_no_live_association() {
     for ids in [None, Some(4)] {

@@ -71,6 +71,9 @@ fn it_ends_when_its_terminal_is_closed() {
     use std::process::Stdio;
     let size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = nix::pty::openpty(Some(&size), None).unwrap();
+    // A duplicate is closed in children, which would else keep their own terminal open.
+    let master = pty.master.try_clone().unwrap();
+    drop(pty.master);
     let slave = || Stdio::from(pty.slave.try_clone().unwrap());
     // By itself it would take a quarter of an hour.
     let mut demo = lightseal(&["demo", "--messages", "1000000"]);
@@ -78,7 +81,7 @@ fn it_ends_when_its_terminal_is_closed() {
     let mut child = Running::watch(demo.spawn().unwrap());
     // The command keeps what it lent the child.
     drop((demo, pty.slave));
-    let mut terminal = std::fs::File::from(pty.master);
+    let mut terminal = std::fs::File::from(master);
     let (mut picture, mut piece) = (Vec::new(), [0; 4096]);
     while !String::from_utf8_lossy(&picture).contains("one tag each") {
         let len = terminal.read(&mut piece).unwrap();

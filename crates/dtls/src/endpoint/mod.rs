@@ -114,6 +114,10 @@ pub struct Endpoint {
     local: Option<IpAddr>,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
+    /// ClientHellos of complete associations, oldest first: while their cookies last, a recording
+    /// must neither begin a handshake nor end one, even if the association has ended. Nobody
+    /// without a key completes a handshake, so nobody else can have them forgotten.
+    past: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
     ended: Stats,
@@ -143,6 +147,7 @@ impl Endpoint {
             local: None,
             answers: VecDeque::new(),
             hellos: Hellos::default(),
+            past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
         })
@@ -401,11 +406,15 @@ impl Endpoint {
         if new != old {
             if self.by_peer.get(&old) == Some(&handle) {
                 self.by_peer.remove(&old);
+            } else {
+                // The handshake at its old address is no longer to replace it.
+                self.adopt_slot(old, handle);
             }
             // Its ID leads to it. It must not cut off another one that may have none.
             self.by_peer.entry(new).or_insert(handle);
         }
         if after.0 && !before.0 {
+            self.remember_hello(handle);
             self.completed(handle);
         }
         self.touch(handle);
@@ -561,7 +570,7 @@ impl Engine for Endpoint {
             let print = fingerprint(&hello.body);
             match known.and_then(|handle| self.entries.get(&handle)) {
                 Some(entry) if entry.hello == print => {}
-                known if self.is_of_older(known, &print) => {
+                known if self.past.contains(&print) || self.is_of_older(known, &print) => {
                     self.stats.ignored += 1;
                     return;
                 }

@@ -3,6 +3,7 @@
 
 use super::{Endpoint, Entry, Handle, begins_in_clear};
 use crate::error::CloseReason;
+use crate::tuning::MAX_PAST_HELLOS;
 use core::net::SocketAddr;
 use vocabulary::Instant;
 
@@ -30,6 +31,15 @@ impl Endpoint {
         let replaces = entry.replaces;
         self.replace(old);
         replaces
+    }
+
+    /// The handshake is complete: a recording of its hello is ignored from now on.
+    pub(super) fn remember_hello(&mut self, handle: Handle) {
+        let Some(entry) = self.entries.get(&handle) else { return };
+        if self.past.len() == MAX_PAST_HELLOS {
+            self.past.pop_front();
+        }
+        self.past.push_back(entry.hello);
     }
 
     /// Whether this is the hello of the association that `known` may replace.
@@ -83,8 +93,8 @@ impl Endpoint {
         records(self) > before
     }
 
-    /// The association `ended`, whose place the handshake at `peer` was to take, is gone: that
-    /// handshake holds a slot of its own from now on.
+    /// The association `ended`, whose place the handshake at `peer` was to take, is gone from there:
+    /// that handshake holds a slot of its own from now on, or ends if there is none.
     pub(super) fn adopt_slot(&mut self, peer: SocketAddr, ended: Handle) {
         let Some(handle) = self.by_peer.get(&peer).copied() else { return };
         let Some(entry) = self.entries.get_mut(&handle) else { return };
@@ -92,9 +102,18 @@ impl Endpoint {
             return;
         }
         entry.replaces = None;
-        if entry.connection.is_open() && !entry.connection.is_connected() {
-            let proved = entry.connection.has_proved_key();
-            self.slots.begin(handle, proved);
+        if !entry.connection.is_open() || entry.connection.is_connected() {
+            return;
+        }
+        let proved = entry.connection.has_proved_key();
+        match self.room(proved) {
+            Some(room) => self.enter(handle, room, proved),
+            None => {
+                if let Some(entry) = self.entries.get_mut(&handle) {
+                    entry.connection.abandon(CloseReason::Crowded);
+                    self.touch(handle);
+                }
+            }
         }
     }
 }
