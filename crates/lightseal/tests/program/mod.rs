@@ -120,8 +120,11 @@ impl Running {
     pub(crate) fn signal(&self, name: &str) {
         use rustix::process::{Pid, Signal, kill_process};
         let signal = match name {
+            "CONT" => Signal::CONT,
             "HUP" => Signal::HUP,
             "INT" => Signal::INT,
+            "KILL" => Signal::KILL,
+            "STOP" => Signal::STOP,
             "TERM" => Signal::TERM,
             "USR1" => Signal::USR1,
             other => panic!("{other} is not sent by any test"),
