@@ -3,7 +3,7 @@
 use group::control::{Answer, Asked, GroupName, Numbered, Reason, Request, VERSION_1, WantedRoles};
 use group::controller::Output;
 use group::{Identity, SenderId};
-use group_host::service::Registry;
+use group_host::service::{Enrol, Registry};
 use group_host::store::{ControllerStore, MemberStore};
 use group_host::token::Token;
 use std::path::{Path, PathBuf};
@@ -120,15 +120,55 @@ fn a_controllers_store_opens_and_its_members_join_again_as_others() {
     assert_eq!(admitted.instance, 4);
     assert_ne!(admitted.roles.sender, Some(SenderId(0)));
     assert_ne!(admitted.grant.leaf.get(), 2);
+    // Nobody speaks for an updated device in the old version, which tells no copies.
     registry.allow_version_1();
-    // The second join of a device within a minute would wait.
     let later = now + Duration::from_secs(100);
-    let old = ask(&mut registry, true, later, &join(VERSION_1, 7));
-    let [Answer::Admitted(old)] = &old[..] else { panic!("{old:?}") };
-    assert_eq!(old.instance, 0);
+    for by_token in [true, false] {
+        let old = ask(&mut registry, by_token, later, &join(VERSION_1, 7));
+        assert!(matches!(old[..], [Answer::Refused(Reason::NotNow)]), "{old:?}");
+    }
     let log = registry.read_log(10, None, Some("switch")).unwrap();
     let events: Vec<_> = log.iter().map(|entry| &*entry.event).collect();
-    assert_eq!(events, ["token used", "joined", "joined"]);
+    assert_eq!(events, ["token used", "joined"]);
+}
+
+#[test]
+fn a_device_that_was_never_updated_is_served_where_the_operator_allows_it() {
+    let directory = Directory::with("controller", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let store = ControllerStore::open(&directory.0).unwrap();
+    let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
+    registry.allow_version_1();
+    let old = ask(&mut registry, true, now, &join(VERSION_1, 7));
+    let [Answer::Admitted(old)] = &old[..] else { panic!("{old:?}") };
+    assert_eq!(old.instance, 0);
+}
+
+#[test]
+fn a_used_token_that_is_tried_again_and_again_leaves_the_log_readable() {
+    let directory = Directory::with("controller", "controller.redb");
+    let now = Instant::from_micros(5_000_000);
+    let store = ControllerStore::open(&directory.0).unwrap();
+    let mut registry = Registry::open(store, now, Random::insecure(1)).unwrap();
+    let enrol = Enrol {
+        device: "lamp9".into(),
+        sender: false,
+        listener: true,
+        groups: Vec::new(),
+        controller: "127.0.0.1:5780".into(),
+        uses: Some(1),
+        expires_s: None,
+    };
+    registry.enrol(&enrol).unwrap();
+    for nonce in 0..100 {
+        let mut buf = [0; 100];
+        let mut w = Writer::new(&mut buf);
+        Asked::new(2, Request::Key { nonce: [nonce; 16] }).write(&mut w).unwrap();
+        registry.handle_by_token(now, "lamp9", "127.0.0.1".parse().unwrap(), w.written());
+    }
+    let log = registry.read_log(1000, None, Some("lamp9")).unwrap();
+    let refused = log.iter().filter(|entry| entry.event.starts_with("token refused")).count();
+    assert_eq!(refused, 7, "1, 2, 4 … 64 times: {log:?}");
 }
 
 #[test]

@@ -153,6 +153,30 @@ fn after_a_crash_a_member_gets_keys_that_its_old_self_cannot_follow() {
     });
 }
 
+/// A later run would go on under keys that another run of the same state may be using.
+#[test]
+fn a_run_that_was_never_answered_leaves_nothing_to_resume() {
+    for answered in [false, true] {
+        let mut site = Site::new(Profile::Compact);
+        site.join("switch", BOTH);
+        let crashed = Request::Start { group: GROUP, resumes: false };
+        let known = site.controller.roster().get("switch").unwrap().clone();
+        let start = Start { counter: 1, nonce: [3; 8], ..known.start };
+        site.say_as(start, "switch", BOTH, crashed);
+        site.wait(20_000);
+        let Some(Answer::Started { grant, .. }) = site.last("switch") else { panic!() };
+        let mut member = site.devices.remove("switch").unwrap().member;
+        member.hold();
+        member.dangerous_release();
+        let mut buf = [0; 200];
+        assert!(member.request(site.now, b"on", &mut buf).is_ok());
+        if answered {
+            member.started(site.now, grant).unwrap();
+        }
+        assert_eq!(member.suspend().is_some(), answered);
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_and_not_only_dropped() {
     let mut site = Site::new(Profile::Compact);

@@ -226,8 +226,11 @@ impl Station {
         };
         let mut member = member.map_err(StationError::Member)?;
         let resumes = member.is_resumed();
-        if !is_fresh && !unconfirmed {
+        if !is_fresh {
             member.hold();
+            if unconfirmed {
+                member.dangerous_release();
+            }
         }
         let (requests, to_ask) = mpsc::channel(8);
         let (tell, answers) = mpsc::channel(8);

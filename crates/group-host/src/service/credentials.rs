@@ -86,6 +86,11 @@ impl Devices {
         self.read().get(device).is_some_and(|device| device.barred.contains(group))
     }
 
+    /// Whether a device has had a key of its own: then its program speaks version 2.
+    pub(super) fn is_updated(&self, device: &str) -> bool {
+        self.read().get(device).is_some_and(|device| !device.own.is_empty())
+    }
+
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Device>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

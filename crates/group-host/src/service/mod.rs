@@ -244,6 +244,17 @@ impl Desk {
     }
 }
 
+/// Ends every handshake that is not complete. Its key was looked up when it began: the holder of a
+/// key that is void by now could wait until the device's name belongs to another key, and finish
+/// under that name. Other clients begin anew by themselves.
+fn end_handshakes(endpoint: &mut Endpoint, now: Instant) {
+    let unfinished = endpoint.connections().filter(|(_, connection)| !connection.is_connected());
+    let unfinished: Vec<Handle> = unfinished.map(|(handle, _)| handle).collect();
+    for handle in unfinished {
+        endpoint.close(handle, now);
+    }
+}
+
 fn quoted(name: &str) -> String {
     format!("{name:?}")
 }
@@ -378,8 +389,12 @@ impl Service {
             };
             let answer = |request: AdminRequest| {
                 let is_announced = request.is_announced();
-                let answer = self.driver.call(|_, desk, now| {
+                let revokes = matches!(request, AdminRequest::Revoke { .. });
+                let answer = self.driver.call(|endpoint, desk, now| {
                     let answer = serve(&mut desk.registry, now, request);
+                    if revokes {
+                        end_handshakes(endpoint, now);
+                    }
                     // Before the name of who was revoked can be another's.
                     desk.sweep(now);
                     answer
@@ -395,6 +410,60 @@ impl Service {
                 Ok(Err(error)) => tracing::debug!("administrator: {error}"),
                 Err(_) => tracing::debug!("administrator: too slow"),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtls::{ClientConfig, Connection, Psk, ServerConfig};
+    use vocabulary::{Engine, Output as Wanted, Random};
+
+    /// The datagrams that an engine wants to send, and how many events it has.
+    fn drain<E: Engine>(engine: &mut E) -> (Vec<Vec<u8>>, usize) {
+        let (mut datagrams, mut events, mut buf) = (Vec::new(), 0, [0; 2048]);
+        loop {
+            match engine.poll_output(&mut buf) {
+                Wanted::Datagram { payload, .. } => datagrams.push(payload.to_vec()),
+                Wanted::Event(_) => events += 1,
+                Wanted::WakeAt(_) | Wanted::Idle => return (datagrams, events),
+            }
+        }
+    }
+
+    #[test]
+    fn a_handshake_that_is_held_open_does_not_outlive_a_revocation() {
+        let psk = Psk::external(b"thief", &[7; 32]).unwrap();
+        let [here, there]: [SocketAddr; 2] = ["[::1]:1", "[::1]:2"].map(|at| at.parse().unwrap());
+        for revoked in [false, true] {
+            let now = Instant::from_micros(1_000_000);
+            let config = Arc::new(ServerConfig::new(Arc::new(psk.clone())).unwrap());
+            let mut endpoint = Endpoint::server(config, Random::insecure(1)).unwrap();
+            let config = Arc::new(ClientConfig::new(psk.clone()).unwrap());
+            let client = Connection::client(config, here, now, Random::insecure(2));
+            let mut client = client.unwrap();
+            // The hello, the hello with the cookie, and the last flight, which is held back.
+            for _ in 0..2 {
+                for mut datagram in drain(&mut client).0 {
+                    endpoint.handle_datagram(now, there, &mut datagram);
+                }
+                for mut datagram in drain(&mut endpoint).0 {
+                    client.handle_datagram(now, here, &mut datagram);
+                }
+            }
+            let (held_back, _) = drain(&mut client);
+            assert!(!held_back.is_empty() && endpoint.open_connections() == 1);
+            if revoked {
+                end_handshakes(&mut endpoint, now);
+                drain(&mut endpoint);
+            }
+            for mut datagram in held_back {
+                endpoint.handle_datagram(now, there, &mut datagram);
+            }
+            drain(&mut endpoint);
+            let connected = endpoint.connections().filter(|(_, of)| of.is_connected());
+            assert_eq!(connected.count(), usize::from(!revoked));
         }
     }
 }

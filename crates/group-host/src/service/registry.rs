@@ -85,6 +85,8 @@ pub struct Registry {
     allows_version_1: bool,
     trusts_addresses: bool,
     log: RateLimitedLog,
+    /// How often each device's token was refused.
+    refused_tokens: BTreeMap<String, u64>,
 }
 
 impl Registry {
@@ -108,6 +110,7 @@ impl Registry {
             allows_version_1,
             trusts_addresses,
             log,
+            refused_tokens: BTreeMap::new(),
         };
         for stored in registry.store.groups()? {
             registry.host(stored.group, stored.settings, now)?;
@@ -246,11 +249,17 @@ impl Registry {
             return self.refuse_unread(device, request);
         };
         let refused = |reason| Answer::Refused(reason);
-        if version == VERSION_1 && !self.allows_version_1 {
+        let is_updated = self.devices.is_updated(device);
+        if version == VERSION_1 && (is_updated || !self.allows_version_1) {
             if let Some(count) = self.log.due() {
+                let remedy = if is_updated {
+                    "but has spoken version 2: is there a copy of its token or state?"
+                } else {
+                    "update it, or let such devices come with --allow-version-1"
+                };
                 tracing::warn!(
-                    "device {device:?} speaks version 1 of the control protocol: update it, or let \
-                     such devices come with --allow-version-1 ({count} since the last line)"
+                    "device {device:?} speaks version 1 of the control protocol: {remedy} \
+                     ({count} since the last line)"
                 );
             }
             return self.answer(device, (version, number), refused(Reason::NotNow));
@@ -311,7 +320,16 @@ impl Registry {
             None
         };
         if let Some((reason, event)) = refusal {
-            tracing::warn!("device {device:?}: {reason}; is there a copy of its token?");
+            let count = self.refused_tokens.entry(device.into()).or_default();
+            *count += 1;
+            // A device that goes on asking is told of more and more rarely, and pushes nothing
+            // else out of the log.
+            if !count.is_power_of_two() {
+                return Err(reason);
+            }
+            tracing::warn!(
+                "device {device:?}: {reason} ({count} times); is there a copy of its token?"
+            );
             let logged = self.store.log(&Entry::new(event).of(device));
             return Err(if logged.is_ok() { reason } else { Reason::NotNow });
         }

@@ -101,6 +101,8 @@ pub struct Member {
     seals_from: u64,
     /// Whether it goes on where an earlier run ended in good order.
     is_resumed: bool,
+    /// The controller has not answered this start: another run of the same state may be sealing.
+    is_unanswered: bool,
     /// When the controller is to be asked for a missed rekey, and before which it is not again.
     pull_at: Option<Instant>,
     pulled_until: Instant,
@@ -200,6 +202,7 @@ impl Member {
             answers: Answers::new(now),
             seals_from: 0,
             is_resumed,
+            is_unanswered: false,
             pull_at: None,
             pulled_until: Instant::ZERO,
             release_at: now + IDLE,
@@ -222,6 +225,7 @@ impl Member {
     /// program: another run of the same state may be sealing.
     pub const fn hold(&mut self) {
         self.seals_from = u64::MAX;
+        self.is_unanswered = true;
     }
 
     /// Takes the controller's answer to this start: the member may seal in the epoch of the grant
@@ -238,11 +242,14 @@ impl Member {
         self.grant(now, grant)?;
         self.epochs.activate(now);
         self.seals_from = self.seals_from.min(epoch);
+        self.is_unanswered = false;
         Ok(())
     }
 
     /// Has a member that was [held](Self::hold) seal without its controller's word. Where another
-    /// run of the same state goes on, both seal under the same keys and numbers.
+    /// run of the same state goes on, both seal under the same keys and numbers. Until the
+    /// controller has answered the member cannot be [suspended](Self::suspend): a later run would
+    /// go on under keys that another one may be using.
     pub const fn dangerous_release(&mut self) {
         self.seals_from = 0;
     }

@@ -63,7 +63,7 @@ impl Member {
     /// start, and another run of the same state may be sealing.
     #[must_use]
     pub fn suspend(mut self) -> Option<Suspended> {
-        if self.is_held() {
+        if self.is_unanswered {
             return None;
         }
         let (group, leaf) = (self.policy.group, self.keys.leaf());
