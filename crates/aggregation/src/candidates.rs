@@ -140,7 +140,8 @@ impl<const N: usize> Pool<N> {
         self.unresolved
     }
 
-    /// So much speaks for a candidate that it is no sign of forgery if it is never decided.
+    /// Notes that a candidate has enough bits in its favour: its expiry without a verdict is no sign
+    /// of forgery.
     pub(crate) fn excuse(&mut self, handle: Handle) {
         self.get_mut(handle).early = false;
     }

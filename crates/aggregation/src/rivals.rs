@@ -29,8 +29,8 @@ impl<const N: usize> Pool<N> {
         handles.iter().filter(|&&handle| self.get(handle).first).count() < FIRST_PER_NUMBER
     }
 
-    /// Of these candidates of a number the one of greatest rank that is not among the first, and
-    /// whether the candidate of this state and share has a lesser one.
+    /// The candidate of greatest rank among those of a number, without the candidates that came
+    /// first, and whether a candidate of this state and share has a lesser rank.
     #[cold]
     pub(crate) fn greatest_rank<P: Prf + ?Sized>(
         &self,

@@ -12,14 +12,14 @@ enum Place {
     Behind,
 }
 
-/// So many rivals of each record of which `is_target` holds.
+/// An attack that sends `rivals` forged records beside each target record.
 struct Attack {
     rivals: u8,
     place: Place,
     is_target: fn(u64) -> bool,
 }
 
-/// Of 8000 records, the percentage verified.
+/// The percentage of 8000 records that is verified under an attack.
 fn verified_percent(scheme: Scheme, attack: &Attack) -> f64 {
     const RECORDS: u64 = 8000;
     let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
@@ -215,7 +215,7 @@ fn early_delivery_ends_when_forgeries_are_never_refuted() {
     let mut early = 0;
     for number in 0..2000u64 {
         let record = sender.data();
-        // Of each hundred records a forged one arrives, and those around it do not.
+        // In each hundred records one forged record arrives, and the records around it are lost.
         let record = match number % 100 {
             50 => Record { body: vec![0x55; 9], ..record },
             13..88 => continue,

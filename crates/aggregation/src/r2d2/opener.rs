@@ -171,7 +171,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         let before = self.newest;
         let mut ranked = None;
         if own.handles().len() == HELD_PER_NUMBER {
-            // Of the one that stands it is charged if it goes.
+            // The candidate that stands is not among those that may give way here: if it goes,
+            // that is charged to the levels.
             let handles = own.held.into_iter().skip(usize::from(standing));
             ranked = self.pool.greatest_rank(prf, handles, &state, tag.into());
             // Where nothing stands, another is worth a try whatever its rank.
@@ -568,7 +569,8 @@ impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
         }
     }
 
-    /// Whether so much speaks for what stands that it is no sign of forgery if it is never verified.
+    /// Whether the candidate that stands has reached a level from which on its expiry, without
+    /// ever having been verified, is no sign of forgery.
     fn is_excused(&self, number: u64) -> bool {
         let enough = self.threshold.map(|bits| i16::from(bits) + i16::from(EXCUSED_BITS));
         enough.is_some_and(|enough| self.board.level(number) >= enough)

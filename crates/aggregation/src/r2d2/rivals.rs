@@ -7,8 +7,9 @@ use crate::r2d2::opener::BitOpener;
 use crate::rivals::Newcomer;
 
 impl<const CANDIDATES: usize> BitOpener<CANDIDATES> {
-    /// Of a candidate that was tried and the `other` one in whose place it was, keeps the one that
-    /// stands or has the `lesser` rank. Returns whether a verdict of the first is to come.
+    /// Keeps one of two candidates of a number: the one that was tried, or the `other` one in whose
+    /// place it was tried. The candidate that stands is kept, else the one of `lesser` rank. Returns
+    /// whether a verdict on the tried candidate is still to come.
     #[cold]
     pub(super) fn keep_one(
         &mut self,

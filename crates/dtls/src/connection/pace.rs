@@ -41,7 +41,8 @@ const PATIENCE: u32 = 4;
 /// A set waits at least this long for its next message: below that, hosts are not punctual.
 const LEAST_PATIENCE: Duration = Duration::from_millis(2);
 
-/// The same where nobody waits for an answer.
+/// The set of a one-way stream waits at least this long for its next message: nobody waits for an
+/// answer there.
 const LEAST_STREAM_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Messages of a trial, and of the time before that it is compared with.
@@ -370,8 +371,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Sends messages, each so many microseconds after the one before, into sets of eight, the
-    /// peer answering before the next one if it does; the longest wait.
+    /// Sends `count` messages into sets of eight, `gap` microseconds apart. With `answers` the peer
+    /// answers each message before the next one. Returns the longest wait of a message.
     fn longest(pace: &mut Pace, count: u32, gap: u64, answers: bool) -> Duration {
         let gap = Duration::from_micros(gap);
         let mut now = pace.sent_at.unwrap_or(Instant::from_micros(1)) + gap;

@@ -86,7 +86,7 @@ pub struct Held {
     longest: usize,
     /// How the record under consideration came, where that may change where the peer is answered.
     origin: Option<Origin>,
-    /// The same of the records in slots; those of higher slots have none.
+    /// How the records in slots came, by slot. A slot beyond the end has no origin.
     origins: Vec<Option<Origin>>,
     /// The highest number that was authenticated since [`begin`](Self::begin), and its record's slot;
     /// that under consideration has none.
