@@ -204,37 +204,43 @@ impl Bridge {
 
     /// Notes that a frame of `station` came in at `port`.
     pub fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
+        self.hear(now, station, port).0
+    }
+
+    /// [`learn`](Self::learn), and whether the station [was settled](Self::is_settled) there before.
+    pub(crate) fn hear(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
         if station.is_group() {
-            return Learned::Refused;
+            return (Learned::Refused, false);
         }
         let mut shard = lock(self.shard(station));
         if let Some(entry) = shard.get_mut(&station) {
             if entry.port == port {
+                let settled = now - entry.heard < SETTLED;
                 entry.heard = entry.heard.max(now);
-                return Learned::Known;
+                return (Learned::Known, settled);
             }
             let home = entry.home.filter(|home| now < home.until);
             let returns = home.is_some_and(|home| home.port == port || home.second == Some(port));
             if !returns && now - entry.heard < SETTLED {
-                return Learned::Elsewhere;
+                return (Learned::Elsewhere, false);
             }
             // A return is paid for: the claim before it was charged.
             if returns {
                 self.enter(port);
             } else if !self.admit(now, port) {
-                return Learned::Refused;
+                return (Learned::Refused, false);
             }
             self.leave(entry.port);
             let home = entry.home_after(home, returns, self.limits.timeout);
             *entry = Entry { port, since: now, heard: now, answered: false, home };
-            return Learned::Moved;
+            return (Learned::Moved, false);
         }
         if !self.admit(now, port) {
-            return Learned::Refused;
+            return (Learned::Refused, false);
         }
         let entry = Entry { port, since: now, heard: now, answered: false, home: None };
         shard.insert(station, entry);
-        Learned::New
+        (Learned::New, false)
     }
 
     /// Where a frame for `station` goes; `None` if that is not known.
