@@ -87,7 +87,7 @@ fn pages(only: &[String]) -> Result<Vec<(PathBuf, Option<usize>)>, Failure> {
     only.iter().map(one).collect()
 }
 
-/// A block's line, and one for each of its commands that was left out.
+/// A block's line, and one for each reason with the commands that were left out for it.
 pub(crate) fn shown(outcome: &Outcome) -> String {
     let Outcome { block, ran, left_out, failure } = outcome;
     let commands = if *ran == 1 { "1 command".to_owned() } else { format!("{ran} commands") };
@@ -95,9 +95,14 @@ pub(crate) fn shown(outcome: &Outcome) -> String {
         Some(failure) => format!("{block}: FAILED: {failure}\n"),
         None => format!("{block}: {commands}\n"),
     };
-    for (command, why) in left_out {
+    for of_one_reason in left_out.chunk_by(|(_, why), (_, next)| why == next) {
+        let (command, why) = &of_one_reason[0];
         let first = command.lines().next().unwrap_or_default();
-        text += &format!("{block}:   left out `{first}`: {why}\n");
+        let more = match of_one_reason.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        text += &format!("{block}:   left out `{first}`{more}: {why}\n");
     }
     text
 }

@@ -391,6 +391,19 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_says_whether_its_station_was_settled_there_before() {
+        let bridge = bridge(Limits::default());
+        let a = station(1);
+        let at_lan = |millis| bridge.hear(at(millis), a, Port::Lan);
+        assert_eq!(at_lan(0), (Learned::New, false));
+        assert_eq!(at_lan(999), (Learned::Known, true));
+        assert!(!bridge.is_settled(at(1999), a, Port::Lan), "who asks now waits for the next");
+        assert_eq!(at_lan(1999), (Learned::Known, false));
+        assert_eq!(bridge.hear(at(3000), a, FAR), (Learned::Moved, false));
+        assert_eq!(at_lan(3001), (Learned::Moved, false), "and one that returns is news");
+    }
+
+    #[test]
     fn vlans_are_apart_and_groups_are_not_learned() {
         let bridge = bridge(Limits::default());
         let tagged = Station::new(Some(5), station(1).address());

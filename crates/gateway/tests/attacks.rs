@@ -339,10 +339,12 @@ fn a_station_that_writes_to_one_lan_alone_is_not_taken_from_the_others_by_claims
         for claims in [1, 15] {
             // Round trips of 40 ms: a frame of the station, question and answer.
             let outcome = claimed::run(scheme, Claimed { every: 40, claims });
+            println!("{name}, {claims} claims: {} of {}", outcome.lost(), outcome.sent);
             assert!(outcome.lost() <= 3 * claims as usize, "{name}, {claims} claims: {outcome:?}");
         }
         // One that sends every three seconds is back with its next frame, wherever that goes.
         let outcome = claimed::run(scheme, Claimed { every: 3000, claims: 1 });
+        println!("{name}, a slow station: {}", outcome.lost());
         assert!((1..=77).contains(&outcome.lost()), "{name}: {outcome:?}");
     }
 }
@@ -375,6 +377,7 @@ fn a_datagram_of_another_scheme_is_dropped() {
 fn long_frames_are_back_five_seconds_after_the_path_narrowed() {
     for (name, scheme) in ALL {
         let seconds = narrowing::worst_seconds(scheme);
+        println!("{name}: {seconds} s");
         assert!(seconds <= 5.1, "{name}: {seconds} s");
     }
 }
