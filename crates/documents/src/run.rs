@@ -417,7 +417,7 @@ fn cargo(settings: &Settings) -> String {
     };
     format!(
         "#!/bin/sh\ncase \"$*\" in\n\"run --release -- \"*) shift 3; exec lightseal \"$@\" ;;\n\
-         \"xtask test\"*) echo 'the test command is not run from a document' >&2; exit 97 ;;\n\
+         \"xtask test\"*|\"xtask documents\"*) echo 'not run from a document: it runs the documents' >&2; exit 97 ;;\n\
          \"xtask \"*) {xtask} ;;\n*) echo \"cargo $*: not run from a document\" >&2; exit 97 ;;\nesac\n"
     )
 }

@@ -78,8 +78,8 @@ const STAYING: &[(&str, &str)] = &[
 /// With these a command of [`STAYING`] prints something and ends.
 const ENDING: &[&str] = &[" --sample", " --help"];
 
-/// The command that the blocks are tested by. It is never run from a block.
-const TEST: &str = "cargo xtask test";
+/// Commands that run the blocks. They are never run from a block.
+const RUNNERS: [&str; 2] = ["cargo xtask test", "cargo xtask documents"];
 
 /// The sessions of a page.
 pub fn sessions(blocks: &[Block]) -> Result<Vec<Session>, String> {
@@ -140,10 +140,10 @@ fn actions(block: &Block) -> Result<Vec<Action>, String> {
         for mark in &block.marks {
             apply(mark, &mut commands)?;
         }
-        if let Some(test) =
-            commands.iter().find(|c| c.text.starts_with(TEST) && c.not_run.is_none())
-        {
-            return Err(format!("{:?} needs a mark: it is what runs the blocks", test.text));
+        let runs_blocks = |text: &str| RUNNERS.iter().any(|runner| text.starts_with(runner));
+        let unmarked = |command: &&Command| command.not_run.is_none() && runs_blocks(&command.text);
+        if let Some(runner) = commands.iter().find(unmarked) {
+            return Err(format!("{:?} needs a mark: it is what runs the blocks", runner.text));
         }
         actions.extend(commands.into_iter().map(Action::Command));
     }
