@@ -26,7 +26,7 @@ pub struct Settings {
 }
 
 /// How long a command may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 /// How long a command may take that is marked as slow.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
 /// How much of what a failed command printed is kept.

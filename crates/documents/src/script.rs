@@ -23,10 +23,12 @@ set -ae -o pipefail
 . "$PLACE/steps/$1"
 "#;
 
-/// Folders that commands write to are the session's own: what is in /etc stays readable.
+/// Folders that commands write to are the session's own: what is in /etc stays readable, and pages may name hosts.
 const PRIVATE: &str = r#"
 mkdir "$PLACE/private" && mount -t tmpfs private "$PLACE/private" || exit 90
 mkdir "$PLACE/private/etc" "$PLACE/private/work"
+# Its owner may be nobody here, and who is not may not write it.
+cp /etc/hosts "$PLACE/private/etc/hosts" 2> /dev/null
 mount -t overlay etc -o "lowerdir=/etc,upperdir=$PLACE/private/etc,workdir=$PLACE/private/work" /etc || exit 90
 mount -t tmpfs run /run || exit 90
 ip link set lo up || exit 90

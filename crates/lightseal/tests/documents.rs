@@ -46,6 +46,6 @@ fn lightmac() {
 }
 
 #[test]
-fn scenarios_of_the_lab() {
-    runs("docs/lab.md", Some("lightseal lab run crates/lab/scenarios/x-mac.toml  "));
+fn samples_for_wireshark() {
+    runs("docs/wireshark.md", None);
 }
