@@ -230,12 +230,9 @@ mod tests {
         assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER);
         watches.add(station(5000), PeerIndex(2), until);
         watches.add(station(3), PeerIndex(2), until);
-        assert_eq!(
-            watches.take(station(5000)).map(|peers| peers.collect()),
-            Some(vec![PeerIndex(2)])
-        );
+        assert_eq!(watches.take(station(5000)).map(Iterator::collect), Some(vec![PeerIndex(2)]));
         let both = vec![PeerIndex(1), PeerIndex(2)];
-        assert_eq!(watches.take(station(3)).map(|peers| peers.collect()), Some(both));
+        assert_eq!(watches.take(station(3)).map(Iterator::collect), Some(both));
         assert!(watches.take(station(3)).is_none(), "it was told once");
         assert!(watches.take(station(MOST_A_PEER)).is_none(), "beyond the bound");
         watches.expire(at);
