@@ -59,3 +59,14 @@ fn bytes_are_the_same_at_every_length() {
         assert!(frames.iter().all(|frame| frame["beside_vxlan"] == expected), "{row}");
     }
 }
+
+#[test]
+fn a_spoofed_frame_costs_a_round_trip_and_a_narrower_path_five_seconds() {
+    let names = named(&["sealed"]);
+    let claims = tunnel::claims(&names);
+    let row = &rows(&claims)[0];
+    assert!(row["frames"].as_u64() > Some(1000) && row["lost"].as_u64() <= Some(3), "{row}");
+    let narrowing = tunnel::narrowing(&names);
+    let seconds = rows(&narrowing)[0]["worst_seconds"].as_f64().expect("a number");
+    assert!((3.0..=5.1).contains(&seconds), "{seconds}");
+}

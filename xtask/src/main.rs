@@ -1,5 +1,5 @@
 //! What a maintainer runs: `cargo xtask lint`, `test`, `fresh`, `interop`, `interop-macsec`,
-//! `bench-gateway`, `fuzz`, `claim` and `measure`.
+//! `bench-gateway`, `documents`, `fuzz`, `claim` and `measure`.
 //!
 //! Exit code 0: it holds; 1: it does not; 2: it cannot be found out here, and
 //! the last line says why.
@@ -7,6 +7,7 @@
 
 mod claim;
 mod claims;
+mod documents;
 mod fresh;
 mod fuzz;
 mod gateway;
@@ -42,6 +43,8 @@ enum Command {
     InteropMacsec(gateway::MacsecArguments),
     /// Measure the gateway beside bridge, VXLAN and WireGuard, in one sitting
     BenchGateway(gateway::BenchArguments),
+    /// Run the command blocks of README and docs as they are written, and list what is left out and why
+    Documents(documents::Arguments),
     /// Feed the fuzz targets for a while
     Fuzz(fuzz::Arguments),
     /// Measure a published figure afresh, or list them all
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Interop(arguments) => interop::run(&arguments),
         Command::InteropMacsec(arguments) => gateway::interop_macsec(&arguments),
         Command::BenchGateway(arguments) => gateway::bench(&arguments),
+        Command::Documents(arguments) => documents::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Measure(arguments) => measure::run(&arguments),
         Command::Claim(arguments) => return claim::run(&arguments),

@@ -204,37 +204,43 @@ impl Bridge {
 
     /// Notes that a frame of `station` came in at `port`.
     pub fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
+        self.hear(now, station, port).0
+    }
+
+    /// [`learn`](Self::learn), and whether the station [was settled](Self::is_settled) there before.
+    pub(crate) fn hear(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
         if station.is_group() {
-            return Learned::Refused;
+            return (Learned::Refused, false);
         }
         let mut shard = lock(self.shard(station));
         if let Some(entry) = shard.get_mut(&station) {
             if entry.port == port {
+                let settled = now - entry.heard < SETTLED;
                 entry.heard = entry.heard.max(now);
-                return Learned::Known;
+                return (Learned::Known, settled);
             }
             let home = entry.home.filter(|home| now < home.until);
             let returns = home.is_some_and(|home| home.port == port || home.second == Some(port));
             if !returns && now - entry.heard < SETTLED {
-                return Learned::Elsewhere;
+                return (Learned::Elsewhere, false);
             }
             // A return is paid for: the claim before it was charged.
             if returns {
                 self.enter(port);
             } else if !self.admit(now, port) {
-                return Learned::Refused;
+                return (Learned::Refused, false);
             }
             self.leave(entry.port);
             let home = entry.home_after(home, returns, self.limits.timeout);
             *entry = Entry { port, since: now, heard: now, answered: false, home };
-            return Learned::Moved;
+            return (Learned::Moved, false);
         }
         if !self.admit(now, port) {
-            return Learned::Refused;
+            return (Learned::Refused, false);
         }
         let entry = Entry { port, since: now, heard: now, answered: false, home: None };
         shard.insert(station, entry);
-        Learned::New
+        (Learned::New, false)
     }
 
     /// Where a frame for `station` goes; `None` if that is not known.
@@ -382,6 +388,19 @@ mod tests {
         assert_eq!((bridge.len(), bridge.len_at(FAR)), (0, 0));
         assert_eq!(bridge.learn(at(300_003), a, FAR), Learned::New);
         assert_eq!(bridge.find(at(315_004), a), None, "nobody wrote to it");
+    }
+
+    #[test]
+    fn a_frame_says_whether_its_station_was_settled_there_before() {
+        let bridge = bridge(Limits::default());
+        let a = station(1);
+        let at_lan = |millis| bridge.hear(at(millis), a, Port::Lan);
+        assert_eq!(at_lan(0), (Learned::New, false));
+        assert_eq!(at_lan(999), (Learned::Known, true));
+        assert!(!bridge.is_settled(at(1999), a, Port::Lan), "who asks now waits for the next");
+        assert_eq!(at_lan(1999), (Learned::Known, false));
+        assert_eq!(bridge.hear(at(3000), a, FAR), (Learned::Moved, false));
+        assert_eq!(at_lan(3001), (Learned::Moved, false), "and one that returns is news");
     }
 
     #[test]

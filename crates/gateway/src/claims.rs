@@ -19,31 +19,54 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use vocabulary::Instant;
 
-/// Stations that peers have asked about at a time, and that this gateway asks about.
+/// Stations that this gateway asks about at a time.
 const MOST: usize = 1024;
+/// Stations that one peer has asked about at a time: what it asks too much takes no room from other peers.
+const MOST_A_PEER: usize = 256;
 /// Questions about one claim: any may be lost.
 const TRIES: u8 = 3;
 /// Between two of them.
 const SPACING: Duration = Duration::from_secs(1);
 
 /// Stations that peers want to hear of when they are heard on this LAN.
+///
+/// A frame of the LAN looks here only if it is the first of its station for a second: a peer that asks about a
+/// station that was heard since is answered at once, and none waits for it here.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// As many as there are: every frame of the LAN asks.
+    /// How many there are, so that nobody locks for none.
     count: AtomicUsize,
-    stations: Mutex<BTreeMap<Station, (Instant, PeerSet)>>,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    /// Until when a peer wants to hear of a station.
+    until: BTreeMap<(Station, PeerIndex), Instant>,
+    /// Stations that a peer has asked about.
+    of_peer: BTreeMap<PeerIndex, usize>,
+}
+
+impl Watched {
+    fn count_down(of_peer: &mut BTreeMap<PeerIndex, usize>, peer: PeerIndex) {
+        if let Some(count) = of_peer.get_mut(&peer) {
+            *count = count.saturating_sub(1);
+        }
+    }
 }
 
 impl Watches {
     /// `peer` wants to hear of `station` until then.
     fn add(&self, station: Station, peer: PeerIndex, until: Instant) {
-        let mut stations = lock(&self.stations);
-        if stations.len() >= MOST && !stations.contains_key(&station) {
-            return;
+        let mut watched = lock(&self.watched);
+        let Watched { until: stations, of_peer } = &mut *watched;
+        let count = of_peer.entry(peer).or_default();
+        if let Some(known) = stations.get_mut(&(station, peer)) {
+            *known = until;
+        } else if *count < MOST_A_PEER {
+            *count += 1;
+            stations.insert((station, peer), until);
         }
-        let watch = stations.entry(station).or_insert((until, PeerSet::default()));
-        watch.0 = until;
-        watch.1.insert(peer);
         self.count.store(stations.len(), Ordering::Relaxed);
     }
 
@@ -52,16 +75,29 @@ impl Watches {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut stations = lock(&self.stations);
-        let watch = stations.remove(&station);
+        let mut watched = lock(&self.watched);
+        let Watched { until: stations, of_peer } = &mut *watched;
+        let of_station = (station, PeerIndex(0))..=(station, PeerIndex(u8::MAX));
+        let peers: PeerSet = stations.range(of_station).map(|(&(_, peer), _)| peer).collect();
+        for peer in peers {
+            stations.remove(&(station, peer));
+            Watched::count_down(of_peer, peer);
+        }
         self.count.store(stations.len(), Ordering::Relaxed);
-        watch.map(|(_, peers)| peers)
+        (!peers.is_empty()).then_some(peers)
     }
 
     /// Forgets stations that were not heard in time.
     pub(crate) fn expire(&self, now: Instant) {
-        let mut stations = lock(&self.stations);
-        stations.retain(|_, (until, _)| now < *until);
+        let mut watched = lock(&self.watched);
+        let Watched { until: stations, of_peer } = &mut *watched;
+        stations.retain(|&(_, peer), until| {
+            let kept = now < *until;
+            if !kept {
+                Watched::count_down(of_peer, peer);
+            }
+            kept
+        });
         self.count.store(stations.len(), Ordering::Relaxed);
     }
 }
@@ -69,7 +105,7 @@ impl Watches {
 impl Gateway {
     /// Notes that a frame of `station` came in at `port`, and has questions asked and answered.
     pub(crate) fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
-        let learned = self.bridge.learn(now, station, port);
+        let (learned, was_settled) = self.bridge.hear(now, station, port);
         match learned {
             Learned::Moved => {
                 if let Some(peer) = self.bridge.claimed_from(station) {
@@ -80,6 +116,7 @@ impl Gateway {
             Learned::Known | Learned::New => {}
         }
         if port == Port::Lan
+            && !was_settled
             && let Some(peers) = self.watches.take(station)
         {
             self.notify(Notice::Heard(station, peers));
@@ -171,5 +208,40 @@ impl Questions {
             question.next = now + SPACING;
             question.left > 0
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn station(number: usize) -> Station {
+        let [.., a, b] = number.to_be_bytes();
+        Station::new(None, [2, 0, 0, 0, a, b])
+    }
+
+    #[test]
+    fn a_peer_that_asks_about_everything_leaves_other_peers_their_questions() {
+        let watches = Watches::default();
+        let (at, until) = (Instant::from_micros(1), Instant::from_micros(2));
+        for number in 0..2000 {
+            watches.add(station(number), PeerIndex(1), until);
+        }
+        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER);
+        watches.add(station(5000), PeerIndex(2), until);
+        watches.add(station(3), PeerIndex(2), until);
+        assert_eq!(watches.take(station(5000)).map(Iterator::collect), Some(vec![PeerIndex(2)]));
+        let both = vec![PeerIndex(1), PeerIndex(2)];
+        assert_eq!(watches.take(station(3)).map(Iterator::collect), Some(both));
+        assert!(watches.take(station(3)).is_none(), "it was told once");
+        assert!(watches.take(station(MOST_A_PEER)).is_none(), "beyond the bound");
+        watches.expire(at);
+        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER - 1);
+        watches.expire(until);
+        assert_eq!(watches.count.load(Ordering::Relaxed), 0);
+        for number in 0..2000 {
+            watches.add(station(number), PeerIndex(1), until);
+        }
+        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER, "room comes back");
     }
 }

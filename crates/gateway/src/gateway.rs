@@ -17,13 +17,14 @@ use crate::keys::GatewayId;
 use crate::link::{Link, Links, SEALING};
 use crate::lock;
 use crate::neighbour::{self, Neighbour};
+pub use crate::notices::Notice;
+use crate::notices::Notices;
 use crate::schemes::{Incoming, Outgoing, Scheme, Sealed};
 use crate::set::PeerSet;
 use crate::tuning::{LEAST_MTU, SWEEP};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
 use macsec::{Frame, Header, Kind, classify};
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use vocabulary::{Decode, Instant, PacketBuf, Random};
 
@@ -104,26 +105,6 @@ pub enum Arrived {
     Nothing,
 }
 
-/// Something that the data path leaves to the control path.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// An MKA frame for the management channels of these peers.
-    Mka(PeerSet, Vec<u8>),
-    /// A peer asks whether datagrams of this size arrive.
-    Probe(PeerIndex, usize),
-    /// A datagram of this size arrived at the peer.
-    Probed(PeerIndex, usize),
-    /// Another gateway announced itself on this LAN; at most once in ten seconds.
-    SecondGateway(GatewayId),
-    /// A station is claimed elsewhere that was behind this peer.
-    Claimed(Station, PeerIndex),
-    /// A station was heard on this LAN of which these peers have asked.
-    Heard(Station, PeerSet),
-}
-
-/// Notices that wait at most, half of them MKA and claims; more than that are dropped.
-const NOTICES: usize = 256;
-
 /// A gateway, but for its management channels.
 #[derive(Debug)]
 pub struct Gateway {
@@ -151,7 +132,7 @@ pub struct Gateway {
     floods: Mutex<Bucket>,
     echoes: Echoes,
     reassembly: Vec<Mutex<Reassembly>>,
-    notices: Mutex<VecDeque<Notice>>,
+    notices: Mutex<Notices>,
     holding: Holding,
 }
 
@@ -185,7 +166,7 @@ impl Gateway {
             )),
             echoes: Echoes::default(),
             reassembly: core::iter::repeat_with(reassembly).take(peers).collect(),
-            notices: Mutex::new(VecDeque::new()),
+            notices: Mutex::new(Notices::default()),
             holding: Holding::new(settings.held_frames),
             settings,
         }
@@ -628,18 +609,12 @@ impl Gateway {
     }
 
     pub(crate) fn notify(&self, notice: Notice) {
-        // What any device of the LAN can send leaves room for the rest.
-        let from_lan = matches!(notice, Notice::Mka(..) | Notice::Claimed(..) | Notice::Heard(..));
-        let most = if from_lan { NOTICES / 2 } else { NOTICES };
-        let mut notices = lock(&self.notices);
-        if notices.len() < most {
-            notices.push_back(notice);
-        }
+        lock(&self.notices).push(notice);
     }
 
     /// The next thing that the data path left.
     pub fn poll_notice(&self) -> Option<Notice> {
-        lock(&self.notices).pop_front()
+        lock(&self.notices).pop()
     }
 
     /// Lets what has timed out go. To be called about ten times a second.

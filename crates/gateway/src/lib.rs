@@ -55,6 +55,7 @@ mod holding;
 pub mod keys;
 pub mod link;
 mod neighbour;
+mod notices;
 pub mod pcbc;
 pub mod schemes;
 pub mod set;

@@ -2,8 +2,8 @@
 
 mod world;
 
-use gateway::bridge::PeerIndex;
-use gateway::codepoints::Type;
+use gateway::bridge::{PeerIndex, Station};
+use gateway::codepoints::{Type, Whole};
 use gateway::flows::messages::{Beacon, Message};
 use gateway::flows::{BaseIdentifier, Derivation, Limits};
 use gateway::keys::{EpochSecret, GatewayId};
@@ -86,11 +86,21 @@ fn what_is_sealed() {
     let piece = |offset: u16, part: &[u8]| {
         [&[0x11, 0x22, 0x33, 0x44][..], &offset.to_be_bytes(), &total, part].concat()
     };
+    let address = tagged[6..12].try_into().expect("an address");
+    let about = |kind: Whole, vlan| {
+        let station = Station::new(vlan, address);
+        assert_eq!(Station::from_bytes(station.to_bytes()), station);
+        let name = if vlan.is_some() { "station_in_vlan" } else { "station" };
+        assert_eq!(station.to_bytes()[..], unhex(&file[name]), "{name}");
+        [&[kind as u8][..], &station.to_bytes()].concat()
+    };
     let cases = [
         ("sealed", Type::Sealed, 28, frame.clone()),
         ("sealed_tagged", Type::Sealed, 24, tagged),
         ("compressed", Type::Compressed, 9, compressed),
         ("whole", Type::Whole, 0, whole),
+        ("station_query", Type::Whole, 0, about(Whole::StationQuery, None)),
+        ("station_heard", Type::Whole, 0, about(Whole::StationHeard, Some(5))),
         ("fragment_first", Type::Fragment, 36, piece(0, &frame[..40])),
         ("fragment_last", Type::Fragment, 8, piece(40, &frame[40..])),
     ];

@@ -120,6 +120,10 @@ VLAN = b"\x81\x00\x20\x05"
 TAGGED = header(0x40 | AN, 0, PN, VLAN, b"") + bytes(64) + b"\xdd" * 16
 MKA = bytes.fromhex("0180c2000003 0200000000aa 888e 03050000".replace(" ", "")) + bytes(42)
 
+# Outside of any VLAN, and in VLAN 5.
+STATION = number(0, 2) + ADDRESSES[6:]
+STATION_IN_VLAN = number(0x1000 | 5, 2) + ADDRESSES[6:]
+
 
 def identifier(pn):
     full = siphash_2_4(BIDF, number(pn, 8) + bytes([AN, 1]), True)
@@ -164,6 +168,9 @@ VECTORS = {
     "sealed_tagged": seal(SEALED, 24, TAGGED[:24], TAGGED[24:]),
     "compressed": seal(COMPRESSED, 9, number(FLOW, 3) + bytes([OCTET, len(SHORT)]) + number(PN, 4), FRAME[28:]),
     "whole": seal(WHOLE, 0, b"\x01" + MKA, b""),
+    "station_query": seal(WHOLE, 0, b"\x06" + STATION, b""),
+    "station_heard": seal(WHOLE, 0, b"\x07" + STATION_IN_VLAN, b""),
+    "station": STATION, "station_in_vlan": STATION_IN_VLAN,
     "fragment_first": piece(0, FRAME[:40]),
     "fragment_last": piece(40, FRAME[40:]),
     "identifiers": [

@@ -138,6 +138,16 @@ enum Campaign {
         #[arg(long, default_value_t = 1_000_000)]
         count: u64,
     },
+    /// Somebody sends under the address of another LAN's station
+    TunnelClaims {
+        #[command(flatten)]
+        of: Tunnels,
+    },
+    /// A path between gateways gets narrower
+    TunnelNarrowing {
+        #[command(flatten)]
+        of: Tunnels,
+    },
     /// What frames grow by between gateways
     TunnelBytes {
         #[command(flatten)]
@@ -193,6 +203,8 @@ fn main() {
         Campaign::TunnelObserver { of, count } => tunnel::observer(seed, &of.scheme, count),
         Campaign::TunnelLoss { of, count } => tunnel::loss(seed, &of.scheme, count),
         Campaign::TunnelForgeries { of, count } => tunnel::forgeries(seed, &of.scheme, count),
+        Campaign::TunnelClaims { of } => tunnel::claims(&of.scheme),
+        Campaign::TunnelNarrowing { of } => tunnel::narrowing(&of.scheme),
         Campaign::TunnelBytes { of } => tunnel::bytes(&of.scheme),
     };
     println!("{result}");

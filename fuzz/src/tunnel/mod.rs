@@ -16,10 +16,11 @@ pub use loss::loss;
 use crate::parallel;
 use gateway::{bridge, flows};
 use serde_json::{Value, json};
+use trials::claimed::{self, Claimed};
 use trials::flood::{self, Flood};
 use trials::forgeries::{self, KINDS};
 use trials::observer::{Capture, FLOWS};
-use trials::{ALL, Make};
+use trials::{ALL, Make, narrowing};
 
 /// The names of all schemes; `compressed` is `sealed` with short headers.
 pub fn schemes() -> [&'static str; ALL.len()] {
@@ -75,6 +76,30 @@ pub fn forgeries(seed: u64, names: &[String], count: u64) -> Value {
             "burnt": outcome.burnt,
         })
     })
+}
+
+/// What a one-way flow's listener misses of 25 frames a second while somebody else sends under its address: a
+/// listener that sends as often itself, and one that sends every three seconds; one frame, and 15 a second apart.
+pub fn claims(names: &[String]) -> Value {
+    rows(names, |scheme, make| {
+        let lost = |every, claims| claimed::run(make, Claimed { every, claims });
+        let (one, fifteen, slow) = (lost(40, 1), lost(40, 15), lost(3000, 1));
+        json!({
+            "scheme": scheme,
+            "frames": one.sent,
+            "lost": one.lost(),
+            "lost_of_fifteen_claims": fifteen.lost(),
+            "lost_of_a_slow_station": slow.lost(),
+        })
+    })
+}
+
+/// How long frames of 1300 bytes stay away where a path of 1500 bytes narrows to 1300.
+pub fn narrowing(names: &[String]) -> Value {
+    rows(
+        names,
+        |scheme, make| json!({ "scheme": scheme, "worst_seconds": narrowing::worst_seconds(make) }),
+    )
 }
 
 /// What frames of so many invented sources a second leave behind; `heap` says how many bytes are

@@ -73,6 +73,22 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 20,
         measure: flood_old_flows,
     },
+    Claim {
+        name: "gateway-narrowing",
+        about: "seconds until frames of 1300 bytes pass again where the path narrows from 1500 to 1300, all schemes",
+        // Probes two seconds apart in use, three of them a second apart unanswered, and a tenth to look at the clock.
+        bar: Bar::AtMost(5.1),
+        seconds: 20,
+        measure: narrowing,
+    },
+    Claim {
+        name: "gateway-spoofed-station",
+        about: "frames of a one-way flow of 25 a second lost after one under its listener's address, all schemes",
+        // A round trip of 40 ms and up to 40 ms until the listener's next frame.
+        bar: Bar::AtMost(3.0),
+        seconds: 10,
+        measure: spoofed_station,
+    },
     bytes("gateway-bytes-identifier", -1.0, || added("identifier")),
     bytes("gateway-bytes-sealed", 22.0, || added("sealed")),
     bytes("gateway-bytes-compressed", 4.0, || added("compressed")),
@@ -302,6 +318,38 @@ fn added(scheme: &str) -> Result<Measured, Unmeasured> {
             count("vxlan_added")?,
             count("vxlan_wireguard_added")?,
             count("beside_vxlan_wireguard")?,
+        );
+    }
+    Ok(Measured { figure, detail })
+}
+
+/// The most of all schemes.
+fn narrowing() -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["tunnel-narrowing"])?;
+    let (mut figure, mut detail) = (f64::NAN, String::new());
+    for row in rows(&result) {
+        let seconds = number(row, "/worst_seconds")?;
+        figure = figure.max(seconds);
+        detail += &format!("{}: {seconds:.1} s, the worst of 25 moments\n", row["scheme"]);
+    }
+    Ok(Measured { figure, detail })
+}
+
+/// The most of all schemes.
+fn spoofed_station() -> Result<Measured, Unmeasured> {
+    let result = run_json("fuzz", "campaign", &["tunnel-claims"])?;
+    let (mut figure, mut detail) = (f64::NAN, String::new());
+    for row in rows(&result) {
+        let count = |name| number(row, &format!("/{name}"));
+        figure = figure.max(count("lost")?);
+        detail += &format!(
+            "{}: {} of {} frames lost after one spoofed frame, {} after 15 a second apart; {} where the listener \
+             sends every 3 s\n",
+            row["scheme"],
+            count("lost")?,
+            count("frames")?,
+            count("lost_of_fifteen_claims")?,
+            count("lost_of_a_slow_station")?,
         );
     }
     Ok(Measured { figure, detail })

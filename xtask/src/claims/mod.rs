@@ -12,6 +12,7 @@ mod coap;
 mod command;
 mod dialogue;
 mod dissector;
+mod documents;
 mod duty;
 mod gateway;
 mod gateway_real;
@@ -44,6 +45,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         command::CLAIMS,
         dialogue::CLAIMS,
         dissector::CLAIMS,
+        documents::CLAIMS,
         duty::CLAIMS,
         gateway::CLAIMS,
         gateway_real::CLAIMS,

@@ -40,6 +40,7 @@ const CRATES: &[(&str, Layer)] = &[
     ("dtls-aws-lc", Layer::Provider),
     ("macsec-aws-lc", Layer::Provider),
     ("dtls-ring", Layer::Provider),
+    ("documents", Layer::Driver),
     ("measure", Layer::Driver),
     ("net", Layer::Driver),
     ("owner-only", Layer::Driver),

@@ -2,8 +2,10 @@
 //! size, for the campaigns of the package `fuzz`.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod claimed;
 pub(crate) mod flood;
 pub(crate) mod forgeries;
+pub(crate) mod narrowing;
 pub(crate) mod observer;
 
 pub(crate) use super::world::sealed;

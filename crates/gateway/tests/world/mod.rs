@@ -54,6 +54,8 @@ pub(crate) struct World {
     timing: Timing,
     /// Between sites, in order.
     pub(crate) wire: VecDeque<Datagram>,
+    /// The longest datagrams that arrive, in bytes of UDP payload.
+    pub(crate) carries: usize,
     messages: VecDeque<(usize, usize, Vec<u8>)>,
 }
 
@@ -131,7 +133,14 @@ impl World {
             Site::new((site, sites), settings, scheme, timing, &mut random, now)
         };
         let sites = (0..sites).map(made).collect();
-        Self { sites, now, timing, wire: VecDeque::new(), messages: VecDeque::new() }
+        Self {
+            sites,
+            now,
+            timing,
+            wire: VecDeque::new(),
+            carries: usize::MAX,
+            messages: VecDeque::new(),
+        }
     }
 
     /// A gateway starts again, and knows nothing.
@@ -308,10 +317,18 @@ impl World {
         }
     }
 
+    /// What is on the wire now arrives; what it leads to is on the wire afterwards.
+    pub(crate) fn deliver_once(&mut self) {
+        for datagram in core::mem::take(&mut self.wire) {
+            self.arrive(&datagram);
+        }
+        self.settle();
+    }
+
     /// One datagram arrives; whether the gateway put a frame on its LAN.
     pub(crate) fn arrive(&mut self, datagram: &Datagram) -> bool {
         let from = address(datagram.from);
-        self.arrive_from(from, datagram)
+        datagram.bytes.len() <= self.carries && self.arrive_from(from, datagram)
     }
 
     pub(crate) fn arrive_from(&mut self, from: SocketAddr, datagram: &Datagram) -> bool {

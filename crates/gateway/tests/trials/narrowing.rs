@@ -1,0 +1,49 @@
+//! A path gets narrower while frames go over it.
+
+use super::super::world::{Flow, World, index, quiet};
+use super::Make;
+use core::time::Duration;
+use gateway::control::Timing;
+
+/// Of the path before and after, and what IPv4 and UDP take of it.
+const MTUS: (usize, usize) = (1500, 1300);
+const HEADERS: usize = 28;
+/// The trial's step: a gateway looks at its clocks as often.
+const STEP: Duration = Duration::from_millis(100);
+/// Within this the path's size is found at the start.
+const SEARCH_STEPS: u64 = 150;
+/// A frame that goes whole before and in pieces afterwards.
+const LONG: usize = 1300;
+
+/// Steps from the narrowing, which comes `offset` steps after the search, until long frames arrive again.
+pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
+    let timing = Timing { probe: true, ..quiet() };
+    let mut world = World::with(2, scheme, |_| {}, timing);
+    world.carries = MTUS.0 - HEADERS;
+    world.connect();
+    let flow = Flow::between(0, 1);
+    world.carry(1, &flow.back().frame(1, 100));
+    let mut pn = 1;
+    let mut step = |world: &mut World| {
+        pn += 1;
+        let frame = flow.frame(pn, LONG);
+        world.advance(STEP);
+        world.deliver();
+        world.sites[1].lan.clear();
+        world.carry(0, &frame);
+        world.sites[1].lan.contains(&frame)
+    };
+    for _ in 0..SEARCH_STEPS + offset {
+        step(&mut world);
+    }
+    let link = |world: &World| world.sites[0].gateway.links.get(index(0, 1)).unwrap().mtu();
+    assert!(link(&world) >= MTUS.1 && step(&mut world), "the path is known and used");
+    world.carries = MTUS.1 - HEADERS;
+    (1..10_000).find(|_| step(&mut world)).expect("long frames arrive again")
+}
+
+/// The most of any moment in the period of the probes, in seconds.
+pub(crate) fn worst_seconds(scheme: Make) -> f64 {
+    let worst = (0..25).map(|offset| steps(scheme, offset)).max().unwrap_or_default();
+    worst as f64 * STEP.as_secs_f64()
+}

@@ -1,0 +1,52 @@
+//! Pages that are read first, run as they are written. `cargo xtask documents` runs all of them.
+#![cfg(target_os = "linux")]
+
+use documents::run::{Settings, missing, page};
+use std::path::{Path, PathBuf};
+
+/// Runs the blocks of a page, or of the session with the block that shows `command`.
+fn runs(name: &str, command: Option<&str>) {
+    if let Some(reason) = missing() {
+        return skip::test(reason);
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join(name)).unwrap();
+    let line = command.map(|command| {
+        let blocks = documents::markdown::blocks(&text).unwrap();
+        let shows = |line: &String| line.starts_with(command);
+        blocks.iter().find(|block| block.text.iter().any(shows)).expect("the page shows it").line
+    });
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_lightseal"));
+    let settings = Settings { root, program, xtask: None, quick: true, list: false };
+    let outcomes = page(&settings, Path::new(name), line).unwrap();
+    assert!(outcomes.iter().any(|outcome| outcome.ran > 0));
+    for outcome in outcomes {
+        assert_eq!(outcome.failure, None, "{}", outcome.block);
+        for (command, why) in outcome.left_out {
+            if why.starts_with("this machine has no") {
+                let first = command.lines().next().unwrap_or_default();
+                skip::part(format!("{}: {first}", outcome.block), why);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gateway_of_the_readme() {
+    runs("README.md", Some("lightseal gateway keygen"));
+}
+
+#[test]
+fn proxies() {
+    runs("docs/proxy.md", None);
+}
+
+#[test]
+fn lightmac() {
+    runs("docs/lightmac.md", None);
+}
+
+#[test]
+fn samples_for_wireshark() {
+    runs("docs/wireshark.md", None);
+}
