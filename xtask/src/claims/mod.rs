@@ -13,6 +13,7 @@ mod command;
 mod dialogue;
 mod dissector;
 mod duty;
+mod duty_xmac;
 mod gateway;
 mod gateway_real;
 mod gateway_speed;
@@ -45,6 +46,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         dialogue::CLAIMS,
         dissector::CLAIMS,
         duty::CLAIMS,
+        duty_xmac::CLAIMS,
         gateway::CLAIMS,
         gateway_real::CLAIMS,
         gateway_speed::CLAIMS,
