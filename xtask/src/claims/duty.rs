@@ -78,6 +78,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 5,
         measure: || loss("duration_s"),
     },
+    // The paper says twice. Where a frame to the client is lost, the client listens for a check interval,
+    // 6.5 mJ at 125 ms (18.5 mA, 2.8 V), and what is sent again costs strobes: 15 mJ become more than 30.
     Claim {
         name: "duty-loss-energy-least",
         about: "times as much energy as without loss at 90 %, likewise",
