@@ -1,6 +1,7 @@
 //! `cargo xtask claim`: a published figure is one that this command measures.
 
 use crate::claims;
+use crate::measure::processor;
 use clap::Args;
 use serde_json::json;
 use std::fmt;
@@ -140,7 +141,14 @@ fn report(claim: &Claim, outcome: &Result<Measured, Unmeasured>, json: bool) {
         let (name, bar) = (claim.name, claim.bar.to_string());
         println!(
             "{}",
-            json!({ "name": name, "figure": figure, "bar": bar, "holds": holds, "detail": detail })
+            json!({
+                "name": name,
+                "figure": figure,
+                "bar": bar,
+                "holds": holds,
+                "processor": processor(),
+                "detail": detail,
+            })
         );
         return;
     }
@@ -148,6 +156,8 @@ fn report(claim: &Claim, outcome: &Result<Measured, Unmeasured>, json: bool) {
         for line in detail.lines() {
             println!("{}: {line}", claim.name);
         }
+        // The same program is faster here and slower there, beside its rivals too.
+        println!("{}: measured on {}", claim.name, processor());
     }
     println!("{}", last_line(claim, figure, verdict, detail));
 }

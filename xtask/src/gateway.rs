@@ -1,9 +1,10 @@
 //! `cargo xtask interop-macsec`, real MACsec ends in a guest, and `cargo xtask bench-gateway`, what
 //! joins two LANs measured side by side.
 
+use crate::measure::{processor, stored_name};
 use crate::process::{capture, cargo, command, run, target_dir, workspace};
 use crate::{Failure, system};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -179,7 +180,8 @@ fn store(options: &[&str], asked: &[&str]) -> Result<(), Failure> {
         .split_once(MEASURED)
         .ok_or_else(|| Failure::Failed(format!("{PAGE} has no line {MEASURED}")))?;
     let date = capture(command("date", &["-u", "+%Y-%m-%d"])).map_err(Failure::NotPossibleHere)?;
-    let name = format!("gateway-{}", date.trim());
+    let machine = json!({ "date": date.trim(), "machine": { "processor": processor() } });
+    let name = stored_name("gateway", &machine);
     let results = workspace().join("results");
     let figures = results.join(&name).display().to_string();
     let mut bench = built("bench-gateway")?;
@@ -255,7 +257,6 @@ fn text_of(value: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_page_has_a_place_for_what_is_measured() {

@@ -147,12 +147,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut stored =
         stored(set.name, set.about, &format!("cargo xtask measure {}", set.name), result)?;
     stored["measured_with"] = json!(measured_with);
-    let date = stored["date"].as_str().unwrap_or_default();
-    let path = workspace().join("results").join(format!("{}-{date}.json", set.name));
+    let name = stored_name(set.name, &stored);
+    let path = workspace().join("results").join(format!("{name}.json"));
     fs::write(&path, format!("{stored}\n"))
         .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-    println!("results/{}-{date}.json", set.name);
+    println!("results/{name}.json");
     Ok(())
+}
+
+/// What the file of a stored result is called: the set, the processor, the date.
+pub(crate) fn stored_name(set: &str, stored: &Value) -> String {
+    let processor = stored.pointer("/machine/processor").and_then(Value::as_str);
+    let date = stored["date"].as_str().unwrap_or_default();
+    format!("{set}-{}-{date}", file_name(processor.unwrap_or_default()))
+}
+
+/// A processor's model as a part of a file's name: without marks of trade and speeds.
+fn file_name(processor: &str) -> String {
+    let plain = processor.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
+    let plain = plain.split('@').next().unwrap_or_default();
+    let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// A result with what must be known of it: what it is, when it was measured, with which commit and
@@ -194,8 +209,8 @@ fn said(program: &str, arguments: &[&str]) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-/// Its model, where the kernel tells.
-fn processor() -> String {
+/// The processor's model, where the kernel tells.
+pub(crate) fn processor() -> String {
     let known = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model(&known).unwrap_or("an unknown processor").to_owned()
 }
@@ -217,6 +232,15 @@ mod tests {
         let text = "processor\t: 0\nmodel\t\t: 7\nmodel name\t: Core i7-6700 @ 3.40GHz\n\nprocessor\t: 1\n";
         assert_eq!(model(text), Some("Core i7-6700 @ 3.40GHz"));
         assert_eq!(model("processor\t: 0\n"), None);
+    }
+
+    #[test]
+    fn results_are_stored_by_processor() {
+        let of = |processor| json!({ "date": "2026-11-22", "machine": { "processor": processor } });
+        let name = |processor| stored_name("group-memory", &of(processor));
+        assert_eq!(name("AMD EPYC"), "group-memory-amd-epyc-2026-11-22");
+        let intel = "Intel(R) Core(TM) i7-6700 CPU @ 3.40GHz";
+        assert_eq!(name(intel), "group-memory-intel-core-i7-6700-cpu-2026-11-22");
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! Work on all processors.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Results that may wait for an earlier one, for each thread. One slow run then seldom stops the
+/// other threads, and memory does not depend on the number of runs.
+const AHEAD: usize = 16;
 
 /// Calls `make` with 0 to `count` − 1 on all processors; the results in this order.
 pub(crate) fn parallel<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -15,25 +20,189 @@ pub(crate) fn parallel_on<T: Send>(
     count: usize,
     make: impl Fn(usize) -> T + Sync,
 ) -> Vec<T> {
-    let next = AtomicUsize::new(0);
+    let mut all = Vec::with_capacity(count);
+    let make = |index| Ok::<_, core::convert::Infallible>(make(index));
+    match in_order(threads, 0..count, make, |made| {
+        all.push(made);
+        Ok(())
+    }) {
+        Ok(()) => all,
+    }
+}
+
+/// Calls `make` with every number of `range` on so many threads, `None` for all processors, and
+/// gives each result to `take`, on the caller's thread and in the order of the numbers. Few
+/// results are kept at a time, whatever the length of the range.
+///
+/// # Errors
+/// The first error of `make`, by the order of the numbers, or of `take`; work ends with it.
+pub(crate) fn in_order<T: Send, E: Send>(
+    threads: Option<NonZeroUsize>,
+    range: Range<usize>,
+    make: impl Fn(usize) -> Result<T, E> + Sync,
+    mut take: impl FnMut(T) -> Result<(), E>,
+) -> Result<(), E> {
     let threads = threads.map_or_else(std::thread::available_parallelism, Ok);
-    let threads = threads.map_or(1, usize::from).min(count);
-    let work = || {
-        let mut made = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                return made;
+    let threads = threads.map_or(1, usize::from).min(range.len());
+    let line = Line::new(range.clone(), AHEAD * threads);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| line.work(&make))).collect();
+        // Whatever ends this ends the threads.
+        let closing = Closing(&line);
+        let taken = range.into_iter().try_for_each(|_| match line.next() {
+            Some(made) => made.and_then(&mut take),
+            // A thread has panicked, which joining it tells.
+            None => Ok(()),
+        });
+        drop(closing);
+        for worker in workers {
+            if let Err(panic) = worker.join() {
+                std::panic::resume_unwind(panic);
             }
-            made.push((index, make(index)));
         }
-    };
-    let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let made = threads.into_iter().map(ScopedJoinHandle::join);
-        made.flat_map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    all.sort_unstable_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, made)| made).collect()
+        taken
+    })
+}
+
+/// Numbers to work on, and results that wait for their turn.
+struct Line<R> {
+    state: Mutex<State<R>>,
+    /// A result has come, or none will.
+    made: Condvar,
+    /// A result has been taken, or none will be.
+    taken: Condvar,
+    /// Numbers that may be worked on beyond the one whose result is taken next.
+    ahead: usize,
+}
+
+struct State<R> {
+    /// The next number to work on.
+    next: usize,
+    end: usize,
+    /// The number whose result is taken next.
+    turn: usize,
+    ready: BTreeMap<usize, R>,
+    is_closed: bool,
+}
+
+impl<R> Line<R> {
+    const fn new(range: Range<usize>, ahead: usize) -> Self {
+        let state = State {
+            next: range.start,
+            end: range.end,
+            turn: range.start,
+            ready: BTreeMap::new(),
+            is_closed: false,
+        };
+        Self { state: Mutex::new(state), made: Condvar::new(), taken: Condvar::new(), ahead }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<R>> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until there are no numbers left.
+    fn work(&self, make: &impl Fn(usize) -> R) {
+        let closing = Closing(self);
+        loop {
+            let mut state = self.state();
+            while !state.is_closed
+                && state.next < state.end
+                && state.next >= state.turn + self.ahead
+            {
+                state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.is_closed || state.next >= state.end {
+                break;
+            }
+            let index = state.next;
+            state.next += 1;
+            drop(state);
+            let made = make(index);
+            self.state().ready.insert(index, made);
+            self.made.notify_one();
+        }
+        // Only a panic closes the line.
+        std::mem::forget(closing);
+    }
+
+    /// The result whose turn it is; none if it will never come.
+    fn next(&self) -> Option<R> {
+        let mut state = self.state();
+        loop {
+            let turn = state.turn;
+            if let Some(made) = state.ready.remove(&turn) {
+                state.turn += 1;
+                self.taken.notify_all();
+                return Some(made);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.made.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Ends all work when it goes.
+struct Closing<'l, R>(&'l Line<R>);
+
+impl<R> Drop for Closing<'_, R> {
+    fn drop(&mut self) {
+        self.0.state().is_closed = true;
+        self.0.made.notify_all();
+        self.0.taken.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn results_come_in_order_and_few_are_kept() {
+        let threads = NonZeroUsize::new(3);
+        let (made, mut taken) = (AtomicUsize::new(0), 0);
+        let make = |index| {
+            made.fetch_add(1, Ordering::Relaxed);
+            if index % 50 == 0 {
+                std::thread::yield_now();
+            }
+            Ok::<_, ()>(index)
+        };
+        let take = |index| {
+            assert_eq!(index, 10 + taken);
+            taken += 1;
+            assert!(made.load(Ordering::Relaxed) <= taken + 3 * AHEAD);
+            Ok(())
+        };
+        assert_eq!(in_order(threads, 10..1010, make, take), Ok(()));
+        assert_eq!(taken, 1000);
+        assert_eq!(in_order(threads, 5..5, Err::<(), _>, |()| Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn the_first_error_ends_the_work() {
+        let make = |index| if index < 7 { Ok(index) } else { Err(index) };
+        let mut last = 0;
+        let found = in_order(NonZeroUsize::new(2), 0..1_000_000_000, make, |index| {
+            last = index;
+            Ok(())
+        });
+        assert_eq!((found, last), (Err(7), 6));
+        let found = in_order(NonZeroUsize::new(2), 0..1_000_000_000, Ok, |_: usize| Err("full"));
+        assert_eq!(found, Err("full"));
+    }
+
+    #[test]
+    #[should_panic(expected = "run 5 has failed")]
+    fn a_panic_of_a_thread_is_one_of_the_caller() {
+        let make = |index| {
+            assert_ne!(index, 5, "run {index} has failed");
+            Ok::<_, ()>(index)
+        };
+        let _ = in_order(NonZeroUsize::new(2), 0..100, make, |_| Ok(()));
+    }
 }

@@ -125,10 +125,52 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
         fails(&["lab", "merge", &a, &b, &other], &["other: is of another sweep", &a]);
         let text = content(&b);
         let cut = dir.file("cut", &text[..text.len() - 5]);
-        fails(&["lab", "merge", &a, &cut, &c], &["cut: has "]);
+        fails(&["lab", "merge", &a, &cut, &c], &["cut: has ", " and a part of one instead of "]);
+        let altered = dir.file("altered", &text.replacen("0.9,", "0.7,", 1));
+        assert_ne!(content(&altered), text);
+        fails(&["lab", "merge", &a, &altered, &c], &["altered: was changed: "]);
     }
     fails(&["lab", "merge", &file], &["g.toml: was not written by lightseal lab sweep"]);
     fails(&["lab", "merge", &dir.path("none")], &["none: "]);
+}
+
+/// Of one point, and of few points where that is asked for.
+#[test]
+fn shards_of_runs_come_together_as_what_one_machine_writes() {
+    let dir = TempDir::new();
+    let point = dir.file("s.toml", SCENARIO);
+    let grid = dir.file("g.toml", &format!("{SCENARIO}{SWEEP}"));
+    for (file, options) in [
+        (&point, &[][..]),
+        (&point, &["--rows"]),
+        (&point, &["--format", "jsonl"]),
+        (&grid, &["--split", "runs"]),
+        (&grid, &["--split", "runs", "--format", "jsonl", "--rows"]),
+    ] {
+        let sweep = |shard: &str, name: &str| {
+            let path = dir.path(name);
+            // Fewer runs than shards: one of them is empty.
+            let args = ["lab", "sweep", file, "--runs", "3", "--shard", shard, "--out", &path];
+            printed(&[&args[..], options].concat());
+            path
+        };
+        let whole = content(&sweep("1/1", "whole"));
+        let parts = [1, 2, 3, 4].map(|index| sweep(&format!("{index}/4"), &format!("p{index}")));
+        let [a, b, c, d] = parts.each_ref().map(String::as_str);
+        assert_eq!(printed(&["lab", "merge", d, b, a, c]), whole, "{file} {options:?}");
+        fails(&["lab", "merge", a, b, c], &["shard 4/4 is missing"]);
+        let all = [a, b, c, d].map(content);
+        assert!(all.iter().any(|text| text.contains(" rows=0 ")), "{all:?}");
+    }
+    // Runs and points are not shared in one sweep.
+    let [a, b] = ["1/2", "2/2"].map(|shard| {
+        let path = dir.path(&shard.replace('/', "-"));
+        let split = if shard == "1/2" { "runs" } else { "points" };
+        let args = ["lab", "sweep", &grid, "--runs", "2", "--rows", "--shard", shard];
+        printed(&[&args[..], &["--split", split, "--out", &path]].concat());
+        path
+    });
+    fails(&["lab", "merge", &a, &b], &["is of another sweep"]);
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 5,
         measure: || loss("duration_s"),
     },
+    // The paper says twice. Where a frame to the client is lost, the client listens for a check interval,
+    // 6.5 mJ at 125 ms (18.5 mA, 2.8 V), and what is sent again costs strobes: 15 mJ become more than 30.
     Claim {
         name: "duty-loss-energy-least",
         about: "times as much energy as without loss at 90 %, likewise",
@@ -113,24 +115,41 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 20,
         measure: || ratio(&BEACON, "1.0"),
     },
+    // The worst interval is the longest, T = 1 s, where frames decide and not tinydtls's timers of 2 s.
+    // By the terms of `duty_xmac`: tinydtls's eight frames take 6 T, (1 - p)/p of T more for each, and
+    // 1.5 s of timers for what is lost before its last flight: 8.4 s. Our four take 3 T and their four
+    // parts of T; a lost frame of the hello costs our timer of 3.1 T, and one of the answer about 2 T,
+    // for it is asked for after a third of that timer: 4.6 s. That is 0.54 of the time.
     Claim {
         name: "duty-ours-xmac-loss",
         about: "our 1.3 with half-RTT data over tinydtls's time, over X-MAC at 90 %; the worst interval",
-        bar: Bar::AtMost(0.5),
+        bar: Bar::AtMost(0.54),
         seconds: 30,
         measure: || ratio(&XMAC, "0.9"),
     },
+    // Four frames against eight: 2 + 2 (hello, answer) against 1 + 2 + 3 + 2. Radios repeat a frame
+    // until it is acknowledged, so one that another waits behind takes 1/p² slotframes, and the last
+    // of a flight 1/p. There are two and two of them against four and four, and the client begins
+    // half a slotframe before its first cell in both: loss leaves the ratio where it was, at 4/8.
+    // Each mean of a thousand handshakes is known to 1.5 %; the worst of three ratios has 4 % of room.
     Claim {
         name: "duty-ours-tsch-loss",
         about: "the same over TSCH, L = 101; the worst of C = 1, 2, 3",
-        bar: Bar::AtMost(0.5),
+        bar: Bar::AtMost(0.52),
         seconds: 10,
         measure: || ratio(&TSCH, "0.9"),
     },
+    // What counts by beacons is access periods, not frames. Our four frames of 127 bytes take 7 ms
+    // each, which is all of 30.7 ms: the handshake ends within one period if nothing is lost, and with
+    // p = 0.9 that is p² for each frame but the last, which needs no acknowledgement, p⁷ = 0.48.
+    // tinydtls's eight short frames take two periods, which have room for two repetitions; more than two
+    // of ten tries fail with 0.29. Half an interval passes before the first period: intervals are
+    // 1/2 + (1 − 0.48) = 1.02 against 1/2 + 1 + 0.29 = 1.79, a ratio of 0.57 (1/3 where nothing is
+    // lost). The worst of six ratios has 5 % of room.
     Claim {
         name: "duty-ours-beacon-loss",
         about: "the same by beacons, direct, CAP 30.7 ms; the worst of six beacon intervals",
-        bar: Bar::AtMost(0.5),
+        bar: Bar::AtMost(0.6),
         seconds: 20,
         measure: || ratio(&BEACON, "0.9"),
     },
@@ -187,7 +206,7 @@ const NS3: [(u32, &str, [f64; 6]); 4] = [
 ];
 
 /// What `lab handshake` says of profiles, a thousand handshakes each.
-fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Value, Unmeasured> {
+pub(super) fn handshake(link: &str, profiles: &str, more: &[&str]) -> Result<Value, Unmeasured> {
     let fixed = ["lab", "handshake", "--json", "--link", link, "--profile", profiles];
     let arguments = [&fixed, more].concat();
     let value = run_json("lightseal", "lightseal", &arguments)?;

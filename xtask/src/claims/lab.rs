@@ -3,9 +3,11 @@
 
 use crate::claim::{Bar, Claim, Measured, Unmeasured};
 use crate::claims::run_text;
+use crate::process::target_dir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -17,10 +19,26 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "lab-shards",
-        about: "bytes by which a grid in three shards, merged, differs from the whole",
+        about: "bytes by which a grid, and a single point whose runs are shared, in three shards each, \
+                merged, differ from the whole",
         bar: Bar::AtMost(0.0),
         seconds: 30,
         measure: shards,
+    },
+    // 16 bytes a run are kept for exact statistics, up to 131 072 runs: 1.6 MB of some 13 at 10^5.
+    Claim {
+        name: "lab-memory",
+        about: "times as much memory for 10^5 runs of a point as for 10^4, peak of lab run",
+        bar: Bar::AtMost(1.1),
+        seconds: 30,
+        measure: || memory(10_000, 100_000),
+    },
+    Claim {
+        name: "lab-memory-flat",
+        about: "times as much memory for 5 * 10^5 runs of a point as for 2 * 10^5, peak of lab run",
+        bar: Bar::AtMost(1.05),
+        seconds: 100,
+        measure: || memory(200_000, 500_000),
     },
     Claim {
         name: "lab-report",
@@ -35,6 +53,14 @@ const SCENARIOS: &str = "crates/lab/scenarios";
 
 /// The one of them that is a grid.
 const GRID: &str = "sweep.toml";
+
+/// One of those that are none.
+const POINT: &str = "x-mac.toml";
+
+/// What takes the least time a run.
+const TWO_NODES: &str = "network = { topology = 'line', nodes = 2 }\n\
+                         link = { layer = 'x-mac', check_interval_ms = 125 }\n\
+                         handshake = { profile = 'tinydtls' }\n";
 
 /// An empty directory of this name among the build's files.
 fn directory(name: &str) -> Result<PathBuf, Unmeasured> {
@@ -88,21 +114,74 @@ fn threads() -> Result<Measured, Unmeasured> {
 fn shards() -> Result<Measured, Unmeasured> {
     let out = directory("shards")?;
     let at = |name: &str| out.join(name).to_string_lossy().into_owned();
-    let grid = format!("{SCENARIOS}/{GRID}");
-    lab(&["sweep", &grid, "--out", &at("whole.csv")])?;
-    let mut merge = vec!["merge".to_owned()];
-    for shard in 1..=3 {
-        let part = at(&format!("part-{shard}.csv"));
-        lab(&["sweep", &grid, "--shard", &format!("{shard}/3"), "--out", &part])?;
-        merge.push(part);
+    let (mut figure, mut detail) = (0, String::new());
+    // The grid has more points than there are shards, the other one.
+    for (scenario, options) in [
+        (GRID, &[][..]),
+        (POINT, &[]),
+        (POINT, &["--rows"]),
+        (POINT, &["--format", "jsonl"]),
+        (GRID, &["--split", "runs"]),
+    ] {
+        let file = format!("{SCENARIOS}/{scenario}");
+        let sweep = |shard: &str, to: &str| {
+            let fixed = ["sweep", &file, "--shard", shard, "--out", to];
+            lab(&[&fixed[..], options].concat())
+        };
+        sweep("1/1", &at("whole"))?;
+        let mut merge = vec!["merge".to_owned()];
+        for shard in 1..=3 {
+            let part = at(&format!("part-{shard}"));
+            sweep(&format!("{shard}/3"), &part)?;
+            merge.push(part);
+        }
+        merge.extend(["--out".into(), at("merged")]);
+        lab(&merge.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let files = contents(&out)?;
+        let (whole, merged) = (&files["whole"], &files["merged"]);
+        let differ = whole.iter().zip(merged).filter(|(a, b)| a != b).count();
+        figure += differ + whole.len().abs_diff(merged.len());
+        detail += &format!("{scenario} {}: {} bytes\n", options.join(" "), whole.len());
     }
-    merge.extend(["--out".into(), at("merged.csv")]);
-    lab(&merge.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let files = contents(&out)?;
-    let (whole, merged) = (&files["whole.csv"], &files["merged.csv"]);
-    let differ = whole.iter().zip(merged).filter(|(a, b)| a != b).count();
-    let figure = (differ + whole.len().abs_diff(merged.len())) as f64;
-    Ok(Measured { figure, detail: format!("{} bytes\n", whole.len()) })
+    Ok(Measured { figure: figure as f64, detail })
+}
+
+/// The peak of memory for `more` runs of a point over that for `few`.
+fn memory(few: u32, more: u32) -> Result<Measured, Unmeasured> {
+    // Builds it.
+    lab(&["figure", "--list"])?;
+    let (few_mib, more_mib) = (peak_mib(few)?, peak_mib(more)?);
+    let detail = format!("{few} runs: {few_mib:.1} MiB; {more} runs: {more_mib:.1} MiB\n");
+    Ok(Measured { figure: more_mib / few_mib, detail })
+}
+
+/// What `lab run` takes at most, in MiB, by the kernel's account.
+fn peak_mib(runs: u32) -> Result<f64, Unmeasured> {
+    let broken = |error: std::io::Error| Unmeasured::Broken(format!("lightseal lab run: {error}"));
+    let mut run = Command::new(target_dir().join("release/lightseal"));
+    let file = directory("memory")?.join("two-nodes.toml");
+    std::fs::write(&file, TWO_NODES).map_err(broken)?;
+    run.args(["lab", "run", &file.to_string_lossy(), "--runs", &runs.to_string()]);
+    run.stdout(Stdio::null());
+    let mut child = run.spawn().map_err(broken)?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = None;
+    let ended = loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        peak = kib.or(peak);
+        if let Some(ended) = child.try_wait().map_err(broken)? {
+            break ended;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if !ended.success() {
+        return Err(Unmeasured::Broken(format!("lightseal lab run: {ended}")));
+    }
+    let none =
+        || Unmeasured::NotHere("the kernel does not say how much memory a process has".into());
+    peak.map(|kib| kib / 1024.0).ok_or_else(none)
 }
 
 fn report() -> Result<Measured, Unmeasured> {

@@ -14,6 +14,7 @@ mod dialogue;
 mod dissector;
 mod documents;
 mod duty;
+mod duty_xmac;
 mod gateway;
 mod gateway_real;
 mod gateway_speed;
@@ -47,6 +48,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         dissector::CLAIMS,
         documents::CLAIMS,
         duty::CLAIMS,
+        duty_xmac::CLAIMS,
         gateway::CLAIMS,
         gateway_real::CLAIMS,
         gateway_speed::CLAIMS,

@@ -22,10 +22,10 @@ pub fn schemes() -> [Scheme; 9] {
     [plain, a2, a4, a8, a16, r50, r100, r150, r200]
 }
 
-/// As the paper writes it.
+/// As the paper writes it, but for one tag a record, which it calls Trad.
 pub fn title(scheme: Scheme) -> String {
     match scheme {
-        Scheme::Plain => "Trad".into(),
+        Scheme::Plain => "plain tags".into(),
         Scheme::Agg(n) => format!("Agg({})", n.get()),
         Scheme::R2d2(o) => format!("R2D2(8, {})", o.percent()),
         other => other.to_string(),

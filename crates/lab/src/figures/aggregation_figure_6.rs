@@ -8,7 +8,8 @@ use crate::figure::{Cell, Figure, Marks, Options, Output, Plot, Source, Table};
 use crate::stream::Accounting;
 
 const ABOUT: &str = "Verified payload over bytes sent: the engine itself over a channel on which longer \
-                     packets are lost more often. Both accountings are in the data, ours is drawn.";
+                     packets are lost more often. Both accountings are in the data, ours is drawn. \
+                     Plain tags, one a record, are what the paper calls Trad.";
 
 pub(super) const GOOD: Figure = Figure {
     name: "aggregation-figure-6a",
@@ -87,7 +88,7 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         ),
         marks: Marks::Curves,
         series: "curve",
-        emphasis: Some("Trad"),
+        emphasis: Some("plain tags"),
         x: linear("payload_bytes", "payload, in bytes", 110.0),
         y: linear("goodput_percent", "goodput, in %", 100.0),
     };

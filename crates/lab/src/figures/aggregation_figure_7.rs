@@ -77,7 +77,7 @@ fn make(options: &Options, radio: Radio) -> Result<Output, Error> {
         subtitle: format!("0.6 µJ a packet of 4 bytes, 2.6 of 110; {messages} messages a point"),
         marks: Marks::Curves,
         series: "curve",
-        emphasis: Some("Trad"),
+        emphasis: Some("plain tags"),
         x: linear("payload_bytes", "payload, in bytes", 110.0),
         y: linear("energy_microjoules_per_byte", "µJ for each byte of verified payload", 0.2),
     };

@@ -13,7 +13,7 @@ use core::time::Duration;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-facts",
     title: "Figures in the text, and ours beside them",
-    source: Source { paper: PAPER, item: "text" },
+    source: Source { paper: PAPER, item: "figures in the text" },
     about: "What a record adds, what a handshake takes from a small battery, the two values the paper \
             gives for the same TSCH schedule, and what a fixed timer does where frames only wait.",
     make,

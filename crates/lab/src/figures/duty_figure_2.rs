@@ -10,8 +10,8 @@ pub(super) const DURATION: Figure = Figure {
     name: "duty-figure-2a",
     title: "Handshakes over X-MAC take longer the rarer nodes listen, and the more frames are lost",
     source: Source { paper: PAPER, item: "Figure 2 (a)" },
-    about: "One hop. tinydtls with cookie as the paper has it, and our DTLS 1.3 without cookie, on \
-            X-MAC as in Contiki. Frames are not acknowledged, so a lost one waits for a timer. The \
+    about: "One hop. tinydtls with cookie as the paper has it, and our DTLS 1.3 without cookie \
+            (1.3-no-cookie), on X-MAC as in Contiki. Frames are not acknowledged, so a lost one waits for a timer. The \
             paper: 1 to 50 s, linear where nothing is lost, roughly three times as long at 90 %. Where \
             the last flight is lost tinydtls never ends: see the success rates.",
     make: duration,

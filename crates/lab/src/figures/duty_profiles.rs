@@ -10,10 +10,14 @@ use crate::network::Network;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-profiles",
-    title: "Every way to an association, over every link layer",
-    source: Source { paper: PAPER, item: "ours: profiles" },
+    title: "What each kind of handshake costs over each link layer",
+    source: Source { paper: PAPER, item: "beyond the paper" },
     about: "Real handshakes of the engine over one hop, with every frame arriving and with 90 % of \
-            them. tinydtls's timer starts at 2 s; ours at the longest that flights of two frames take \
+            them. A profile's name says version and manner: 1.2 and 1.3 are DTLS 1.2 and 1.3 with a \
+            pre-shared key; half-rtt lets the server send data behind its own Finished, half a round \
+            trip before the client's comes; no-cookie leaves out the round trip in which the server \
+            has the client prove its address; resumed begins from a ticket, dhe adds X25519, and cid \
+            goes on with an older association by its connection ID. tinydtls's timer starts at 2 s; ours at the longest that flights of two frames take \
             there and back. Below: sizes of other protocols as their authors give them, which are \
             not simulated.",
     make,

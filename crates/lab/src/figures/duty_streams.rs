@@ -16,7 +16,7 @@ use dtls::Scheme;
 pub(super) const FIGURE: Figure = Figure {
     name: "duty-streams",
     title: "Shared tags over duty-cycled radios, one hop and three",
-    source: Source { paper: PAPER, item: "ours: streams" },
+    source: Source { paper: PAPER, item: "beyond the paper" },
     about: "10-byte messages every 5 s over an association that is there already. Where radios repeat \
             what is lost, nearly every set of records is whole and long sets pay; over X-MAC a lost \
             frame costs its set.",

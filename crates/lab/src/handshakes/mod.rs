@@ -22,7 +22,7 @@ pub use end::{End, Sent};
 pub(crate) use end::{address, node};
 pub(crate) use profile::Making;
 pub use profile::{PROFILES, Profile};
-pub use survey::{Summary, Survey};
+pub use survey::{Cost, Summary, Survey, Totals};
 pub(crate) use work::Tally;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use super::{Course, Outcome, Profile};
 use crate::Error;
 use crate::energy::Device;
 use crate::network::Network;
-use crate::parallel::parallel;
-use crate::statistics::{Interval, quantile};
+use crate::parallel::in_order;
+use crate::statistics::{Interval, Sample};
 use core::time::Duration;
 
 /// Handshakes from the last node of a network to its root.
@@ -50,52 +50,95 @@ impl Survey {
         Self { network, profile, timeout: None, runs, seed }
     }
 
-    /// All handshakes, in the order of their seeds, on all processors.
+    /// What they cost, reckoned on all processors. Memory does not grow with the number of runs
+    /// beyond what a [`Sample`] takes.
     ///
     /// # Errors
     /// Those of [`Course::run`].
-    pub fn run(&self) -> Result<Vec<Outcome>, Error> {
-        let outcomes = parallel(self.runs as usize, |index| {
+    pub fn summarize(&self) -> Result<Summary, Error> {
+        let mut totals = Totals::default();
+        self.each(|outcome| totals.add(&Cost::of(outcome, &self.network.device)))?;
+        Ok(totals.summary())
+    }
+
+    /// Gives every handshake to `take`, in the order of their seeds.
+    fn each(&self, mut take: impl FnMut(&Outcome)) -> Result<(), Error> {
+        let make = |index| {
             let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64);
             let course = Course::single(&self.network, self.profile, seed);
             Course { timeout: self.timeout, ..course }.run()
-        });
-        let outcomes: Result<Vec<_>, _> = outcomes.into_iter().collect();
-        Ok(outcomes?.into_iter().flatten().collect())
+        };
+        in_order(None, 0..self.runs as usize, make, |outcomes| {
+            outcomes.iter().for_each(&mut take);
+            Ok(())
+        })
+    }
+}
+
+/// What a handshake cost, as summaries count it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// As in [`Outcome`].
+    pub duration: Option<Duration>,
+    /// What the client spent, in mJ.
+    pub millijoules: f64,
+    /// Datagrams of both ends.
+    pub datagrams: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
+impl Cost {
+    /// Of a handshake whose client is such a device.
+    pub fn of(outcome: &Outcome, device: &Device) -> Self {
+        Self {
+            duration: outcome.duration,
+            millijoules: device.millijoules(&outcome.spent),
+            datagrams: outcome.client.datagrams + outcome.server.datagrams,
+            bytes: outcome.client.bytes + outcome.server.bytes,
+        }
+    }
+}
+
+/// What a summary is reckoned from, one handshake after another.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    handshakes: usize,
+    seconds: Sample,
+    millijoules: Sample,
+    datagrams: u64,
+    bytes: u64,
+}
+
+impl Totals {
+    /// Adds a handshake.
+    pub fn add(&mut self, cost: &Cost) {
+        self.handshakes += 1;
+        self.datagrams += u64::from(cost.datagrams);
+        self.bytes += u64::from(cost.bytes);
+        if let Some(duration) = cost.duration {
+            self.seconds.add(duration.as_secs_f64());
+            self.millijoules.add(cost.millijoules);
+        }
     }
 
-    /// What they cost.
-    ///
-    /// # Errors
-    /// Those of [`Self::run`].
-    pub fn summarize(&self) -> Result<Summary, Error> {
-        Ok(Summary::of(&self.run()?, &self.network.device))
+    /// What all of them come to.
+    pub fn summary(&self) -> Summary {
+        let mean = |sum: u64| sum as f64 / self.handshakes.max(1) as f64;
+        Summary {
+            runs: self.handshakes,
+            ended: self.seconds.count(),
+            seconds: self.seconds.interval(),
+            median: self.seconds.quantile(0.5),
+            p95: self.seconds.quantile(0.95),
+            millijoules: self.millijoules.interval(),
+            datagrams: mean(self.datagrams),
+            bytes: mean(self.bytes),
+        }
     }
 }
 
 impl Summary {
-    /// Of some handshakes, of whose clients `device` is one.
-    pub fn of(outcomes: &[Outcome], device: &Device) -> Self {
-        let ended = outcomes.iter().filter_map(|outcome| outcome.duration.zip(Some(outcome)));
-        let seconds: Vec<f64> = ended.clone().map(|(took, _)| took.as_secs_f64()).collect();
-        let spent: Vec<f64> =
-            ended.map(|(_, outcome)| device.millijoules(&outcome.spent)).collect();
-        let mean = |of: fn(&Outcome) -> u32| {
-            let sum: f64 = outcomes.iter().map(|outcome| f64::from(of(outcome))).sum();
-            sum / outcomes.len().max(1) as f64
-        };
-        Self {
-            runs: outcomes.len(),
-            ended: seconds.len(),
-            seconds: Interval::of(&seconds),
-            median: quantile(&seconds, 0.5),
-            p95: quantile(&seconds, 0.95),
-            millijoules: Interval::of(&spent),
-            datagrams: mean(|outcome| outcome.client.datagrams + outcome.server.datagrams),
-            bytes: mean(|outcome| outcome.client.bytes + outcome.server.bytes),
-        }
-    }
-
     /// The share that came to an end.
     pub fn success(&self) -> f64 {
         self.ended as f64 / self.runs.max(1) as f64
@@ -112,9 +155,13 @@ mod tests {
         let network = Network::line(2, Layer::Tsch(tsch::Settings::dedicated(101, 1)));
         let profile = Profile::by_name("1.3").expect("it is known");
         let survey = Survey::new(network.with_delivery(0.9), profile, 12, 5);
-        let outcomes = survey.run().expect("it runs");
-        assert_eq!(outcomes, survey.run().expect("it runs"));
-        let summary = Summary::of(&outcomes, &survey.network.device);
+        let outcomes = || {
+            let mut all = Vec::new();
+            survey.each(|outcome| all.push(*outcome)).expect("it runs");
+            all
+        };
+        assert_eq!(outcomes(), outcomes());
+        let summary = survey.summarize().expect("it runs");
         assert_eq!((summary.runs, summary.ended), (12, 12));
         assert!(summary.median <= summary.p95 && summary.seconds.half_width > 0.0);
     }

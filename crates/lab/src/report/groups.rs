@@ -2,7 +2,7 @@
 
 use super::papers::AXIOM;
 use super::stored::StoredTable;
-use crate::figure::{Cell, Column, Source, Table};
+use crate::figure::{Cell, Column, Output, Source, Table};
 use serde_json::Value;
 
 const MEMORY: &str = "group-memory";
@@ -61,7 +61,7 @@ fn rows(result: &Value) -> Option<&Vec<Value>> {
     result.get("rows")?.as_array()
 }
 
-fn rom(result: &Value) -> Option<Table> {
+fn rom(result: &Value) -> Option<Output> {
     let rows = rows(result)?;
     let mut table = Table {
         columns: vec![
@@ -88,10 +88,10 @@ fn rom(result: &Value) -> Option<Table> {
             ]);
         }
     }
-    Some(table)
+    Some(Output { table, plot: None })
 }
 
-fn ram(result: &Value) -> Option<Table> {
+fn ram(result: &Value) -> Option<Output> {
     let of_three: Vec<&Value> =
         rows(result)?.iter().filter(|row| row["listeners"] == LISTENERS).collect();
     let beside = of_three.iter().find(|row| row["configuration"] == BESIDE)?;
@@ -118,10 +118,10 @@ fn ram(result: &Value) -> Option<Table> {
             ]);
         }
     }
-    Some(table)
+    Some(Output { table, plot: None })
 }
 
-fn by_size(result: &Value) -> Option<Table> {
+fn by_size(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             CONFIGURATION,
@@ -142,5 +142,5 @@ fn by_size(result: &Value) -> Option<Table> {
         let cells = vec![name.into(), Cell::Integer(listeners), Cell::Integer(bytes), paper.into()];
         table.rows.push(cells);
     }
-    Some(table)
+    Some(Output { table, plot: None })
 }

@@ -1,5 +1,6 @@
 //! HTML that is well-formed XML: every element is closed, all text escaped.
 
+use super::words::words;
 use crate::figure::{Cell, Table};
 
 /// Text as it may stand in an element or in a quoted attribute.
@@ -48,7 +49,7 @@ pub fn table(
     );
     let class = |place: usize| if theirs.contains(&place) { " class=\"theirs\"" } else { "" };
     for (place, column) in table.columns.iter().enumerate() {
-        let (about, name) = (escape(column.about), escape(&column.name.replace('_', " ")));
+        let (about, name) = (escape(column.about), escape(&words(column.name)));
         out += &format!("<th scope=\"col\" title=\"{about}\"{}>{name}</th>", class(place));
     }
     out += "</tr></thead>\n<tbody>\n";
@@ -72,7 +73,7 @@ pub fn table(
 pub fn columns(table: &Table) -> String {
     let mut out = String::from("<dl class=\"columns\">\n");
     for column in &table.columns {
-        let (name, about) = (escape(&column.name.replace('_', " ")), escape(column.about));
+        let (name, about) = (escape(&words(column.name)), escape(column.about));
         out += &format!("<dt>{name}</dt><dd>{about}</dd>\n");
     }
     out + "</dl>\n"

@@ -14,6 +14,8 @@ pub mod page;
 pub mod papers;
 pub mod stored;
 mod tables;
+mod tunnel;
+mod words;
 
 use crate::{Error, Figure, Options, Output};
 

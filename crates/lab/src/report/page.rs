@@ -17,8 +17,8 @@ enum Entry<'a> {
     Made(&'a Made),
     /// A figure of the registry that was not asked for.
     LeftOut(&'static Figure),
-    /// A table of stored measurements.
-    Stored(&'static StoredTable, &'a Set),
+    /// A table of stored measurements, and which of those of several processors.
+    Stored(&'static StoredTable, &'a Set, usize),
     /// Nothing makes it yet.
     Missing(&'static Item),
 }
@@ -56,8 +56,10 @@ impl Report<'_> {
         let of_it = |source| paper.has(source) && item.covers(source.item);
         let made = FIGURES.iter().filter(|figure| of_it(&figure.source));
         let stored = TABLES.iter().filter(|stored| of_it(&stored.source));
-        let stored =
-            stored.filter_map(|it| Some(Entry::Stored(it, stored::newest(&self.stored, it.set)?)));
+        let stored = stored.flat_map(|it| {
+            let sets = stored::newest_each(&self.stored, it.set).into_iter().enumerate();
+            sets.map(move |(place, set)| Entry::Stored(it, set, place))
+        });
         made.map(|figure| self.entry(figure)).chain(stored).collect()
     }
 
@@ -85,7 +87,7 @@ impl Entry<'_> {
     fn item(&self) -> &'static str {
         match self {
             Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.source.item,
-            Self::Stored(stored, _) => stored.source.item,
+            Self::Stored(stored, ..) => stored.source.item,
             Self::Missing(item) => item.name,
         }
     }
@@ -93,7 +95,10 @@ impl Entry<'_> {
     fn title(&self) -> String {
         match self {
             Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.title.into(),
-            Self::Stored(stored, _) => stored.title.into(),
+            Self::Stored(stored, _, 0) => stored.title.into(),
+            Self::Stored(stored, set, _) => {
+                format!("{}, on {}", stored.title, set.machine.processor)
+            }
             Self::Missing(item) => capitalised(item.shows),
         }
     }
@@ -107,7 +112,8 @@ impl Entry<'_> {
     fn id(&self, paper: &Paper) -> String {
         match self {
             Self::Made(Made { figure, .. }) | Self::LeftOut(figure) => figure.name.into(),
-            Self::Stored(stored, _) => stored.name.into(),
+            Self::Stored(stored, _, 0) => stored.name.into(),
+            Self::Stored(stored, _, place) => format!("{}-{}", stored.name, place + 1),
             Self::Missing(item) => {
                 let plain =
                     |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -201,7 +207,7 @@ fn section(report: &Report<'_>, paper: &Paper, entry: &Entry<'_>) -> Result<Stri
     let (id, heading) = (entry.id(paper), entry.heading());
     let body = match entry {
         Entry::Made(made) => figure(report, made)?,
-        Entry::Stored(table, set) => stored_table(table, set)?,
+        Entry::Stored(table, set, _) => stored_table(table, set, &id)?,
         Entry::LeftOut(figure) => format!(
             "<p class=\"absent\">Not asked for; <code>lightseal lab report --only {}</code> makes it.</p>\n",
             figure.name
@@ -251,17 +257,25 @@ fn figure(report: &Report<'_>, made: &Made) -> Result<String, Error> {
     Ok(out)
 }
 
-fn stored_table(stored: &StoredTable, set: &Set) -> Result<String, Error> {
+fn stored_table(stored: &StoredTable, set: &Set, id: &str) -> Result<String, Error> {
     let failed = || Error::Format {
         format: "stored results",
         reason: format!("{} has not what {} needs", set.name, stored.name),
     };
-    let data =
-        (stored.read)(&set.result).filter(|table| !table.rows.is_empty()).ok_or_else(failed)?;
+    let output = (stored.read)(&set.result).filter(|output| !output.table.rows.is_empty());
+    let output = output.ok_or_else(failed)?;
+    let data = &output.table;
     let mut out = format!("<p>{}</p>\n", escape(stored.about));
-    out += &table(&data, "Data", &theirs(&data), |_| true);
-    out += "<details><summary>What the columns are</summary>\n";
-    out += &columns(&data);
+    let rows = table(data, "Data", &theirs(data), |_| true);
+    match output.plot {
+        Some(_) => {
+            let svg = svg::drawn(stored.title, &output)?;
+            out += &format!("<figure>{}</figure>\n", picture(&svg, id, stored.title));
+            out += &format!("<details><summary>Data, {} rows</summary>\n{rows}", data.rows.len());
+        }
+        None => out += &format!("{rows}<details><summary>What the columns are</summary>\n"),
+    }
+    out += &columns(data);
     let stored::Machine { processor, processors, kernel } = &set.machine;
     out += &format!(
         "</details>\n<p class=\"made\">Measured by <code>{}</code> on {} at {}, on {} ({processors} of its \

@@ -49,7 +49,7 @@ const REGISTRY: &str = "a figure of the registry";
 const MEASURE: &str = "cargo xtask measure lightmac-speed, which stores what it measures";
 const MEMORY: &str = "cargo xtask measure group-memory, which stores what it measures";
 const FOOTPRINT: &str = "cargo xtask measure group-footprint, which stores what it measures";
-const GATEWAY: &str = "stored measurements of the gateway, which does not exist yet";
+const GATEWAY: &str = "cargo xtask bench-gateway --store, which stores what it measures";
 
 const fn item(name: &'static str, shows: &'static str, by: &'static str) -> Item {
     Item { name, shows, by }

@@ -4,12 +4,20 @@
 //! and how; `result` is what the command printed. `cargo xtask measure` writes them.
 
 use crate::Error;
-use crate::figure::{Source, Table};
+use crate::figure::{Output, Source};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+/// A file of `results/`, its name and its text.
+macro_rules! included {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../results/", $name, ".json")))
+    };
+}
 
 /// A file larger than this is none of ours.
 const MAX_BYTES: u64 = 16 << 20;
@@ -55,8 +63,9 @@ pub struct StoredTable {
     pub about: &'static str,
     /// The set's name.
     pub set: &'static str,
-    /// Reads it from the set's result; none if that is not what it should be.
-    pub read: fn(&Value) -> Option<Table>,
+    /// Reads it from the set's result, with its plot if it has one; none if that is not what it
+    /// should be.
+    pub read: fn(&Value) -> Option<Output>,
 }
 
 /// Every one.
@@ -66,7 +75,32 @@ pub const TABLES: &[StoredTable] = &[
     super::groups::ROM,
     super::groups::RAM,
     super::groups::BY_SIZE,
+    super::tunnel::TUNNELS,
+    super::tunnel::ROUND_TRIPS,
+    super::tunnel::THROUGHPUT,
 ];
+
+/// The repository's stored measurements, which are a part of the program: names and texts.
+const INCLUDED: [(&str, &str); 4] = [
+    included!("gateway-amd-epyc-2026-11-22"),
+    included!("group-footprint-intel-xeon-processor-2026-11-22"),
+    included!("group-memory-intel-xeon-processor-2026-11-22"),
+    included!("lightmac-speed-intel-xeon-processor-2026-11-22"),
+];
+
+/// The sets that are a part of the program, sorted by name.
+///
+/// # Errors
+///
+/// None that the tests let pass.
+pub fn included() -> Result<Vec<Set>, Error> {
+    let read = |(name, text): (&str, &str)| {
+        let failed =
+            |error: serde_json::Error| Error::Io { path: name.into(), error: error.into() };
+        serde_json::from_str(text).map_err(failed)
+    };
+    INCLUDED.into_iter().map(read).collect()
+}
 
 /// Reads every `.json` of a directory, sorted by name.
 ///
@@ -94,9 +128,16 @@ fn read_one(path: &Path) -> Result<Set, Error> {
     serde_json::from_str(&text).map_err(|error| failed(error.into()))
 }
 
-/// The newest set of this name.
-pub fn newest<'a>(sets: &'a [Set], name: &str) -> Option<&'a Set> {
-    sets.iter().filter(|set| set.name == name).max_by(|a, b| a.date.cmp(&b.date))
+/// The newest set of this name on each processor, by processor.
+pub fn newest_each<'a>(sets: &'a [Set], name: &str) -> Vec<&'a Set> {
+    let mut newest: BTreeMap<&str, &Set> = BTreeMap::new();
+    for set in sets.iter().filter(|set| set.name == name) {
+        let known = newest.entry(&set.machine.processor).or_insert(set);
+        if set.date > known.date {
+            *known = set;
+        }
+    }
+    newest.into_values().collect()
 }
 
 #[cfg(test)]
@@ -112,24 +153,37 @@ mod tests {
     fn every_table_is_filled_from_what_is_stored() {
         let sets = ours();
         for stored in TABLES {
-            let set = newest(&sets, stored.set).expect(stored.name);
-            let table = (stored.read)(&set.result).expect(stored.name);
+            let set = newest_each(&sets, stored.set).into_iter().next().expect(stored.name);
+            let table = (stored.read)(&set.result).expect(stored.name).table;
             assert!(!table.rows.is_empty(), "{}", stored.name);
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
             assert!((stored.read)(&Value::Null).is_none());
         }
     }
 
+    /// A result that is stored travels in the program from the next build on.
     #[test]
-    fn the_newest_counts() {
+    fn all_that_is_stored_is_included() {
+        let text = |sets: Vec<Set>| format!("{sets:?}");
+        assert_eq!(text(included().unwrap()), text(ours()));
+    }
+
+    #[test]
+    fn the_newest_of_each_processor_counts() {
         let mut sets = ours();
         sets.truncate(1);
         let name = sets[0].name.clone();
         for date in ["9999-12-31", "0001-01-01"] {
             sets.push(Set { date: date.into(), ..sets[0].clone() });
         }
-        assert_eq!(newest(&sets, &name).map(|set| set.date.as_str()), Some("9999-12-31"));
-        assert!(newest(&sets, "none").is_none());
+        let mut other = sets[0].clone();
+        other.machine.processor = "another".into();
+        sets.push(other);
+        let newest = newest_each(&sets, &name);
+        let mut dates: Vec<&str> = newest.iter().map(|set| set.date.as_str()).collect();
+        dates.sort_unstable();
+        assert_eq!(dates, [sets[0].date.as_str(), "9999-12-31"]);
+        assert!(newest_each(&sets, "none").is_empty());
     }
 
     #[test]

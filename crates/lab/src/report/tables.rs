@@ -2,7 +2,7 @@
 
 use super::papers::LIGHTMAC;
 use super::stored::StoredTable;
-use crate::figure::{Cell, Column, Source, Table};
+use crate::figure::{Cell, Column, Output, Source, Table};
 use serde_json::Value;
 
 const SET: &str = "lightmac-speed";
@@ -54,7 +54,7 @@ fn cycles(row: &Value) -> Cell {
     row.pointer("/cycles_per_byte/median").and_then(Value::as_f64).into()
 }
 
-fn ciphers(result: &Value) -> Option<Table> {
+fn ciphers(result: &Value) -> Option<Output> {
     let mut table = Table {
         columns: vec![
             Column { name: "cipher", about: "cipher and key bits" },
@@ -73,10 +73,10 @@ fn ciphers(result: &Value) -> Option<Table> {
         let key: [Cell; 2] = [text(row, "cipher").into(), text(row, "kernel").into()];
         line(&mut table, &key)[place] = cycles(row);
     }
-    Some(table)
+    Some(Output { table, plot: None })
 }
 
-fn macs(result: &Value) -> Option<Table> {
+fn macs(result: &Value) -> Option<Output> {
     let mut columns = vec![
         Column { name: "cipher", about: "cipher and key bits" },
         Column { name: "kernel", about: "with which instructions" },
@@ -109,7 +109,7 @@ fn macs(result: &Value) -> Option<Table> {
             (*ours, *theirs) = (over.into(), paper.into());
         }
     }
-    Some(table)
+    Some(Output { table, plot: None })
 }
 
 /// The row that begins so, a new one if there is none.
@@ -143,11 +143,11 @@ mod tests {
             row("pmac-parity", "batch", 8192, 2.0),
             row("hmac-sha256", "back-to-back", 8192, 3.0),
         ]});
-        let found = ciphers(&result).unwrap();
+        let found = ciphers(&result).unwrap().table;
         let expected: Vec<Cell> =
             vec!["present-80".into(), "avx2".into(), 40.0.into(), 1.25.into()];
         assert_eq!(found.rows, [expected]);
-        let found = macs(&result).unwrap();
+        let found = macs(&result).unwrap().table;
         assert_eq!(found.rows.len(), 1);
         let at = |name| found.rows[0][found.column(name).unwrap()].as_f64();
         assert_eq!(

@@ -17,15 +17,18 @@ mod rows;
 mod sweep;
 
 pub use document::{Mistake, read};
-pub use rows::{HANDSHAKE_COLUMNS, Rows, SUMMARY_COLUMNS, frame_line};
+pub use rows::{
+    COST_COLUMNS, HANDSHAKE_COLUMNS, Rows, SUMMARY_COLUMNS, cost_row, frame_line, handshake_rows,
+};
 pub use sweep::{Grid, Instead};
 
 use crate::Error;
 use crate::capture::Captured;
 use crate::handshakes::{Course, Outcome, Profile};
 use crate::network::Network;
-use crate::parallel::parallel_on;
+use crate::parallel::in_order;
 use crate::world::NodeId;
+use core::ops::Range;
 use core::time::Duration;
 use std::num::NonZeroUsize;
 
@@ -60,23 +63,49 @@ pub struct Run {
 }
 
 impl Scenario {
-    /// Runs it on so many threads, `None` for all processors, and calls `progress` after each run.
-    /// What comes of it does not depend on the threads.
+    /// Runs it on so many threads, `None` for all processors, and gives each run to `take`, in the
+    /// order of their seeds. What comes of it does not depend on the threads, and few runs are
+    /// kept at a time.
     ///
     /// # Errors
-    /// When the engine refuses its configuration, or the link layer the topology.
-    pub fn run(
+    /// When the engine refuses its configuration, or the link layer the topology; and those of
+    /// `take`.
+    pub fn each<E: From<Error> + Send>(
         &self,
         threads: Option<NonZeroUsize>,
-        progress: impl Fn() + Sync,
-    ) -> Result<Vec<Run>, Error> {
-        let runs = parallel_on(threads, self.runs as usize, |index| {
+        take: impl FnMut(Run) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_of(0..self.runs, threads, take)
+    }
+
+    /// The same for some of its runs, counted from 0.
+    ///
+    /// # Errors
+    /// As [`Self::each`].
+    pub fn each_of<E: From<Error> + Send>(
+        &self,
+        runs: Range<u32>,
+        threads: Option<NonZeroUsize>,
+        take: impl FnMut(Run) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let make = |index| {
             let course = self.course(index as u64);
-            let run = course.run().map(|outcomes| Run { seed: course.seed, outcomes });
-            progress();
-            run
-        });
-        runs.into_iter().collect()
+            Ok(Run { seed: course.seed, outcomes: course.run()? })
+        };
+        in_order(threads, runs.start as usize..runs.end as usize, make, take)
+    }
+
+    /// All its runs at once, where they are few.
+    ///
+    /// # Errors
+    /// As [`Self::each`].
+    pub fn run(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Run>, Error> {
+        let mut runs = Vec::with_capacity(self.runs as usize);
+        self.each(threads, |run| {
+            runs.push(run);
+            Ok::<_, Error>(())
+        })?;
+        Ok(runs)
     }
 
     /// Every frame of its first run, and its secrets.

@@ -4,7 +4,7 @@ use super::{Run, Scenario};
 use crate::Error;
 use crate::energy::Use;
 use crate::figure::Cell;
-use crate::handshakes::{Outcome, Summary};
+use crate::handshakes::{Cost, Outcome, Summary};
 use crate::lowpan;
 use crate::statistics::Interval;
 use crate::world::Frame;
@@ -43,6 +43,15 @@ pub const SUMMARY_COLUMNS: &[Column] = &[
     ("bytes", "of those datagrams, mean over all handshakes"),
 ];
 
+/// Of what a handshake cost, from which another machine makes a summary with others.
+pub const COST_COLUMNS: &[Column] = &[
+    ("seed", "the run's"),
+    ("duration_us", "from the client's first datagram until both ends may send data"),
+    ("energy_mj", "what the client spent"),
+    ("datagrams", "sent by both ends"),
+    ("bytes", "of those datagrams"),
+];
+
 /// Rows of cells under named columns.
 #[derive(Clone, Debug)]
 pub struct Rows {
@@ -62,22 +71,8 @@ impl Rows {
         }
     }
 
-    /// Adds a row for each handshake, each with `before` in front.
-    pub fn add_handshakes(&mut self, before: &[Cell], scenario: &Scenario, runs: &[Run]) {
-        for run in runs {
-            for outcome in &run.outcomes {
-                let mut row = before.to_vec();
-                row.push(Cell::Integer(run.seed));
-                row.extend(handshake(scenario, outcome));
-                self.rows.push(row);
-            }
-        }
-    }
-
     /// Adds what all runs come to in a row, with `before` in front.
-    pub fn add_summary(&mut self, before: &[Cell], scenario: &Scenario, runs: &[Run]) {
-        let outcomes: Vec<Outcome> = runs.iter().flat_map(|run| run.outcomes.clone()).collect();
-        let summary = Summary::of(&outcomes, &scenario.network.device);
+    pub fn add_summary(&mut self, before: &[Cell], summary: &Summary) {
         let any = |value: f64| (summary.ended > 0).then_some(value).into();
         // One value says nothing about how far others are from it.
         let error = |interval: Interval| (summary.ended > 1).then_some(interval.half_width).into();
@@ -155,6 +150,34 @@ impl Rows {
             self.rows.iter().map(|row| Ok(self.json_line(row)?.trim_end().to_owned())).collect();
         Ok(format!("[\n{}\n]\n", lines?.join(",\n")))
     }
+}
+
+/// A row for each handshake of a run by [`HANDSHAKE_COLUMNS`], each with `before` in front.
+pub fn handshake_rows(
+    before: &[Cell],
+    scenario: &Scenario,
+    run: &Run,
+) -> impl Iterator<Item = Vec<Cell>> {
+    run.outcomes.iter().map(|outcome| {
+        let mut row = before.to_vec();
+        row.push(Cell::Integer(run.seed));
+        row.extend(handshake(scenario, outcome));
+        row
+    })
+}
+
+/// A row of what a handshake cost by [`COST_COLUMNS`], with `before` in front.
+pub fn cost_row(before: &[Cell], seed: u64, cost: &Cost) -> Vec<Cell> {
+    let mut row = before.to_vec();
+    let duration = cost.duration.map(|duration| Cell::Integer(duration.as_micros() as u64));
+    row.extend([
+        Cell::Integer(seed),
+        duration.unwrap_or(Cell::Missing),
+        cost.millijoules.into(),
+        cost.datagrams.into(),
+        cost.bytes.into(),
+    ]);
+    row
 }
 
 fn line(fields: &[String]) -> Result<String, Error> {

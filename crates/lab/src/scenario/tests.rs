@@ -1,5 +1,6 @@
 use super::*;
 use crate::figure::Cell;
+use crate::handshakes::{Cost, Summary, Totals};
 use std::path::Path;
 
 const LINE: &str = r#"
@@ -42,12 +43,12 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn runs_are_the_same_on_any_threads_and_each_can_be_had_alone() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0.8"));
-    let on = |threads| scenario.run(NonZeroUsize::new(threads), || {}).expect("it runs");
+    let on = |threads| scenario.run(NonZeroUsize::new(threads)).expect("it runs");
     let runs = on(1);
     assert_eq!(runs, on(2));
     assert_ne!(runs[0].outcomes, runs[1].outcomes);
     let alone = Scenario { runs: 1, seed: runs[2].seed, ..scenario };
-    assert_eq!(alone.run(None, || {}).expect("it runs"), runs[2..3]);
+    assert_eq!(alone.run(None).expect("it runs"), runs[2..3]);
 }
 
 #[test]
@@ -181,18 +182,27 @@ fn device_files_are_read_and_checked() {
     assert_eq!(bad.field, "cpu.megahertz");
 }
 
+fn summary_of(scenario: &Scenario, runs: &[Run]) -> Summary {
+    let mut totals = Totals::default();
+    for outcome in runs.iter().flat_map(|run| &run.outcomes) {
+        totals.add(&Cost::of(outcome, &scenario.network.device));
+    }
+    totals.summary()
+}
+
 #[test]
 fn rows_have_a_cell_for_each_column() {
     let scenario = scenario(&LINE.replace("\"1.3\"", "'tinydtls'"));
-    let runs = scenario.run(None, || {}).expect("it runs");
+    let runs = scenario.run(None).expect("it runs");
     let mut rows = Rows::new(["point"], HANDSHAKE_COLUMNS);
-    rows.add_handshakes(&[Cell::Integer(0)], &scenario, &runs);
+    let of = |run| handshake_rows(&[Cell::Integer(0)], &scenario, run);
+    rows.rows = runs.iter().flat_map(of).collect();
     assert_eq!(rows.rows.len(), 4);
     assert!(rows.rows.iter().all(|row| row.len() == rows.columns.len()));
     // Ten datagrams, and one more for each that was sent again.
     assert!(rows.rows.iter().all(|row| row[6] == Cell::Integer(10) && row[8] == Cell::Integer(0)));
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
-    summary.add_summary(&[], &scenario, &runs);
+    summary.add_summary(&[], &summary_of(&scenario, &runs));
     assert_eq!(summary.rows[0].len(), summary.columns.len());
     let json: serde_json::Value = serde_json::from_str(&summary.json().unwrap()).unwrap();
     assert_eq!((&json[0]["handshakes"], &json[0]["datagrams"]), (&4.into(), &10.0.into()));
@@ -202,13 +212,12 @@ fn rows_have_a_cell_for_each_column() {
 #[test]
 fn a_handshake_that_fails_has_a_row_without_a_duration() {
     let scenario = scenario(&format!("{LINE}\n[channel]\nmodel = 'bernoulli'\ndelivery = 0"));
-    let runs = scenario.run(None, || {}).expect("it runs");
-    let mut rows = Rows::new([], HANDSHAKE_COLUMNS);
-    rows.add_handshakes(&[], &scenario, &runs);
-    assert_eq!((&rows.rows[0][3], &rows.rows[0][4]), (&Cell::Integer(0), &Cell::Missing));
-    assert!(matches!(rows.rows[0][7], Cell::Integer(again) if again > 0));
+    let runs = scenario.run(None).expect("it runs");
+    let row = handshake_rows(&[], &scenario, &runs[0]).next().expect("one handshake");
+    assert_eq!((&row[3], &row[4]), (&Cell::Integer(0), &Cell::Missing));
+    assert!(matches!(row[7], Cell::Integer(again) if again > 0));
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
-    summary.add_summary(&[], &scenario, &runs);
+    summary.add_summary(&[], &summary_of(&scenario, &runs));
     assert_eq!(summary.rows[0][1..4], [0.0.into(), Cell::Missing, Cell::Missing]);
 }
 
@@ -243,7 +252,7 @@ fn the_schema_knows_what_examples_say() {
         let text = read(&path).expect("readable");
         let instead = Instead { runs: Some(2), seed: None };
         let grid = Grid::parse(&path, &text, instead).unwrap_or_else(|mistake| panic!("{mistake}"));
-        let runs = grid.scenario(0).expect("checked").run(None, || {}).expect("it runs");
+        let runs = grid.scenario(0).expect("checked").run(None).expect("it runs");
         assert!(
             runs.iter().flat_map(|run| &run.outcomes).any(|outcome| outcome.duration.is_some())
         );

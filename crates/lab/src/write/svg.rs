@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::figure::{Axis, Cell, Figure, Marks, Output, Plot, Scale, Table};
+use kuva::AxisLabelOverlap;
 use kuva::plot::{BarPlot, LegendEntry, LegendShape, ScatterPlot};
 use kuva::prelude::{
     Layout, LegendPosition, LinePlot, LineStyle, Plot as Drawn, Theme, TickFormat,
@@ -37,11 +38,20 @@ const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 ///
 /// If it has no plot, or the plot names a column that the table has not.
 pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
+    drawn(figure.title, output)
+}
+
+/// What is drawn under a title, as SVG.
+///
+/// # Errors
+///
+/// As [`render`].
+pub fn drawn(title: &str, output: &Output) -> Result<String, Error> {
     let failed = |reason: &str| Error::Format { format: "SVG", reason: reason.into() };
     let plot = output.plot.as_ref().ok_or_else(|| failed("this figure has no plot"))?;
     let drawing = drawing(&output.table, plot).ok_or_else(|| failed("the plot names no column"))?;
     let layout = Layout::auto_from_plots(&drawing.drawn)
-        .with_title(figure.title)
+        .with_title(title)
         .with_subtitle(plot.subtitle.as_str())
         .with_x_label(plot.x.label)
         .with_y_label(plot.y.label)
@@ -54,7 +64,7 @@ pub fn render(figure: &Figure, output: &Output) -> Result<String, Error> {
         .with_height(600.0);
     let layout = vertical(layout, &plot.y);
     let layout = match plot.marks {
-        Marks::Bars(_) => layout,
+        Marks::Bars(_) => apart(layout, &output.table, plot),
         Marks::Curves | Marks::CurvesAndDots(_) => horizontal(layout, &plot.x),
     };
     Ok(renumbered(&kuva::render_to_svg(drawing.drawn, layout)))
@@ -76,7 +86,9 @@ fn drawing(table: &Table, plot: &Plot) -> Option<Drawing> {
     let mut legend = legend(plot, &curves);
     if let Marks::CurvesAndDots(column) = plot.marks {
         // Behind the curves.
-        for (dots, colour) in self::curves(table, plot, column)?.into_iter().zip(COLOURS) {
+        let mut dots = self::curves(table, plot, column)?;
+        dots.sort_by_cached_key(|dots| natural(&dots.name));
+        for (dots, colour) in dots.into_iter().zip(COLOURS) {
             legend.push(LegendEntry {
                 label: dots.name,
                 color: colour.into(),
@@ -89,6 +101,46 @@ fn drawing(table: &Table, plot: &Plot) -> Option<Drawing> {
     }
     drawn.extend(curves.iter().enumerate().map(|(i, curve)| line(plot, curve, i)));
     Some(Drawing { drawn, legend })
+}
+
+/// A name whose numbers are compared as such: `Agg(4)` before `Agg(16)`.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = vec![(String::new(), 0_u64)];
+    let mut was_digit = false;
+    for c in name.chars() {
+        if was_digit && !c.is_ascii_digit() {
+            parts.push((String::new(), 0));
+        }
+        was_digit = c.is_ascii_digit();
+        if let Some((text, number)) = parts.last_mut() {
+            match c.to_digit(10) {
+                Some(digit) => *number = number.saturating_mul(10).saturating_add(digit.into()),
+                None => text.push(c),
+            }
+        }
+    }
+    parts
+}
+
+/// Keeps the names of groups of bars apart: in two rows, or aslant where those are too long too.
+fn apart(layout: Layout, table: &Table, plot: &Plot) -> Layout {
+    /// What a letter takes of the width, and what the groups have of it.
+    const LETTER: usize = 7;
+    const WIDTH: usize = 700;
+    let mut names: Vec<&str> = Vec::new();
+    for row in &table.rows {
+        if let Some(Cell::Text(name)) = table.column(plot.x.column).and_then(|place| row.get(place))
+            && !names.contains(&name.as_str())
+        {
+            names.push(name);
+        }
+    }
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    match longest * names.len() * LETTER {
+        // Each name has the width of two groups.
+        needed if needed <= 2 * WIDTH => layout.with_x_label_overlap(AxisLabelOverlap::Stagger),
+        _ => layout.with_x_tick_rotate(-35.0),
+    }
 }
 
 /// Groups in the order of the table, the series' bars in each.
@@ -281,6 +333,15 @@ mod tests {
         let figure = figures::by_name("lightmac-table-1").unwrap();
         let output = (figure.make)(&Options::default()).unwrap();
         assert!(render(figure, &output).is_err());
+    }
+
+    #[test]
+    fn numbers_in_names_are_compared_as_such() {
+        let mut names =
+            ["Agg(8)", "plain tags", "Agg(16)", "Agg(4)", "R2D2(8, 100)", "R2D2(8, 50)"];
+        names.sort_by_cached_key(|name| natural(name));
+        let sorted = ["Agg(4)", "Agg(8)", "Agg(16)", "R2D2(8, 50)", "R2D2(8, 100)", "plain tags"];
+        assert_eq!(names, sorted);
     }
 
     #[test]

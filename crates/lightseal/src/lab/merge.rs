@@ -1,9 +1,14 @@
 //! `lightseal lab merge`: the shards of a sweep become what the sweep would have written at once.
 
-use super::sweep::{Format, Origin, Shard, output};
+use super::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
+use super::sweep::{summary_row, write};
 use crate::failure::{Context, Failure};
+use ::lab::handshakes::{Cost, Totals};
+use ::lab::scenario::{COST_COLUMNS, Rows, SUMMARY_COLUMNS};
 use clap::Args;
+use sha2::{Digest, Sha256};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MergeArgs {
@@ -34,72 +39,191 @@ pub(crate) fn run(args: &MergeArgs) -> Result<(), Failure> {
         let text = std::fs::read_to_string(path).context(&name)?;
         parts.push(Part::read(name, &text)?);
     }
-    output(args.out.as_deref(), &merged(&parts)?)
+    write(args.out.as_deref(), &merged(parts)?)
 }
 
-fn merged(parts: &[Part]) -> Result<String, Failure> {
+fn merged(parts: Vec<Part>) -> Result<String, Failure> {
+    let parts = in_order(parts)?;
     let Some(first) = parts.first() else { return Err(Failure::new("no files")) };
-    let mut by_shard: Vec<Option<&Part>> = vec![None; first.origin.shard.count];
-    for part in parts {
-        let Part { name, origin, .. } = part;
-        let same = |other: &Part| {
-            origin.digest == other.origin.digest
-                && origin.points == other.origin.points
-                && origin.shard.count == other.origin.shard.count
-                && (part.format, &part.header) == (other.format, &other.header)
-        };
-        if !same(first) {
-            let reason = "is of another sweep, or of one with other options, than";
-            return Err(Failure::new(format_args!("{name}: {reason} {}", first.name)));
+    let (origin, format) = (first.origin.clone(), first.format);
+    let (header, rows) = match origin.content {
+        Content::Costs => (summary_header(&first.header), summaries(&parts)?),
+        Content::Summaries | Content::Handshakes => {
+            let mut rows: Vec<&(usize, String)> =
+                parts.iter().flat_map(|part| &part.rows).collect();
+            // Stable: where shards share the runs of a point, their order is that of the runs.
+            rows.sort_by_key(|(point, _)| *point);
+            let rows: Vec<String> = rows.into_iter().map(|(_, row)| format!("{row}\n")).collect();
+            (first.header.clone(), rows)
         }
-        let slot = &mut by_shard[origin.shard.index - 1];
-        if let Some(other) = slot {
-            let (shard, other) = (origin.shard, &other.name);
+    };
+    let count = rows.len();
+    let text: String = std::iter::once(header).chain(rows).collect();
+    let content = match origin.content {
+        Content::Costs => Content::Summaries,
+        other => other,
+    };
+    let whole = Origin {
+        shard: Shard::WHOLE,
+        split: Split::Points,
+        content,
+        rows: count,
+        rows_digest: hexadecimal(&Sha256::digest(&text)),
+        ..origin
+    };
+    Ok(whole.line(format) + &text)
+}
+
+/// Every shard of one sweep, in their order.
+fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
+    let Some(first) = parts.first() else { return Ok(parts) };
+    let count = first.origin.shard.count;
+    let like = |part: &Part| {
+        let Origin { digest, points, shard, split, content, .. } = &part.origin;
+        let shared = (digest.clone(), *points, shard.count, *split, *content);
+        (shared, part.format, part.header.clone())
+    };
+    let (expected, first) = (like(first), first.name.clone());
+    let mut by_shard: Vec<Option<Part>> = Vec::new();
+    by_shard.resize_with(count, || None);
+    for part in parts {
+        let name = part.name.clone();
+        if like(&part) != expected {
+            let reason = "is of another sweep, or of one with other options, than";
+            return Err(Failure::new(format_args!("{name}: {reason} {first}")));
+        }
+        let shard = part.origin.shard;
+        if let Some(other) = by_shard[shard.index - 1].replace(part) {
+            let other = other.name;
             return Err(Failure::new(format_args!("{name}: is shard {shard}, as is {other}")));
         }
-        *slot = Some(part);
     }
     if let Some(missing) = by_shard.iter().position(Option::is_none) {
-        let shard = Shard { index: missing + 1, count: by_shard.len() };
+        let shard = Shard { index: missing + 1, count };
         return Err(Failure::new(format_args!("shard {shard} is missing")));
     }
-    let mut rows: Vec<&(usize, String)> = parts.iter().flat_map(|part| &part.rows).collect();
-    // Stable: rows of a point are all of one file.
-    rows.sort_by_key(|(point, _)| *point);
-    let origin = Origin { shard: Shard::WHOLE, rows: rows.len(), ..first.origin.clone() };
-    let head = [origin.line(first.format), first.header.clone()];
-    Ok(head.into_iter().chain(rows.into_iter().map(|(_, row)| format!("{row}\n"))).collect())
+    Ok(by_shard.into_iter().flatten().collect())
+}
+
+/// The header of summaries where that of costs is this.
+fn summary_header(costs: &str) -> String {
+    let Some((before, _)) = behind(costs.trim_end(), COST_COLUMNS.len()) else {
+        return String::new();
+    };
+    let names: Vec<&str> = SUMMARY_COLUMNS.iter().map(|(name, _)| *name).collect();
+    format!("{before},{}\n", names.join(","))
+}
+
+/// A row for each point, made of what each handshake of all shards cost.
+fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
+    let Some(first) = parts.first() else { return Ok(Vec::new()) };
+    let mut places = vec![0; parts.len()];
+    let mut rows = Vec::new();
+    for point in 0..first.origin.points {
+        let mut totals = Totals::default();
+        let mut before = None;
+        for (part, place) in parts.iter().zip(&mut places) {
+            while let Some((_, row)) = part.rows.get(*place).filter(|(of, _)| *of == point) {
+                *place += 1;
+                let Some((of_point, cost)) = cost(row, part.format) else {
+                    let name = &part.name;
+                    return Err(Failure::new(format_args!("{name}: has a row of no cost: {row}")));
+                };
+                before.get_or_insert(of_point);
+                totals.add(&cost);
+            }
+        }
+        let Some(before) = before else {
+            return Err(Failure::new(format_args!("no shard has a run of point {point}")));
+        };
+        let row = summary_row(&[], &totals);
+        let row = match first.format {
+            Format::Csv => Rows::csv_line(&row),
+            Format::Jsonl => Rows::new([], SUMMARY_COLUMNS).json_line(&row),
+        };
+        let row = row.context("a summary")?;
+        rows.push(format!("{before},{}", row.strip_prefix('{').unwrap_or(&row)));
+    }
+    Ok(rows)
+}
+
+/// A line of CSV without its last fields, none of which has a comma, and those fields.
+fn behind(line: &str, fields: usize) -> Option<(&str, Vec<&str>)> {
+    let at = line.rmatch_indices(',').nth(fields - 1)?.0;
+    Some((line.get(..at)?, line.get(at + 1..)?.split(',').collect()))
+}
+
+/// What a row of costs has before them, as it stands there, and the cost.
+fn cost(row: &str, format: Format) -> Option<(&str, Cost)> {
+    let (before, [duration, energy, datagrams, bytes]) = match format {
+        Format::Csv => {
+            let (before, fields) = behind(row, COST_COLUMNS.len())?;
+            let [_, fields @ ..] = <[&str; COST_COLUMNS.len()]>::try_from(fields).ok()?;
+            (before, fields)
+        }
+        Format::Jsonl => {
+            // In a string the quotes would have a backslash before them.
+            let at = row.rfind(r#","seed":"#)?;
+            let mut fields = row.get(at + 1..)?.strip_suffix('}')?.split(',');
+            fields.next()?;
+            let mut named = |place: usize| {
+                let name: &str = COST_COLUMNS[place].0;
+                let value = fields.next()?.strip_prefix(&format!("\"{name}\":"))?;
+                Some(if value == "null" { "" } else { value })
+            };
+            (row.get(..at)?, [named(1)?, named(2)?, named(3)?, named(4)?])
+        }
+    };
+    let duration = match duration {
+        "" => None,
+        micros => Some(Duration::from_micros(micros.parse().ok()?)),
+    };
+    let millijoules: f64 = energy.parse().ok()?;
+    let (datagrams, bytes) = (datagrams.parse().ok()?, bytes.parse().ok()?);
+    Some((before, Cost { duration, millijoules, datagrams, bytes }))
 }
 
 impl Part {
     fn read(name: String, text: &str) -> Result<Self, Failure> {
         let refuse = |reason: String| Err(Failure::new(format_args!("{name}: {reason}")));
-        let mut lines = text.lines();
-        let Some((origin, format)) = lines.next().and_then(Origin::read) else {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let Some((origin, format)) = Origin::read(first) else {
             return refuse("was not written by lightseal lab sweep".into());
         };
-        let header = match format {
-            Format::Csv => lines.next().map_or(String::new(), |line| format!("{line}\n")),
-            Format::Jsonl => String::new(),
+        let (header, body) = match format {
+            Format::Csv => rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1)),
+            Format::Jsonl => ("", rest),
         };
-        let mut rows: Vec<(usize, String)> = Vec::new();
-        for line in lines {
+        // A row is whole with the end of its line.
+        let whole = body.matches('\n').count();
+        let Origin { shard, rows: expected, points, .. } = origin;
+        if whole != expected || !(body.is_empty() || body.ends_with('\n')) {
+            let rest =
+                if body.is_empty() || body.ends_with('\n') { "" } else { " and a part of one" };
+            return refuse(format!("has {whole} whole rows{rest} instead of {expected}"));
+        }
+        if hexadecimal(&Sha256::digest(rest)) != origin.rows_digest {
+            return refuse("was changed: its rows are not those of the digest before them".into());
+        }
+        let mut rows: Vec<(usize, String)> = Vec::with_capacity(whole);
+        for line in body.lines() {
             let Some(point) = point(line, format).filter(|p| *p < origin.points) else {
                 return refuse(format!("has a row of no point of its sweep: {line}"));
             };
             rows.push((point, line.to_owned()));
         }
-        let Origin { shard, rows: expected, points, .. } = origin;
-        if rows.len() != expected || !text.ends_with('\n') {
-            return refuse(format!("has {} whole rows instead of {expected}", rows.len()));
-        }
         // Each of its points, in order, and no other's.
         let mut seen: Vec<usize> = rows.iter().map(|(point, _)| *point).collect();
         seen.dedup();
-        if !seen.iter().copied().eq((0..points).filter(|point| shard.has(*point))) {
+        let is_right = match origin.split {
+            Split::Points => seen.into_iter().eq((0..points).filter(|point| shard.has(*point))),
+            // Of few runs a shard may have none.
+            Split::Runs => seen.is_sorted(),
+        };
+        if !is_right {
             return refuse(format!("has other points than those of shard {shard}"));
         }
-        Ok(Self { name, origin, format, header, rows })
+        Ok(Self { name, origin, format, header: header.to_owned(), rows })
     }
 }
 
@@ -116,44 +240,92 @@ fn point(line: &str, format: Format) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// A file of rows, as a sweep writes it.
+    fn file(origin: Origin, format: Format, rest: &str) -> String {
+        let rows_digest = hexadecimal(&Sha256::digest(rest));
+        Origin { rows_digest, ..origin }.line(format) + rest
+    }
+
+    fn origin(index: usize, count: usize, content: Content, rows: usize) -> Origin {
+        Origin {
+            digest: "ab".into(),
+            points: 3,
+            shard: Shard { index, count },
+            split: if content == Content::Costs { Split::Runs } else { Split::Points },
+            content,
+            rows,
+            rows_digest: Origin::NO_ROWS.into(),
+        }
+    }
+
     fn part(name: &str, index: usize, rows: &[(usize, &str)]) -> Part {
-        let shard = Shard { index, count: 2 };
-        let origin = Origin { digest: "ab".into(), points: 3, shard, rows: rows.len() };
-        let mut text = origin.line(Format::Csv) + "point,x\n";
-        rows.iter().for_each(|(point, x)| text += &format!("{point},{x}\n"));
-        Part::read(name.into(), &text).unwrap()
+        let mut rest = String::from("point,x\n");
+        rows.iter().for_each(|(point, x)| rest += &format!("{point},{x}\n"));
+        let origin = origin(index, 2, Content::Summaries, rows.len());
+        Part::read(name.into(), &file(origin, Format::Csv, &rest)).unwrap()
     }
 
     #[test]
     fn shards_come_together_whatever_their_order() {
         let (a, b) = (part("a", 1, &[(0, "q"), (0, "r"), (2, "s")]), part("b", 2, &[(1, "t")]));
-        let text = merged(&[b, a]).unwrap();
-        let whole = "# lightseal lab sweep sha256=ab points=3 shard=1/1 rows=4\npoint,x\n";
-        assert_eq!(text, format!("{whole}0,q\n0,r\n1,t\n2,s\n"));
+        let text = merged(vec![b, a]).unwrap();
+        let whole = origin(1, 1, Content::Summaries, 4);
+        assert_eq!(text, file(whole, Format::Csv, "point,x\n0,q\n0,r\n1,t\n2,s\n"));
     }
 
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let a = || part("a", 1, &[(0, "q"), (2, "s")]);
         let b = || part("b", 2, &[(1, "t")]);
-        let said = |parts: &[Part]| merged(parts).unwrap_err().to_string();
-        assert_eq!(said(&[a()]), "shard 2/2 is missing");
-        assert_eq!(said(&[a(), b(), a()]), "a: is shard 1/2, as is a");
+        let said = |parts: Vec<Part>| merged(parts).unwrap_err().to_string();
+        assert_eq!(said(vec![a()]), "shard 2/2 is missing");
+        assert_eq!(said(vec![a(), b(), a()]), "a: is shard 1/2, as is a");
         let mut other = b();
         other.origin.digest = "cd".into();
-        assert!(said(&[a(), other]).starts_with("b: is of another sweep"));
+        assert!(said(vec![a(), other]).starts_with("b: is of another sweep"));
     }
 
     #[test]
-    fn files_that_were_cut_are_refused() {
-        let shard = Shard { index: 1, count: 1 };
-        let origin = Origin { digest: "ab".into(), points: 2, shard, rows: 2 };
-        let head = origin.line(Format::Csv) + "point,x\n";
-        let read = |rows: &str| Part::read("f".into(), &(head.clone() + rows)).is_ok();
-        assert!(read("0,a\n1,b\n"));
-        for wrong in ["", "0,a\n", "0,a\n1,b", "0,a\n0,b\n", "1,b\n0,a\n", "0,a\n2,b\n", "0,a\nx\n"]
-        {
-            assert!(!read(wrong), "{wrong:?}");
+    fn files_that_were_cut_are_refused_with_the_rows_that_are_whole() {
+        let origin = Origin { points: 2, ..origin(1, 1, Content::Summaries, 2) };
+        let read = |rest: &str| {
+            let text = file(origin.clone(), Format::Csv, rest);
+            Part::read("f".into(), &text).map(drop).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(read("point,x\n0,a\n1,b\n"), Ok(()));
+        let said = |whole: &str| Err(format!("f: has {whole} instead of 2"));
+        assert_eq!(read("point,x\n0,a\n1,b"), said("1 whole rows and a part of one"));
+        assert_eq!(read("point,x\n0,a\n"), said("1 whole rows"));
+        assert_eq!(read("point,x\n"), said("0 whole rows"));
+        assert_eq!(read(""), said("0 whole rows"));
+        for wrong in ["0,a\n0,b\n", "1,b\n0,a\n", "0,a\n2,b\n", "0,a\nx\n"] {
+            assert!(read(&format!("point,x\n{wrong}")).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn altered_values_are_refused() {
+        let origin = Origin { points: 1, ..origin(1, 1, Content::Summaries, 1) };
+        let text = file(origin, Format::Csv, "point,x\n0,1.25\n");
+        assert!(Part::read("f".into(), &text).is_ok());
+        for (from, to) in [("1.25", "1.26"), ("point,x", "point,y")] {
+            let failure = Part::read("f".into(), &text.replace(from, to)).err().unwrap();
+            assert!(failure.to_string().starts_with("f: was changed: "), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_costs_is_kept_as_it_is() {
+        let (before, found) = cost(r#"0,"a,""b""",17,,2.5,10,612"#, Format::Csv).unwrap();
+        assert_eq!(before, r#"0,"a,""b""""#);
+        assert_eq!((found.duration, found.millijoules, found.bytes), (None, 2.5, 612));
+        let row = r#"{"point":0,"x":",\"seed\":","seed":17,"duration_us":1500,"energy_mj":2.5,"datagrams":10,"bytes":612}"#;
+        let (before, found) = cost(row, Format::Jsonl).unwrap();
+        assert_eq!(before, r#"{"point":0,"x":",\"seed\":""#);
+        assert_eq!((found.duration, found.datagrams), (Some(Duration::from_micros(1500)), 10));
+        for wrong in ["0,1,2,3,4", "0,1,x,2.5,10,612", ""] {
+            assert!(cost(wrong, Format::Csv).is_none(), "{wrong}");
+        }
+        assert!(cost(r#"{"point":0}"#, Format::Jsonl).is_none());
     }
 }

@@ -6,7 +6,8 @@
 //! - [`choice`]: which aggregation scheme suits which channel;
 //! - [`stream`]: data with shared tags over link layers, and which scheme suits;
 //! - [`decrypt`]: the DTLS in a capture; [`samples`]: captures of every form of our records;
-//! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them;
+//! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them; their rows go
+//!   through [`tables`] and [`output`], behind a line by [`origin`];
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 
@@ -15,6 +16,8 @@ mod decrypt;
 mod figure;
 mod handshake;
 mod merge;
+mod origin;
+mod output;
 mod report;
 mod run;
 mod samples;
@@ -23,6 +26,7 @@ mod sessions;
 mod speed;
 mod stream;
 mod sweep;
+mod tables;
 
 use crate::failure::Failure;
 use clap::Subcommand;

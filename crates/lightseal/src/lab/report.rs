@@ -23,7 +23,8 @@ pub(crate) struct ReportArgs {
     /// Few messages and handshakes: a page within seconds, with rough figures.
     #[arg(long)]
     quick: bool,
-    /// Read stored measurements of machines from this directory [default: results, if it is there].
+    /// Read measurements of machines from this directory besides those that this program has in
+    /// itself; of each processor the newest are shown [default: results, if it is there].
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Points of a curve for each doubling on its horizontal axis [default: 8].
@@ -71,14 +72,17 @@ impl ReportArgs {
         Ok(FIGURES.iter().filter(asked_for).collect())
     }
 
+    /// What travels in the program, and what is in a directory besides.
     fn stored(&self) -> Result<Vec<stored::Set>, Failure> {
-        match &self.results {
-            Some(directory) => stored::read(directory).context("stored results"),
-            None if Path::new(RESULTS).is_dir() => {
-                stored::read(Path::new(RESULTS)).context("stored results")
-            }
-            None => Ok(Vec::new()),
+        let mut sets = stored::included().context("stored results")?;
+        let directory = self.results.as_deref().or_else(|| {
+            let here = Path::new(RESULTS);
+            here.is_dir().then_some(here)
+        });
+        if let Some(directory) = directory {
+            sets.extend(stored::read(directory).context("stored results")?);
         }
+        Ok(sets)
     }
 }
 
@@ -138,8 +142,8 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minutes / 60, minutes % 60)
 }
 
-/// What the program was built from, if whoever built it said so; else what is checked out where it
-/// runs, if that is this project.
+/// What the program was built from, if its builder said so; else what is checked out where it runs,
+/// if that is this project; else its version.
 fn commit() -> String {
     if let Some(commit) = option_env!("LIGHTSEAL_COMMIT") {
         return format!("commit {commit}");
@@ -155,7 +159,8 @@ fn commit() -> String {
     let described = git(&["rev-parse", "--show-toplevel"])
         .filter(|top| here(top.clone()))
         .and_then(|_| git(&["describe", "--always", "--dirty", "--tags"]));
-    described.map_or_else(|| "an unknown commit".into(), |commit| format!("commit {commit}"))
+    let version = || format!("version {}", env!("CARGO_PKG_VERSION"));
+    described.map_or_else(version, |commit| format!("commit {commit}"))
 }
 
 #[cfg(test)]

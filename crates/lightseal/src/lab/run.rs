@@ -1,11 +1,13 @@
 //! `lightseal lab run`: a scenario from a file.
 
+use super::tables::{Form, Stopped, TableFile};
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
 use ::lab::figure::Cell;
+use ::lab::handshakes::{Cost, Totals};
 use ::lab::scenario::{
-    Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line, read,
-    schema,
+    Grid, HANDSHAKE_COLUMNS, Instead, Rows, Run, SUMMARY_COLUMNS, Scenario, frame_line,
+    handshake_rows, read, schema,
 };
 use clap::{Args, ValueEnum};
 use std::fmt::Write as _;
@@ -94,35 +96,52 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         std::fs::create_dir_all(out).context(out.display())?;
     }
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let runs = {
-        let progress = Progress::steps(scenario.runs as usize, false);
-        progress.name(&name);
-        scenario.run(args.how.threads, || progress.step()).context(path.display())?
+    let form = |format: &Format| match format {
+        Format::Csv => (Form::Csv, "csv"),
+        Format::Json => (Form::Json, "json"),
     };
-    let mut handshakes = Rows::new([], HANDSHAKE_COLUMNS);
-    handshakes.add_handshakes(&[], &scenario, &runs);
+    let mut tables = Vec::new();
+    for (out, format) in args.out.iter().flat_map(|out| args.format.iter().map(move |f| (out, f))) {
+        let (form, ending) = form(format);
+        let file = out.join(format!("{name}-handshakes.{ending}"));
+        tables.push(TableFile::create(&file, Rows::new([], HANDSHAKE_COLUMNS), form)?);
+    }
+    let mut totals = Totals::default();
+    let progress = Progress::steps(scenario.runs as usize, false);
+    progress.name(&name);
+    let take = |run: Run| -> Result<(), Stopped> {
+        progress.step();
+        let costs = run.outcomes.iter().map(|of| Cost::of(of, &scenario.network.device));
+        costs.for_each(|cost| totals.add(&cost));
+        for table in &mut tables {
+            handshake_rows(&[], &scenario, &run).try_for_each(|row| table.row(&row))?;
+        }
+        Ok(())
+    };
+    scenario.each(args.how.threads, take).context(path.display())?;
+    drop(progress);
     let mut summary = Rows::new([], SUMMARY_COLUMNS);
-    summary.add_summary(&[], &scenario, &runs);
-    let mut text = described(path, &scenario, &runs, &summary);
+    summary.add_summary(&[], &totals.summary());
+    let mut text = described(path, &scenario, &summary);
     if let Some(out) = &args.out {
-        let mut files = Vec::new();
-        for (what, rows) in [("handshakes", &handshakes), ("summary", &summary)] {
-            for format in &args.format {
-                let (ending, content) = match format {
-                    Format::Csv => ("csv", rows.csv()),
-                    Format::Json => ("json", rows.json()),
-                };
-                files.push((format!("{name}-{what}.{ending}"), content.context(path.display())?));
-            }
+        let mut say = |file: &Path| {
+            let _ = writeln!(text, "  {}", file.display());
+        };
+        for table in tables {
+            say(&table.end()?);
+        }
+        for format in &args.format {
+            let (form, ending) = form(format);
+            let file = out.join(format!("{name}-summary.{ending}"));
+            let mut table = TableFile::create(&file, Rows::new([], SUMMARY_COLUMNS), form)?;
+            summary.rows.iter().try_for_each(|row| table.row(row))?;
+            say(&table.end()?);
         }
         let mut write = |name: &str, content: &[u8]| {
             let file = out.join(name);
             let _ = writeln!(text, "  {}", file.display());
             std::fs::write(&file, content).context(file.display())
         };
-        for (name, content) in files {
-            write(&name, content.as_bytes())?;
-        }
         if args.log || args.pcap {
             let captured = scenario.capture().context(path.display())?;
             if args.log {
@@ -141,11 +160,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     std::io::stdout().write_all(text.as_bytes()).context("standard output")
 }
 
-fn described(path: &Path, scenario: &Scenario, runs: &[Run], summary: &Rows) -> String {
+fn described(path: &Path, scenario: &Scenario, summary: &Rows) -> String {
     let mut text = format!(
         "{}: {} runs of {} over {}, {} nodes, {} a run, seed {}\n",
         path.display(),
-        runs.len(),
+        scenario.runs,
         scenario.profile.name,
         scenario.network.layer.setting().name(),
         scenario.network.topology.len(),

@@ -45,7 +45,7 @@ fn layer() -> Layer {
 fn handshakes() -> Result<f64, Failure> {
     let begun = Instant::now();
     let survey = Survey::new(Network::line(2, layer()), profile()?, HANDSHAKES, 1);
-    survey.run().context("handshakes")?;
+    survey.summarize().context("handshakes")?;
     Ok(begun.elapsed().as_secs_f64())
 }
 

@@ -1,0 +1,206 @@
+//! Table 2 and Figure 5 of the paper on MACsec tunnels, from what `cargo xtask bench-gateway` measured.
+
+use super::papers::TUNNEL;
+use super::stored::StoredTable;
+use crate::figure::{Axis, Cell, Column, Marks, Output, Plot, Scale, Source, Table};
+use serde_json::Value;
+
+const SET: &str = "gateway";
+
+pub(super) const TUNNELS: StoredTable = StoredTable {
+    name: "gateway-table-2",
+    title: "Round-trip time and throughput of what joins two LANs",
+    source: Source { paper: TUNNEL, item: "Table 2" },
+    about: "MACsec between two hosts over what joins their LANs, all of it on one machine in turns: \
+            round trips of small frames, and TCP. The paper's scenarios stand beside the rows that are \
+            like them; its hardware was another, so the order of the rows counts, and how far they \
+            are apart. A row without TCP carried too few frames: the paper's identifiers without a \
+            protection against loss.",
+    set: SET,
+    read: table_2,
+};
+
+pub(super) const ROUND_TRIPS: StoredTable = StoredTable {
+    name: "gateway-figure-5a",
+    title: "Round trips through a tunnel by frame size",
+    source: Source { paper: TUNNEL, item: "Figure 5 (a)" },
+    about: "Median of round trips of single MACsec frames between two hosts. The underlay is as narrow as \
+            the LANs, 1500 bytes: where a frame and what is added to it are longer, two packets are on \
+            the way.",
+    set: SET,
+    read: round_trips,
+};
+
+pub(super) const THROUGHPUT: StoredTable = StoredTable {
+    name: "gateway-figure-5b",
+    title: "What passes through a tunnel",
+    source: Source { paper: TUNNEL, item: "Figure 5 (b)" },
+    about: "TCP's payload between MACsec endpoints, and MACsec frames of 1400 bytes made beforehand: the \
+            median over the turns, and half the distance of the quartiles. Nothing is split: the \
+            underlay is wide enough.",
+    set: SET,
+    read: throughput,
+};
+
+/// What a row is called for readers, by its name in the results.
+const TITLES: [(&str, &str); 15] = [
+    ("cable", "a cable"),
+    ("bridge", "bridge"),
+    ("vxlan", "VXLAN (kernel)"),
+    ("boringtun", "VXLAN + WireGuard (boringtun)"),
+    ("wireguard-go", "VXLAN + WireGuard (wireguard-go)"),
+    ("plain", "plain, AF_XDP"),
+    ("identifier", "identifier, AF_XDP"),
+    ("identifier-paper", "identifier as in the paper, AF_XDP"),
+    ("encryption-paper", "encryption as in the paper, AF_XDP"),
+    ("sealed", "sealed, AF_XDP"),
+    ("sealed-compressed", "sealed and compressed, AF_XDP"),
+    ("plain-packet", "plain, AF_PACKET"),
+    ("identifier-packet", "identifier, AF_PACKET"),
+    ("sealed-packet", "sealed, AF_PACKET"),
+    ("sealed-compressed-packet", "sealed and compressed, AF_PACKET"),
+];
+
+const SCENARIO: Column = Column { name: "scenario", about: "what carries the frames" };
+
+fn rows(result: &Value) -> Option<&Vec<Value>> {
+    result.get("rows")?.as_array()
+}
+
+fn title(row: &Value) -> Option<&str> {
+    let name = row["name"].as_str()?;
+    Some(TITLES.iter().find(|(known, _)| *known == name).map_or(name, |(_, title)| *title))
+}
+
+fn number(row: &Value, pointer: &str) -> Cell {
+    row.pointer(pointer).and_then(Value::as_f64).into()
+}
+
+fn table_2(result: &Value) -> Option<Output> {
+    let mut table = Table {
+        columns: vec![
+            SCENARIO,
+            Column { name: "rtt_us", about: "median round trip" },
+            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_mean_us", about: "mean round trip" },
+            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "paper_rtt_ms", about: "the paper's mean round trip" },
+            Column { name: "paper_rtt_mdev_ms", about: "its mean deviation" },
+            Column { name: "tcp_mbit_s", about: "TCP's payload, median over the turns" },
+            Column { name: "tcp_low_mbit_s", about: "the lower quartile" },
+            Column { name: "tcp_high_mbit_s", about: "the upper quartile" },
+            Column { name: "paper_throughput_mbit_s", about: "the paper's mean throughput" },
+            Column { name: "paper_throughput_mdev_mbit_s", about: "its mean deviation" },
+        ],
+        rows: Vec::new(),
+    };
+    for row in rows(result)? {
+        let mut cells: Vec<Cell> = vec![title(row)?.into()];
+        let values = [
+            "/pings/median_us",
+            "/pings/percentile_95_us",
+            "/pings/mean_us",
+            "/pings/mdev_us",
+            "/paper/rtt_ms",
+            "/paper/rtt_mdev_ms",
+            "/measures/tcp_mbit_s/median",
+            "/measures/tcp_mbit_s/low",
+            "/measures/tcp_mbit_s/high",
+            "/paper/throughput_mbit_s",
+            "/paper/throughput_mdev_mbit_s",
+        ];
+        cells.extend(values.map(|pointer| number(row, pointer)));
+        table.rows.push(cells);
+    }
+    Some(Output { table, plot: None })
+}
+
+fn round_trips(result: &Value) -> Option<Output> {
+    let mut table = Table {
+        columns: vec![
+            SCENARIO,
+            Column { name: "frame_bytes", about: "the frame, without its check sequence" },
+            Column { name: "rtt_us", about: "median round trip" },
+            Column { name: "rtt_p95_us", about: "95 of 100 round trips took at most this" },
+            Column { name: "rtt_mean_us", about: "mean round trip" },
+            Column { name: "rtt_mdev_us", about: "their mean deviation" },
+            Column { name: "count", about: "round trips" },
+            Column { name: "lost", about: "frames that did not come back" },
+        ],
+        rows: Vec::new(),
+    };
+    for row in rows(result)? {
+        for trip in row["round_trips"].as_array().into_iter().flatten() {
+            let whole = |name: &str| trip[name].as_u64().map_or(Cell::Missing, Cell::Integer);
+            table.rows.push(vec![
+                title(row)?.into(),
+                whole("frame_bytes"),
+                number(trip, "/median_us"),
+                number(trip, "/percentile_95_us"),
+                number(trip, "/mean_us"),
+                number(trip, "/mdev_us"),
+                whole("count"),
+                whole("lost"),
+            ]);
+        }
+    }
+    let plot = Plot {
+        subtitle: "by what carries the frames; 1500 bytes between the gateways".into(),
+        marks: Marks::Curves,
+        series: "scenario",
+        emphasis: None,
+        x: axis("frame_bytes", "frame, in bytes", 1600.0),
+        y: axis("rtt_us", "round trip, in µs", above(&table, "rtt_us")),
+    };
+    Some(Output { table, plot: Some(plot) })
+}
+
+fn throughput(result: &Value) -> Option<Output> {
+    let mut table = Table {
+        columns: vec![
+            SCENARIO,
+            Column { name: "measure", about: "TCP, or frames that were made beforehand" },
+            Column { name: "throughput_mbit_s", about: "median over the turns" },
+            Column { name: "spread_mbit_s", about: "half the distance of the quartiles" },
+        ],
+        rows: Vec::new(),
+    };
+    const FRAME_MBIT: f64 = 1400.0 * 8.0 / 1e6;
+    for row in rows(result)? {
+        for (measure, name, unit) in
+            [("TCP", "tcp_mbit_s", 1.0), ("frames of 1400 bytes", "frames_s_1400", FRAME_MBIT)]
+        {
+            let of = |part: &str| row.pointer(&format!("/measures/{name}/{part}"))?.as_f64();
+            let (Some(median), Some(low), Some(high)) = (of("median"), of("low"), of("high"))
+            else {
+                continue;
+            };
+            table.rows.push(vec![
+                title(row)?.into(),
+                measure.into(),
+                (median * unit).into(),
+                ((high - low) / 2.0 * unit).into(),
+            ]);
+        }
+    }
+    let plot = Plot {
+        subtitle: "by what carries the frames; 1700 bytes between the gateways".into(),
+        marks: Marks::Bars("spread_mbit_s"),
+        series: "measure",
+        emphasis: None,
+        x: axis("scenario", "", 1.0),
+        y: axis("throughput_mbit_s", "Mbit/s", above(&table, "throughput_mbit_s")),
+    };
+    Some(Output { table, plot: Some(plot) })
+}
+
+const fn axis(column: &'static str, label: &'static str, to: f64) -> Axis {
+    Axis { column, label, scale: Scale::Linear, from: 0.0, to }
+}
+
+/// Somewhat above the highest value of a column.
+fn above(table: &Table, column: &str) -> f64 {
+    let place = table.column(column);
+    let values = table.rows.iter().filter_map(|row| row.get(place?)?.as_f64());
+    1.15 * values.fold(1.0, f64::max)
+}

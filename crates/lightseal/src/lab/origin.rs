@@ -1,0 +1,215 @@
+//! The first line of a file of rows: the sweep that they are of, and a digest of the rows.
+
+use super::tables::Form;
+use clap::ValueEnum;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// What rows are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Csv,
+    Jsonl,
+}
+
+impl Format {
+    pub(super) const fn form(self) -> Form {
+        match self {
+            Self::Csv => Form::Csv,
+            Self::Jsonl => Form::JsonLines,
+        }
+    }
+}
+
+/// What shards share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Split {
+    /// Each shard has every N-th point with all its runs.
+    Points,
+    /// Each shard has every point with an N-th of its runs.
+    Runs,
+}
+
+/// What rows are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A point each.
+    Summaries,
+    /// A handshake each.
+    Handshakes,
+    /// A handshake each, with what a summary needs of it.
+    Costs,
+}
+
+impl Content {
+    const ALL: [Self; 3] = [Self::Summaries, Self::Handshakes, Self::Costs];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Summaries => "summaries",
+            Self::Handshakes => "handshakes",
+            Self::Costs => "costs",
+        }
+    }
+}
+
+/// A share of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shard {
+    /// From 1 on.
+    pub(super) index: usize,
+    pub(super) count: usize,
+}
+
+impl Shard {
+    /// Everything.
+    pub(super) const WHOLE: Self = Self { index: 1, count: 1 };
+
+    /// Whether a point belongs to it where points are shared: those whose number leaves
+    /// `index` − 1 when divided by `count`.
+    pub(super) const fn has(self, point: usize) -> bool {
+        point % self.count == self.index - 1
+    }
+
+    /// Which of so many runs belong to it where runs are shared: neighbours, so that shards in
+    /// their order have all runs in theirs.
+    pub(super) fn part(self, runs: u32) -> Range<u32> {
+        let at = |index: usize| (u64::from(runs) * index as u64 / self.count as u64) as u32;
+        at(self.index - 1)..at(self.index)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once('/').and_then(|(index, count)| {
+            Some(Self { index: index.parse().ok()?, count: count.parse().ok()? })
+        });
+        let right = |shard: &Self| (1..=shard.count).contains(&shard.index) && shard.count < 10_000;
+        parts.filter(right).ok_or("expected I/N, such as 1/4, with I from 1 to N")
+    }
+}
+
+/// What the rows of a file are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// SHA-256 of the scenario and of all that its rows depend on.
+    pub(super) digest: String,
+    /// Of the whole grid.
+    pub(super) points: usize,
+    pub(super) shard: Shard,
+    pub(super) split: Split,
+    pub(super) content: Content,
+    /// Rows that follow.
+    pub(super) rows: usize,
+    /// SHA-256 of all behind this line.
+    pub(super) rows_digest: String,
+}
+
+const CSV_MARK: &str = "# lightseal lab sweep";
+const JSON_MARK: &str = r#"{"lightseal lab sweep":""#;
+
+impl Origin {
+    /// Stands for the digest of rows that are not written yet.
+    pub(super) const NO_ROWS: &str =
+        "0000000000000000000000000000000000000000000000000000000000000000";
+
+    /// As a file's first line.
+    pub(super) fn line(&self, format: Format) -> String {
+        let Self { digest, points, shard, split, content, rows, rows_digest } = self;
+        let split = match split {
+            Split::Points => "points",
+            Split::Runs => "runs",
+        };
+        let content = content.name();
+        let text = format!(
+            "sha256={digest} points={points} shard={shard} split={split} content={content} \
+             rows={rows} rows_sha256={rows_digest}"
+        );
+        match format {
+            Format::Csv => format!("{CSV_MARK} {text}\n"),
+            Format::Jsonl => format!("{JSON_MARK}{text}\"}}\n"),
+        }
+    }
+
+    /// From a file's first line, without its end.
+    pub(super) fn read(line: &str) -> Option<(Self, Format)> {
+        let (text, format) = match line.strip_prefix(CSV_MARK) {
+            Some(text) => (text, Format::Csv),
+            None => (line.strip_prefix(JSON_MARK)?.strip_suffix("\"}")?, Format::Jsonl),
+        };
+        let mut parts = text.split_whitespace();
+        let mut part = |name: &str| parts.next()?.strip_prefix(name)?.strip_prefix('=');
+        let digest = part("sha256")?.to_owned();
+        let points = part("points")?.parse().ok()?;
+        let shard = part("shard")?.parse().ok()?;
+        let split = match part("split")? {
+            "points" => Split::Points,
+            "runs" => Split::Runs,
+            _ => return None,
+        };
+        let content = part("content")?;
+        let content = Content::ALL.into_iter().find(|known| known.name() == content)?;
+        let rows = part("rows")?.parse().ok()?;
+        let rows_digest = part("rows_sha256")?.to_owned();
+        Some((Self { digest, points, shard, split, content, rows, rows_digest }, format))
+    }
+}
+
+/// As text.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_share_all_points_and_all_runs() {
+        let shards: Vec<Shard> = (1..=3).map(|index| Shard { index, count: 3 }).collect();
+        for point in 0..10 {
+            assert_eq!(shards.iter().filter(|shard| shard.has(point)).count(), 1);
+        }
+        for runs in [0, 1, 2, 3, 1000, u32::MAX] {
+            let parts = shards.iter().map(|shard| shard.part(runs));
+            let end = parts.fold(0, |from, part| {
+                assert_eq!(part.start, from);
+                part.end
+            });
+            assert_eq!(end, runs);
+        }
+        assert_eq!("2/3".parse(), Ok(shards[1]));
+        for wrong in ["", "1", "0/1", "2/1", "1/0", "a/b", "1/99999"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_rows_are_of_is_read_again() {
+        for (format, content) in
+            [(Format::Csv, Content::Costs), (Format::Jsonl, Content::Handshakes)]
+        {
+            let origin = Origin {
+                digest: "ab".into(),
+                points: 7,
+                shard: Shard { index: 2, count: 3 },
+                split: Split::Runs,
+                content,
+                rows: 2,
+                rows_digest: Origin::NO_ROWS.into(),
+            };
+            let line = origin.line(format);
+            assert_eq!(Origin::read(line.trim_end()), Some((origin, format)));
+        }
+        assert_eq!(Origin::read("point,seed"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Where a sweep's rows go: the digest of all rows stands in the line before them.
+
+use super::origin::{Format, Origin, hexadecimal};
+use crate::failure::{Context, Failure};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// A file whose first line is written again at the end, or text for what cannot be written twice.
+enum Place {
+    File(BufWriter<File>, PathBuf),
+    Text(Vec<u8>, Option<PathBuf>),
+}
+
+/// Rows behind the line that says what they are of.
+pub(super) struct Output {
+    place: Place,
+    origin: Origin,
+    format: Format,
+    digest: Sha256,
+}
+
+impl Output {
+    /// Opens `path`, or keeps rows for standard output.
+    pub(super) fn begin(
+        path: Option<&Path>,
+        origin: Origin,
+        format: Format,
+    ) -> Result<Self, Failure> {
+        let place = match path {
+            Some(path) => {
+                let file = File::create(path).context(path.display())?;
+                // A pipe or a terminal has no beginning to return to.
+                match file.metadata().is_ok_and(|found| found.is_file()) {
+                    true => {
+                        let mut file = BufWriter::new(file);
+                        let line = origin.line(format);
+                        file.write_all(line.as_bytes()).context(path.display())?;
+                        Place::File(file, path.into())
+                    }
+                    false => Place::Text(Vec::new(), Some(path.into())),
+                }
+            }
+            None => Place::Text(Vec::new(), None),
+        };
+        Ok(Self { place, origin, format, digest: Sha256::new() })
+    }
+
+    /// Writes the first line, now that all rows are known.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        let rows_digest = hexadecimal(&self.digest.finalize());
+        let line = Origin { rows_digest, ..self.origin }.line(self.format);
+        match self.place {
+            Place::File(mut file, path) => file
+                .seek(SeekFrom::Start(0))
+                .and_then(|_| file.write_all(line.as_bytes()))
+                .and_then(|()| file.flush())
+                .context(path.display()),
+            Place::Text(text, path) => {
+                let mut whole = line.into_bytes();
+                whole.extend(text);
+                match path {
+                    Some(path) => std::fs::write(&path, whole).context(path.display()),
+                    None => std::io::stdout().write_all(&whole).context("standard output"),
+                }
+            }
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = match &mut self.place {
+            Place::File(file, _) => file.write(bytes)?,
+            Place::Text(text, _) => text.write(bytes)?,
+        };
+        self.digest.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match &mut self.place {
+            Place::File(file, _) => file.flush(),
+            Place::Text(..) => Ok(()),
+        }
+    }
+}

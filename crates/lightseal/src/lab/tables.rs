@@ -1,0 +1,128 @@
+//! Tables that are written row by row, so that no command keeps rows of many runs in memory.
+
+use crate::failure::{Context, Failure};
+use ::lab::figure::Cell;
+use ::lab::scenario::Rows;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Why runs and their rows have stopped.
+pub(super) struct Stopped(Failure);
+
+impl From<::lab::Error> for Stopped {
+    fn from(error: ::lab::Error) -> Self {
+        Self(Failure::new(error))
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What rows are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A header and a line a row.
+    Csv,
+    /// One array of objects.
+    Json,
+    /// An object a line.
+    JsonLines,
+}
+
+/// Rows on their way into a sink.
+pub(super) struct Table<W> {
+    columns: Rows,
+    form: Form,
+    is_empty: bool,
+    sink: W,
+}
+
+impl<W: Write> Table<W> {
+    /// Writes what comes before all rows; `columns` names their columns.
+    pub(super) fn begin(columns: Rows, form: Form, mut sink: W) -> Result<Self, Failure> {
+        let head = match form {
+            Form::Csv => columns.csv_header().context("a table")?,
+            Form::Json => "[\n".into(),
+            Form::JsonLines => String::new(),
+        };
+        sink.write_all(head.as_bytes()).context("a table")?;
+        Ok(Self { columns, form, is_empty: true, sink })
+    }
+
+    /// Writes a row.
+    pub(super) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
+        let line = match self.form {
+            Form::Csv => Rows::csv_line(row),
+            Form::Json | Form::JsonLines => self.columns.json_line(row),
+        };
+        let line = line.context("a table")?;
+        let is_first = std::mem::replace(&mut self.is_empty, false);
+        let written = match self.form {
+            Form::Json if is_first => self.sink.write_all(line.trim_end().as_bytes()),
+            Form::Json => write!(self.sink, ",\n{}", line.trim_end()),
+            Form::Csv | Form::JsonLines => self.sink.write_all(line.as_bytes()),
+        };
+        written.context("a table")
+    }
+
+    /// Writes what comes behind all rows; the sink.
+    pub(super) fn end(mut self) -> Result<W, Failure> {
+        if self.form == Form::Json {
+            self.sink.write_all(b"\n]\n").context("a table")?;
+        }
+        self.sink.flush().context("a table")?;
+        Ok(self.sink)
+    }
+}
+
+/// A table in a file of its own.
+pub(super) struct TableFile {
+    pub(super) path: PathBuf,
+    table: Table<BufWriter<File>>,
+}
+
+impl TableFile {
+    pub(super) fn create(path: &Path, columns: Rows, form: Form) -> Result<Self, Failure> {
+        let file = BufWriter::new(File::create(path).context(path.display())?);
+        let table = Table::begin(columns, form, file).context(path.display())?;
+        Ok(Self { path: path.into(), table })
+    }
+
+    pub(super) fn row(&mut self, row: &[Cell]) -> Result<(), Failure> {
+        self.table.row(row).context(self.path.display())
+    }
+
+    pub(super) fn end(self) -> Result<PathBuf, Failure> {
+        self.table.end().context(self.path.display())?;
+        Ok(self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_one_by_one_are_the_table_at_once() {
+        let mut rows = Rows::new(["a", "b"], &[]);
+        for row in [["1", "x,y"], ["2", "\"z\""]] {
+            rows.rows.push(row.map(Cell::from).to_vec());
+        }
+        for (form, whole) in [(Form::Csv, rows.csv()), (Form::Json, rows.json())] {
+            let mut table = Table::begin(rows.clone(), form, Vec::new()).unwrap();
+            rows.rows.iter().for_each(|row| table.row(row).unwrap());
+            assert_eq!(String::from_utf8(table.end().unwrap()).unwrap(), whole.unwrap());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! X-MAC under loss, by hand: what tinydtls's handshake takes by the rules of the MAC and of its
+//! timers alone. Nothing here is of the lab; the claim compares the two.
+//!
+//! # The MAC
+//!
+//! A node listens for 6.25 ms in each check interval *T*. A sender that knows when begins 12.5 ms
+//! before and repeats its strobe every 7/8 of 6.25 ms, so that one strobe falls into the listening
+//! period (Contiki's `cxmac.c`: `DEFAULT_STROBE_WAIT_TIME`). With a delivery ratio *p*:
+//!
+//! - the strobe is lost with 1 − *p*, and the next chance is one *T* later; strobes go on for that
+//!   long, and after them the sender tries again within a *T*. A frame waits
+//!   Σ (1 − *p*)^*k* = (1 − *p*)/*p* intervals more;
+//! - a receiver that has heard a strobe stays awake, so a lost acknowledgement costs strobes, not
+//!   intervals: the first is lost with 1 − *p*, and after that strobe and acknowledgement must both
+//!   come, (1 − *p*)/*p*² strobes more;
+//! - the data frame is not acknowledged: it is lost with 1 − *p*, and only a timer of DTLS notices.
+//!
+//! # The handshake
+//!
+//! Ten frames. With both ends' listening periods at random, the client's first frame waits *T*/2, the
+//! next three *T* less the ends' distance, that distance, and the rest as follows from the queue of
+//! one frame an interval: 7 *T* on average. All ten frames are needed, so each adds the MAC's two
+//! terms once. Timers of 2 s, doubled each time, add to that (after *k* losses 2 s · (2^*k* − 1)):
+//!
+//! - **first hello and HelloVerifyRequest**: repeated by the client until both have come, *p*² a try;
+//! - **second hello**: *p* a try;
+//! - **ServerHello and ServerHelloDone**: each record has a timer, so the worse of two; where that is
+//!   the first of both, the handshake goes on one *T* earlier than with the second;
+//! - **ClientKeyExchange, ChangeCipherSpec, Finished**: sent in one round, and all three again in
+//!   the next, for nothing of the server's has come. The server takes them in their order only, and
+//!   keeps how far it came: a chain of three states;
+//! - **ChangeCipherSpec and Finished of the server**: never sent again. Handshakes in which one is
+//!   lost, 1 − *p*², never end and count in no mean.
+//!
+//! # Another simulator's times
+//!
+//! At 500 ms it had 1.3, 1.3 and 2.3 times the lab's 4.5, 5.9 and 11.1 s at 95, 90 and 80 %. Strobes
+//! stood 2.3 ms apart in the lab then, two in a listening period, so that a lost one cost nothing.
+//! That was wrong; right, the times are 1.05 times as long. The rest is not of the MAC. Variants of
+//! the rules above, played through, say what could make it: a server that answers a repeated last
+//! flight (its late handshakes then count) takes 1.04, 1.07 and 1.2 times as long, a timer that keeps
+//! its back-off from flight to flight 1.01, 1.08 and 1.4 times. tinydtls does neither. All three
+//! together come to 1.1, 1.3 and 1.9 times; the other simulator is not at hand to say which it does.
+
+use super::duty::handshake;
+use crate::claim::{Bar, Claim, Measured, Unmeasured};
+use crate::claims::number;
+
+pub(super) const CLAIMS: &[Claim] = &[Claim {
+    name: "duty-xmac-loss",
+    about: "% that tinydtls over X-MAC at 95, 90 and 80 % is off strobes, retries and timers reckoned \
+            by hand, check intervals 125 and 500 ms; the worst of 6",
+    // What the model leaves out: answers that are late by two intervals and make timers fire for
+    // nothing, frames on the air (10 ms), and nodes that strobe while they should listen. At 80 % the
+    // spread of 40 000 handshakes is another 1.3 %.
+    bar: Bar::AtMost(5.0),
+    seconds: 60,
+    measure,
+}];
+
+/// tinydtls's first timeout, in s, and how often a record is sent at most.
+const TIMEOUT: f64 = 2.0;
+const SENDINGS: u32 = 8;
+
+/// From one strobe to the next, in s.
+const STROBE_PERIOD: f64 = 7.0 / 8.0 * 6.25e-3;
+
+const FRAMES: f64 = 10.0;
+
+/// Intervals on average where nothing is lost.
+const INTERVALS: f64 = 7.0;
+
+/// What timers add after so many losses.
+fn timers(losses: u32) -> f64 {
+    TIMEOUT * (f64::from(1_u32 << losses) - 1.0)
+}
+
+/// Probabilities of 0, 1, 2 ... losses before the first success of the tries that there are, each lost
+/// with `loss`.
+fn losses(loss: f64) -> Vec<f64> {
+    let all: Vec<f64> = (0..SENDINGS).map(|count| loss.powi(count as i32) * (1.0 - loss)).collect();
+    let sum: f64 = all.iter().sum();
+    all.into_iter().map(|one| one / sum).collect()
+}
+
+fn expected(weights: &[f64], value: impl Fn(u32) -> f64) -> f64 {
+    (0..).zip(weights).map(|(count, weight)| weight * value(count)).sum()
+}
+
+/// Both records of a flight: the worse counts, and the first arrives an interval before the second.
+fn two_records(loss: f64, interval: f64) -> f64 {
+    let each = losses(loss);
+    expected(&each, |first| {
+        let earlier = |second| if first > second { interval } else { 0.0 };
+        expected(&each, |second| timers(first.max(second)) - earlier(second))
+    })
+}
+
+/// Three records that are taken in their order, round after round.
+fn three_in_order(delivery: f64) -> f64 {
+    let (p, loss) = (delivery, 1.0 - delivery);
+    // Nothing, the first, the first two have been taken.
+    let mut taken = [1.0, 0.0, 0.0];
+    let (mut sum, mut ended) = (0.0, 0.0);
+    for round in 0..SENDINGS {
+        let [none, one, two] = taken;
+        let ends = none * p.powi(3) + one * p.powi(2) + two * p;
+        sum += ends * timers(round);
+        ended += ends;
+        taken = [
+            none * loss,
+            none * p * loss + one * loss,
+            none * p * p * loss + one * p * loss + two * loss,
+        ];
+    }
+    sum / ended
+}
+
+/// Seconds of a handshake that ends.
+fn by_hand(delivery: f64, interval: f64) -> f64 {
+    let loss = 1.0 - delivery;
+    let mac = loss / delivery * interval + loss / delivery.powi(2) * STROBE_PERIOD;
+    INTERVALS * interval
+        + FRAMES * mac
+        + expected(&losses(1.0 - delivery.powi(2)), timers)
+        + expected(&losses(loss), timers)
+        + two_records(loss, interval)
+        + three_in_order(delivery)
+}
+
+fn measure() -> Result<Measured, Unmeasured> {
+    let mut figure: f64 = 0.0;
+    let mut detail = String::new();
+    for interval_ms in [125.0, 500.0] {
+        let link = format!("x-mac,check_interval_ms={interval_ms}");
+        for delivery in [0.95, 0.9, 0.8] {
+            let share = delivery.to_string();
+            let more = ["--delivery", &share, "--runs", "40000"];
+            let found = handshake(&link, "tinydtls", &more)?;
+            let of = |what: &str| number(&found, &format!("/tinydtls/{what}"));
+            let (seconds, error) = (of("duration_s")?, of("duration_error_s")?);
+            let hand = by_hand(delivery, interval_ms / 1e3);
+            let off = 100.0 * (seconds / hand - 1.0);
+            figure = figure.max(off.abs());
+            detail += &format!(
+                "{link}, {:.0} %: {seconds:.3} ± {error:.3} s, {hand:.3} s by hand, {off:+.1} %; {:.1} % \
+                 came to an end, {:.1} % by hand\n",
+                100.0 * delivery,
+                of("success_percent")?,
+                100.0 * delivery.powi(2),
+            );
+        }
+    }
+    Ok(Measured { figure, detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_loss_there_are_seven_intervals() {
+        assert!((by_hand(1.0, 0.5) - 3.5).abs() < 1e-12);
+    }
+
+    /// One loss of the first hello alone: 2 s, by the probability of it.
+    #[test]
+    fn rare_losses_add_up() {
+        let loss = 1e-6;
+        let share = (by_hand(1.0 - loss, 0.5) - 3.5) / loss;
+        // Ten strobes and acknowledgements; 2 s for each of eight data frames that are sent again, less
+        // an interval where it is ServerHello.
+        let expected = 10.0 * (0.5 + STROBE_PERIOD) + 8.0 * TIMEOUT - 0.5;
+        assert!((share - expected).abs() < 1e-3, "{share} {expected}");
+    }
+
+    #[test]
+    fn three_in_order_are_what_counting_every_course_gives() {
+        // Two rounds, each of the eight courses of three records.
+        let p: f64 = 0.9;
+        let weight = |course: u32| {
+            (0..3)
+                .map(|record| if course >> record & 1 == 1 { p } else { 1.0 - p })
+                .product::<f64>()
+        };
+        let take = |taken: u32, course: u32| {
+            (0..3).fold(taken, |taken, record| {
+                taken + u32::from(record == taken && course >> record & 1 == 1)
+            })
+        };
+        let mut ends = [0.0; 2];
+        for first in 0..8 {
+            let after = take(0, first);
+            match after {
+                3 => ends[0] += weight(first),
+                _ => (0..8).filter(|second| take(after, *second) == 3).for_each(|second| {
+                    ends[1] += weight(first) * weight(second);
+                }),
+            }
+        }
+        let direct = ends[1] * TIMEOUT;
+        // The model has later rounds as well, at 6 s and more.
+        let rest = 1.0 - ends[0] - ends[1];
+        let model = three_in_order(p);
+        assert!(model > direct + rest * 6.0 && model < direct + rest * 9.0, "{model} {direct}");
+    }
+}
