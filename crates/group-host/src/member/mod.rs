@@ -606,7 +606,8 @@ fn save(
 
 fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
     let (origin, content) = match delivery {
-        Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
+        Delivery::Request { sender, content, .. }
+        | Delivery::DirectRequest { sender, content, .. } => (Origin::Sender(sender), content),
         Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
     };
     // It is authentic; who wrote it is another program.
