@@ -380,6 +380,16 @@ impl Field {
         left
     }
 
+    /// The same where what it leaves behind is as an earlier version would have written it.
+    pub(crate) fn nap_as(&mut self, index: usize, before: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
+        let grant = member.keys().to_grant(timing());
+        let left = before(&member.suspend().expect("there is something left").to_bytes());
+        let taken = Suspended::decode(&left).expect("as an earlier version left it");
+        let device = self.device(roles, grant, disk, address, identity, Some(&taken));
+        self.devices.insert(index, Device { got, ..device });
+    }
+
     /// Gives a device what it missed.
     pub(crate) fn grant(&mut self, index: usize) {
         let grant = self.keys.grant(self.devices[index].leaf, timing()).unwrap();
