@@ -611,11 +611,13 @@ local function full_record(tvb, tree, at, to)
     local kind = tvb(at, 1):bitfield(6, 2)
     local signed = tvb(at, 1):bitfield(5, 1) == 1
     local by_sender = kind < 2
-    local cid = by_sender and 2 or 4
+    local direct = kind == 1 and signed
+    local cid = direct and 5 or by_sender and 2 or 4
     local header = 1 + cid + 14 + (kind == 3 and 14 or 0)
     tree:add(gf.profile, "compact"):set_generated()
     tree:add(gf.direction, by_sender and "request" or "response"):set_generated()
-    tree:add(gf.form, kind == 3 and "number in full, boot" or "number in full"):set_generated()
+    tree:add(gf.form, kind == 3 and "number in full, boot" or direct and "number in full, to one listener"
+        or "number in full"):set_generated()
     local flags = tree:add(gf.flags, tvb(at, 1))
     flags:add(gf.signed, tvb(at, 1))
     flags:add(gf.writer, tvb(at, 1))
@@ -623,10 +625,11 @@ local function full_record(tvb, tree, at, to)
         tree:add_proto_expert_info(ge.malformed, "cut in its header")
         return nil, "malformed"
     end
-    if kind == 1 and signed then tree:add_proto_expert_info(ge.malformed, "an answer that is signed") end
     if to == "group" and not by_sender then tree:add_proto_expert_info(ge.place) end
     tree:add(gf.group, tvb(at + 1, 1))
-    tree:add(by_sender and gf.sender or gf.listener, tvb(at + 2, cid - 1))
+    local id = by_sender and 1 or 3
+    tree:add(by_sender and gf.sender or gf.listener, tvb(at + 2, id))
+    if direct then tree:add(gf.listener, tvb(at + 3, 3)) end
     tree:add(gf.epoch, tvb(at + 1 + cid, 8))
     tree:add(gf.number, tvb(at + 9 + cid, 6))
     if kind == 3 then
@@ -634,10 +637,11 @@ local function full_record(tvb, tree, at, to)
         tree:add(gf.boot, tvb(at + 21 + cid, 8))
     end
     local who = by_sender and "of sender" or "of listener"
-    local line = string.format("%s %s %d, number %.0f", kind == 1 and "answer" or
-        by_sender and "request" or "response", who, tvb(at + 2, cid - 1):uint(),
+    local what = direct and string.format("request to listener %d", tvb(at + 3, 3):uint())
+        or kind == 1 and "answer" or by_sender and "request" or "response"
+    local line = string.format("%s %s %d, number %.0f", what, who, tvb(at + 2, id):uint(),
         u64(tvb(at + 9 + cid, 6)))
-    body(tvb, tree, at + header, left - header, suite_of(group.prefs.compact_suite), 1, signed)
+    body(tvb, tree, at + header, left - header, suite_of(group.prefs.compact_suite), 1, signed and not direct)
     return at + left, line
 end
 

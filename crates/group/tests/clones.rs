@@ -190,3 +190,62 @@ fn what_cannot_be_read_is_refused_and_not_only_dropped() {
     site.settle();
     assert_eq!(refusal(&mut site, "lamp"), Reason::NotUnderstood);
 }
+
+/// Two crashes of one device within the time that its start waits are no copy; a copy that is alive is
+/// refused when it asks again, and counted.
+#[test]
+fn a_start_that_follows_one_that_waits_is_a_crash_until_the_earlier_run_speaks_up() {
+    each(|profile| {
+        for is_alive in [false, true] {
+            let mut site = Site::new(profile);
+            site.join("lamp", LISTENER);
+            site.join("switch", BOTH);
+            site.wait(13_000);
+            let known = site.controller.roster().get("switch").unwrap().clone();
+            let crashed = || Request::Start { group: GROUP, resumes: false };
+            let start = |counter| Start { counter, nonce: [counter as u8; 8], ..known.start };
+            for counter in [1, 2, 3] {
+                site.say_as(start(counter), "switch", BOTH, crashed());
+                assert!(site.last("switch").is_none(), "it waits for the rekey");
+            }
+            if is_alive {
+                site.say_as(start(2), "switch", BOTH, crashed());
+                assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
+            }
+            site.wait(6_000);
+            let clones = u32::from(is_alive);
+            let Some(Answer::Started { clones: told, .. }) = site.last("switch") else { panic!() };
+            assert_eq!((told, site.clones.len()), (clones, clones as usize));
+            // None of the earlier ones has keys, nor gets any.
+            site.say_as(start(1), "switch", BOTH, Request::Senders(GROUP));
+            assert_eq!(refusal(&mut site, "switch"), Reason::Superseded);
+        }
+    });
+}
+
+#[test]
+fn a_device_that_starts_or_leaves_without_end_costs_the_controller_little() {
+    let mut site = Site::new(Profile::Compact);
+    site.join("lamp", LISTENER);
+    site.join("switch", BOTH);
+    let known = site.controller.roster().get("switch").unwrap().start;
+    let mut taken = 0;
+    for counter in 1..=300 {
+        let start = Start { counter, nonce: [7; 8], ..known };
+        site.say_as(start, "switch", BOTH, Request::Start { group: GROUP, resumes: true });
+        taken += usize::from(matches!(site.last("switch"), Some(Answer::Started { .. })));
+    }
+    assert!((1..=20).contains(&taken), "{taken} of 300 at once");
+    // After a moment it goes on, with the counter that it has by then.
+    site.wait(2000);
+    let start = Start { counter: 301, nonce: [7; 8], ..known };
+    site.say_as(start, "switch", BOTH, Request::Start { group: GROUP, resumes: true });
+    assert!(matches!(site.last("switch"), Some(Answer::Started { .. })));
+    site.answers.clear();
+    for _ in 0..1000 {
+        site.say_as(start, "switch", BOTH, Request::Leave(GROUP));
+    }
+    site.wait(5000);
+    let answers = &site.answers["switch"];
+    assert_eq!(answers.len(), 1, "one rekey, one answer: {answers:?}");
+}

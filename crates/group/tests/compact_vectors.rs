@@ -94,6 +94,7 @@ impl Members {
                 let secret = pair.response_secret(&self.boot_nonce);
                 (epoch.pairwise_responses(sender, listener), secret)
             }
+            "direct" => (epoch.direct_requests(sender, listener), pair.direct_secret()),
             "answers" => (epoch.answers(sender, listener), pair.answer_secret(&self.challenge)),
             other => panic!("{other}"),
         }
@@ -113,7 +114,7 @@ fn records_are_those_of_another_implementation() {
         let listener = (members.listener, &listener_key.public());
         let pair = epoch.pair_for_sender((members.sender, sender_key), listener).unwrap();
         let secrets = &vectors["secrets"];
-        for name in ["requests", "responses", "pairwise", "answers"] {
+        for name in ["requests", "responses", "pairwise", "answers", "direct"] {
             assert_secret(&members.stream(name, &epoch, &pair).1, &secrets[name]);
         }
         for suite in list(&vectors["suites"]) {
@@ -128,7 +129,7 @@ fn records_are_those_of_another_implementation() {
             }
         }
     }
-    assert_eq!(records, 2 * 6 * 14);
+    assert_eq!(records, 2 * 6 * 16);
 }
 
 fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
@@ -158,7 +159,11 @@ fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
     let len = keys.seal(&record, &mut buf).unwrap();
     let buf = &mut buf[..len];
     assert_eq!(buf, unhex(&vector["record"]), "{vector}");
-    let record_ = if from_listener {
+    let record_ = if vector["stream"] == "direct" {
+        let direct = Sealed::direct(buf).unwrap();
+        assert_eq!(direct.id, (members.sender, members.listener));
+        direct.reveal(keys, record.number)
+    } else if from_listener {
         Sealed::response(buf).unwrap().0.reveal(keys, record.number)
     } else {
         Sealed::request(buf).unwrap().0.reveal(keys, record.number)
@@ -167,4 +172,46 @@ fn check(keys: &RecordKeys, vector: &Value, members: &Members) {
     let opened = record_.open(keys, verifier.as_ref()).unwrap();
     assert_eq!((opened.number, opened.kind), (record.number, record.kind));
     assert_eq!(*opened.payload, payload);
+}
+
+/// What a listener drops, and opens afterwards under the window that it then has.
+#[test]
+fn direct_requests_of_another_implementation_are_dropped_or_taken_as_it_says() {
+    let file = file();
+    let members = Members::read(&file);
+    let [sender_key, listener_key] = &members.x25519;
+    let epoch = u64::from_be_bytes(array(&file["replay"]["epoch"]));
+    let secret = EpochSecret::new(GroupId(array(&file["group"])), epoch, &unhex(&file["root_key"]));
+    let listener = (members.listener, &listener_key.public());
+    let pair = secret.pair_for_sender((members.sender, sender_key), listener).unwrap();
+    let suite = Suite::find(&rustcrypto::PROVIDER, CipherSuiteId(0xff02)).unwrap();
+    let (stream, keyed) = members.stream("direct", &secret, &pair);
+    let keys = RecordKeys::new(suite, stream, &keyed);
+    let mut window = vocabulary::ReplayWindow::new();
+    let mut outcomes = 0;
+    for vector in list(&file["replay"]["records"]) {
+        let mut bytes = unhex(&vector["record"]);
+        let outcome = match Sealed::direct(&mut bytes) {
+            Err(_) => "malformed",
+            Ok(record) if record.id != (members.sender, members.listener) => "stranger",
+            Ok(record) if !record.epoch.is_of(epoch) => "epoch",
+            Ok(record) => {
+                let record = record.reveal(&keys, window.next());
+                if window.check(record.number()) {
+                    match record.open(&keys, None) {
+                        Ok(opened) => {
+                            window.commit(opened.number);
+                            "taken"
+                        }
+                        Err(_) => "unauthentic",
+                    }
+                } else {
+                    "replayed"
+                }
+            }
+        };
+        assert_eq!(outcome, vector["outcome"], "{vector}");
+        outcomes += 1;
+    }
+    assert_eq!(outcomes, 11);
 }

@@ -56,7 +56,7 @@ fn a_request_reaches_all_listeners_and_every_answer_the_sender() {
             .iter()
             .map(|got| match got {
                 Got::Response(listener, _) => *listener,
-                Got::Request(..) => panic!("nobody else asks"),
+                Got::Request(..) | Got::Direct(..) => panic!("nobody else asks"),
             })
             .collect();
         let expected = |index: usize| match profile {

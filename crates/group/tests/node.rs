@@ -61,7 +61,9 @@ fn receive_from(
 ) -> (Received, Vec<Got>) {
     let (mut got, mut datagram) = (Vec::new(), datagram.to_vec());
     let received = node.receive(field.now, from, to, &mut datagram, |seat, delivery| {
-        let (Delivery::Request { content, .. } | Delivery::Response { content, .. }) = delivery;
+        let (Delivery::Request { content, .. }
+        | Delivery::DirectRequest { content, .. }
+        | Delivery::Response { content, .. }) = delivery;
         got.push(Got(seat, content.to_vec()));
     });
     (received, got)

@@ -335,6 +335,47 @@ fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
     }
 }
 
+/// What a member sends once after a crash reaches members that crashed with it.
+#[test]
+fn a_request_that_is_sent_once_after_all_crashed_is_answered_by_all() {
+    if let Err(reason) = skip::multicast() {
+        return skip::test(reason);
+    }
+    let site = Site::new();
+    // The default timing of epochs.
+    site.admin(&["create", "lights", "--address", &site.group()]);
+    for (device, role) in [("switch", "--sender"), ("lamp1", "--listener"), ("lamp2", "--listener")]
+    {
+        site.enrol(device, role);
+    }
+    let controller = site.serve("controller");
+    let start = || {
+        [("lamp1", 11), ("lamp2", 12)].map(|(lamp, host)| {
+            let mut running =
+                Running::start(&words(&site.member("listen", lamp, host, &["--reply", "yes"])));
+            running.wait_for("listening to");
+            running
+        })
+    };
+    let lamps = start();
+    let send = |wait: &str| {
+        let more = ["--count", "2", "--wait", wait, "hello"];
+        let output = lightseal(&words(&site.member("send", "switch", 10, &more))).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, errors) = send("25s");
+    assert_eq!(code, Some(0), "{errors}");
+    // The switch is killed while it waits for an answer that does not come, and all others as well.
+    let line = site.member("join", "switch", 10, &["--listen", "127.0.0.1:0"]);
+    let mut switch = Running::start(&words(&line));
+    switch.wait_for("applications send to");
+    drop((switch, lamps, controller));
+    let _controller = site.serve("controller");
+    let _lamps = start();
+    let (code, errors) = send("2s");
+    assert_eq!(code, Some(0), "{errors}");
+}
+
 #[test]
 fn mistakes_of_an_administrator_end_with_one_line() {
     let site = Site::new();

@@ -1,6 +1,7 @@
 //! Groups on machines of their own: multicast leaves by the interface that was named whatever the
 //! routes say, what cannot be announced is said, and members and controller follow an interface
-//! that is made anew and an address that is replaced.
+//! that is made anew and an address that is replaced. Applications behind an interface speak to the
+//! group and to single members, and go on when their member is killed.
 #![cfg(target_os = "linux")]
 
 mod machines;
@@ -9,8 +10,10 @@ mod program;
 use machines::{Machine, alone, ip};
 use program::{Running, TempDir, eventually, lightseal};
 use serde_json::Value;
-use std::net::UdpSocket;
+use std::io::ErrorKind;
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Addresses of a family.
@@ -100,8 +103,14 @@ impl Site {
     }
 
     fn serve(&self) -> Running {
+        self.serve_group(&[])
+    }
+
+    /// The same for a group with these options.
+    fn serve_group(&self, more: &[&str]) -> Running {
         let group = self.family.group;
-        self.admin(&["create", "lights", "--address", group, "--activation", "200ms"]).unwrap();
+        let create = ["create", "lights", "--address", group, "--activation", "200ms"];
+        self.admin(&[&create[..], more].concat()).unwrap();
         let address = self.address(1);
         let host = if address.contains(':') { format!("[{address}]") } else { address };
         let controller = format!("{host}:5780");
@@ -243,4 +252,156 @@ fn members_and_controller_follow_their_interface_and_its_address() {
             lamp.wait_for(&format!("epoch {}", shown["epoch"]));
         });
     }
+}
+
+/// A service on a machine that answers what it gets with itself, on the group's address behind the
+/// interface `group0` and on all others of the machine. It ends with this.
+struct Service(Arc<AtomicBool>);
+
+impl Service {
+    fn start(machine: &Machine) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ends);
+        machine.call(move || {
+            let socket = UdpSocket::bind("[::]:5683").unwrap();
+            let interface = net::interface::Interface::named("group0").unwrap().index();
+            socket.join_multicast_v6(&"ff15::abcd".parse().unwrap(), interface).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            std::thread::spawn(move || {
+                let mut buf = [0; 100];
+                while !told.load(Ordering::Relaxed) {
+                    if let Ok((len, from)) = socket.recv_from(&mut buf) {
+                        let _ = socket.send_to(&buf[..len], from);
+                    }
+                }
+            });
+        });
+        Self(ends)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn application(machine: &Machine) -> Arc<UdpSocket> {
+    machine.call(|| {
+        let socket = UdpSocket::bind("[::]:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+        Arc::new(socket)
+    })
+}
+
+/// Asks at an address until there is an answer to what was asked: where it came from.
+fn asks(application: &UdpSocket, to: SocketAddr, said: &[u8]) -> SocketAddr {
+    let mut buf = [0; 100];
+    let answer = (0..100).find_map(|_| {
+        let _ = application.send_to(said, to);
+        let (len, from) = application.recv_from(&mut buf).ok()?;
+        (buf[..len] == *said).then_some(from)
+    });
+    answer.expect("it is answered")
+}
+
+const GROUP: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 0xabcd)), 5683);
+
+/// Whether who sends to an address is told that nobody is there.
+fn is_refused(machine: &Machine, to: SocketAddr) -> bool {
+    let application = application(machine);
+    application.connect(to).unwrap();
+    (0..20).any(|_| {
+        let sent = application.send(b"anybody?").map(drop);
+        let heard = application.recv(&mut [0; 100]).map(drop);
+        sent.and(heard).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    })
+}
+
+/// The lamp's address behind a `--tun` interface on both sides, with all that runs.
+fn behind_interfaces(more: &[&str]) -> (Site, [Running; 3], Service, Arc<UdpSocket>) {
+    let site = Site::new(FAMILIES[1]);
+    site.plug(&site.controller, "port1", 1);
+    site.plug(&site.switch, "port2", 2);
+    site.plug(&site.lamp, "port3", 3);
+    let controller = site.serve_group(more);
+    let mut lamp = site.join(&site.lamp, "join", "lamp", &LAMP);
+    lamp.wait_for("are answered by");
+    let service = Service::start(&site.lamp);
+    let stats = site.dir.path("stats");
+    let switch = [&SWITCH[..], &["--stats-file", &stats]].concat();
+    let mut switch = site.join(&site.switch, "join", "switch", &switch);
+    switch.wait_for("leave from");
+    let application = application(&site.switch);
+    (site, [controller, lamp, switch], service, application)
+}
+
+const LAMP: [&str; 5] = ["--tun", "group0", "--as", "listener", "--keep-tun"];
+const SWITCH: [&str; 5] = ["--tun", "group0", "--as", "sender", "--keep-tun"];
+
+#[test]
+fn a_sender_speaks_to_one_member_through_the_interface() {
+    alone(|| {
+        let pairwise = ["--responses", "pairwise"];
+        let (site, [_controller, _lamp, switch], _service, application) =
+            behind_interfaces(&pairwise);
+        let lamp = asks(&application, GROUP, b"on");
+        assert_eq!(asks(&application, lamp, b"you alone"), lamp);
+        let (SocketAddr::V6(mut nobody), SocketAddr::V6(mut beyond)) = (lamp, lamp) else {
+            panic!("not of IPv6")
+        };
+        let bits = u128::from(*nobody.ip());
+        nobody.set_ip((bits + 5).into());
+        beyond.set_ip((bits | 1 << 40).into());
+        assert!(is_refused(&site.switch, nobody.into()));
+        assert!(is_refused(&site.switch, beyond.into()));
+        assert_eq!(asks(&application, lamp, b"still there"), lamp);
+        switch.signal("USR1");
+        let counted = eventually(|| {
+            let text = std::fs::read_to_string(site.dir.path("stats")).ok()?;
+            serde_json::from_str::<Value>(&text).ok()
+        });
+        assert!(counted["unreachable"].as_u64().unwrap() >= 2, "{counted}");
+        assert_eq!(counted["waited_too_long"], 0, "{counted}");
+    });
+}
+
+#[test]
+fn without_keys_of_two_members_alone_who_sends_to_one_is_told() {
+    for more in [&["--profile", "axiom-1.2"][..], &["--profile", "compact"]] {
+        alone(move || {
+            let (site, _running, _service, application) = behind_interfaces(more);
+            let lamp = asks(&application, GROUP, b"on");
+            assert!(is_refused(&site.switch, lamp));
+            assert_eq!(asks(&application, GROUP, b"off"), lamp);
+        });
+    }
+}
+
+#[test]
+fn applications_behind_an_interface_go_on_when_their_member_is_killed_and_started_again() {
+    alone(|| {
+        let pairwise = ["--responses", "pairwise"];
+        let (site, [_controller, lamp, switch], _service, application) =
+            behind_interfaces(&pairwise);
+        let address = asks(&application, GROUP, b"on");
+        assert_eq!(asks(&application, address, b"one"), address);
+        // The service keeps the socket that it opened at first, and so does who asks it.
+        drop(lamp);
+        let mut lamp = site.join(&site.lamp, "join", "lamp", &LAMP);
+        lamp.wait_for("are answered by");
+        assert_eq!(asks(&application, GROUP, b"two"), address);
+        assert_eq!(asks(&application, address, b"three"), address);
+        drop(switch);
+        let mut switch = site.join(&site.switch, "join", "switch", &SWITCH);
+        switch.wait_for("leave from");
+        assert_eq!(asks(&application, address, b"four"), address);
+        // In good order as well.
+        switch.signal("TERM");
+        assert_eq!(switch.wait(), Some(0));
+        let _switch = site.join(&site.switch, "join", "switch", &SWITCH);
+        assert_eq!(asks(&application, address, b"five"), address);
+        site.switch.ip("link delete group0");
+    });
 }

@@ -119,12 +119,14 @@ def schedule(epoch):
         "responses": expand_label(epoch_secret, b"ls g rsp", ids, 32),
         "pairwise": expand_label(pair, b"ls g rsp", BOOT_NONCE, 32),
         "answers": expand_label(pair, b"ls g ans", CHALLENGE, 32),
+        "direct": expand_label(pair, b"ls g dir", b"", 32),
     }
 
 
 def record(suite, keys, stream, epoch, n, form, payload, kind=DATA, padding=0, signed=False, request=None):
     of_listener = stream in ("responses", "pairwise")
     cid = GROUP[:1] + (number(LISTENER, 3) if of_listener else number(SENDER, 1))
+    cid += number(LISTENER, 3) if stream == "direct" else b""
     plain = payload + number(kind, 1) + bytes(padding)
     body_len = len(plain) + (64 if signed else 0) + suite.tag
     if form in ("last", "followed"):
@@ -132,7 +134,7 @@ def record(suite, keys, stream, epoch, n, form, payload, kind=DATA, padding=0, s
         header = number(flags, 1) + cid + number(n & 0xFFFF, 2)
         header += number(body_len, 2) if form == "followed" else b""
     else:
-        what = {"requests": 0, "answers": 1, "responses": 2, "pairwise": 2}[stream]
+        what = {"requests": 0, "answers": 1, "responses": 2, "pairwise": 2, "direct": 5}[stream]
         what = 3 if form == "boot" else what
         header = number(0xF8 | (0x04 if signed else 0) | what, 1) + cid + number(epoch, 8) + number(n, 6)
         header += number(request, 6) + BOOT_NONCE if form == "boot" else b""
@@ -158,7 +160,7 @@ def record(suite, keys, stream, epoch, n, form, payload, kind=DATA, padding=0, s
 
 
 def records(suite, secrets, epoch):
-    keys = {name: suite.keys(secrets[name]) for name in ("requests", "responses", "pairwise", "answers")}
+    keys = {name: suite.keys(secrets[name]) for name in ("requests", "responses", "pairwise", "answers", "direct")}
 
     def make(stream, n, form, payload, **more):
         return record(suite, keys[stream], stream, epoch, n, form, payload, **more)
@@ -177,6 +179,39 @@ def records(suite, secrets, epoch):
     yield make("pairwise", 1, "boot", b"2.05", request=0x0A0B_0C0D_0E0F)
     yield make("pairwise", 2, "last", b"2.05")
     yield make("answers", 0x0A0B_0C0D_0E13, "full", CHALLENGE, kind=CHALLENGED)
+    yield make("direct", 0x0A0B_0C0D_0E14, "full", b"on")
+    yield make("direct", 0x0A0B_0C0D_0E15, "full", b"", padding=3)
+
+
+def replay(epoch):
+    """Direct requests as they reach a listener, one after the other, and what becomes of each (section 3.11)."""
+    suite = SUITES[0]
+    keys = {name: suite.keys(secret) for name, secret in schedule(epoch).items() if name in ("requests", "direct", "answers")}
+
+    def made(n, of=epoch, stream="direct"):
+        vector = record(suite, keys[stream], "direct", of, n, "full", b"on")
+        return bytes.fromhex(vector["record"])
+
+    def altered(at, bit, n=2000):
+        bytes_ = bytearray(made(n))
+        bytes_[at] ^= bit
+        return bytes(bytes_)
+
+    steps = [
+        (made(1000), "taken"),
+        (made(1000), "replayed"),
+        (made(1001), "taken"),
+        (made(873), "replayed"),                        # 128 behind the highest
+        (made(874), "taken"),                           # the last that the window covers
+        (made(1002, stream="requests"), "unauthentic"),  # under the key that all members have
+        (made(1003, stream="answers"), "unauthentic"),
+        (altered(2 + 2, 1), "stranger"),                # another ListenerID
+        (altered(5 + 7, 1), "epoch"),
+        (altered(18, 1), "unauthentic"),                # another number
+        (altered(0, 2), "malformed"),
+    ]
+    return {"epoch": f"{epoch:016x}", "suite": suite.name,
+            "records": [{"record": bytes_.hex(), "outcome": outcome} for bytes_, outcome in steps]}
 
 
 def main():
@@ -204,6 +239,7 @@ def main():
         "ed25519": {who: {"seed": key.private_bytes_raw().hex(), "public": key.public_key().public_bytes_raw().hex()}
                     for who, key in ed25519.items()},
         "epochs": epochs,
+        "replay": replay(0x0102_0304_0506_0707),
     }
     Path(__file__).with_name("group-compact.json").write_text(json.dumps(file, indent=1) + "\n")
 

@@ -17,6 +17,7 @@ struct Scene {
     requests: RecordKeys,
     responses: RecordKeys,
     pairwise: RecordKeys,
+    direct: RecordKeys,
     axiom: axiom::Opener,
     signer: SigningKey,
     genuine: Vec<Vec<u8>>,
@@ -39,11 +40,12 @@ fn scene() -> &'static Scene {
         let responses = new(epoch.responses(SENDER, listener), responses);
         let pairwise = pair.response_secret(&BOOT.nonce);
         let pairwise = new(epoch.pairwise_responses(SENDER, listener), pairwise);
+        let direct = new(epoch.direct_requests(SENDER, listener), pair.direct_secret());
         let signer = SigningKey::new(&[9; 32]);
         let mut buf = [0; 300];
         let mut genuine = Vec::new();
         let mut number = 0;
-        for keys in [&requests, &responses, &pairwise] {
+        for keys in [&requests, &responses, &pairwise, &direct] {
             for form in [Form::Last, Form::Followed, Form::Full, Form::Boot(BOOT)] {
                 for signed in [None, Some(&signer)] {
                     number += 1;
@@ -71,7 +73,7 @@ fn scene() -> &'static Scene {
             genuine.push(buf[..len.expect("there is room")].to_vec());
         }
         let axiom = keys.request_opener(7);
-        Scene { requests, responses, pairwise, axiom, signer, genuine }
+        Scene { requests, responses, pairwise, direct, axiom, signer, genuine }
     })
 }
 
@@ -90,6 +92,12 @@ pub(super) fn records(input: &[u8]) {
             let record = record.reveal(&scene.requests, 3);
             let opened = record.open(&scene.requests, verifier).is_ok();
             assert!(!opened || is_genuine(scene, input, len));
+        }
+        let mut copy = input.to_vec();
+        if let Ok(record) = Sealed::direct(&mut copy) {
+            let record = record.reveal(&scene.direct, 25);
+            let opened = record.open(&scene.direct, verifier).is_ok();
+            assert!(!opened || is_genuine(scene, input, input.len()));
         }
         for keys in [&scene.responses, &scene.pairwise] {
             let mut copy = input.to_vec();

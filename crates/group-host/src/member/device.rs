@@ -1,13 +1,13 @@
 //! A device: who it is, where its controller is, and how it becomes a member.
 
-use super::link::{Link, LinkError};
+use super::link::{Link, LinkError, Spare};
 use super::{Options, Station, StationError};
 use crate::service::own_identity;
 use crate::store::{MemberStore, StoreError};
 use crate::token::Token;
-use dtls::Psk;
+use dtls::{ConfigError, Psk};
 use group::Start;
-use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
+use group::control::{Admitted, Answer, DeviceKey, GroupName, Reason, Request, WantedRoles};
 use group::identity::Identity;
 use group::member::{Roles, Suspended};
 use net::{Clock, socket};
@@ -74,11 +74,17 @@ impl Device {
         let clock = Clock::start();
         let own = store.value(OWN_KEY)?;
         let has_key = own.is_some();
-        let psk = match own {
-            Some(own) => own_psk(&token.device, &own)?,
-            None => psk(token.device.as_bytes(), &*token.key)?,
+        let of_token = psk(token.device.as_bytes(), &*token.key)?;
+        let link = match own {
+            Some(own) => {
+                let own = own_psk(&token.device, &own)?;
+                let mut link = Link::new(token.controller, own, clock, rng.fork());
+                let (device, nonce) = (token.device.clone(), key_nonce(&store, &mut rng)?);
+                link.fall_back(Spare { device, token: of_token, nonce, store: store.clone() });
+                link
+            }
+            None => Link::new(token.controller, of_token, clock, rng.fork()),
         };
-        let link = Link::new(token.controller, psk, clock, rng.fork());
         let identity = identity(&store, &mut rng)?;
         Ok(Self { name: token.device, has_key, identity, store, link, clock, rng })
     }
@@ -162,26 +168,14 @@ impl Device {
         if self.has_key {
             return Ok(());
         }
-        let nonce = match self.store.value(KEY_NONCE)? {
-            Some(nonce) => <[u8; 16]>::try_from(&nonce[..]).ok(),
-            None => None,
-        };
-        let nonce = match nonce {
-            Some(nonce) => nonce,
-            None => {
-                let nonce = self.rng.array();
-                self.store.put_value(KEY_NONCE, &nonce)?;
-                nonce
-            }
-        };
+        let nonce = key_nonce(&self.store, &mut self.rng)?;
         let own = match self.link.ask(None, Request::Key { nonce }).await? {
             Answer::Key(own) => own,
             Answer::Refused(reason) => return Err(StationError::Refused(reason)),
             _ => return Err(StationError::Answer),
         };
-        let stored = Zeroizing::new([&own.id[..], &own.key[..]].concat());
-        self.store.put_value(OWN_KEY, &stored)?;
-        self.link.set_key(own_psk(&self.name, &stored)?);
+        let key = keep_key(&self.store, &self.name, &own)?;
+        self.link.set_key(key.map_err(|error| StationError::Link(LinkError::Config(error)))?);
         self.has_key = true;
         Ok(())
     }
@@ -225,6 +219,28 @@ async fn telling<T>(controller: &str, work: impl Future<Output = T>) -> T {
 
 fn psk(identity: &[u8], key: &[u8]) -> Result<Psk, StationError> {
     Psk::external(identity, key).map_err(|error| StationError::Link(LinkError::Config(error)))
+}
+
+/// What the device asks for its own key with, drawn once.
+fn key_nonce(store: &MemberStore, rng: &mut Random) -> Result<[u8; 16], StoreError> {
+    let stored = store.value(KEY_NONCE)?;
+    if let Some(nonce) = stored.and_then(|nonce| <[u8; 16]>::try_from(&nonce[..]).ok()) {
+        return Ok(nonce);
+    }
+    let nonce = rng.array();
+    store.put_value(KEY_NONCE, &nonce)?;
+    Ok(nonce)
+}
+
+/// Stores a key that the device's token has given it.
+pub(super) fn keep_key(
+    store: &MemberStore,
+    device: &str,
+    own: &DeviceKey,
+) -> Result<Result<Psk, ConfigError>, StoreError> {
+    let stored = Zeroizing::new([&own.id[..], &own.key[..]].concat());
+    store.put_value(OWN_KEY, &stored)?;
+    Ok(Psk::external(&own_identity(device, &own.id), &*own.key))
 }
 
 /// The device's own key, as it is stored.

@@ -5,7 +5,7 @@
 //! low half of their addresses. No packet ever carries these addresses over a network.
 
 use group::member::Listener;
-use group::{GroupId, SenderId};
+use group::{GroupId, ListenerId, SenderId};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -63,6 +63,19 @@ impl Inside {
         }
     }
 
+    /// Whether an address is of the group's network, but for the routers' own.
+    pub fn holds(&self, address: Ipv6Addr) -> bool {
+        let bits = u128::from(address);
+        (bits >> 64) as u64 == self.prefix && bits as u64 != 0
+    }
+
+    /// Which ListenerID has this address.
+    pub fn listener_at(&self, address: Ipv6Addr) -> Option<ListenerId> {
+        let interface = u128::from(address) as u64;
+        let id = ListenerId::new(u32::try_from(interface.checked_sub(1)?).ok()?)?;
+        (self.listener(Listener::Id(id)) == address).then_some(id)
+    }
+
     /// Which sender has this address.
     pub fn whose(&self, address: Ipv6Addr) -> Option<SenderId> {
         let id = SenderId(u128::from(address) as u8);
@@ -86,8 +99,16 @@ mod tests {
         let first = inside.listener(Listener::Id(ListenerId::new(0).unwrap()));
         assert_eq!(inside.whose(first), None);
         assert_ne!(first.segments()[7], 0);
+        assert_eq!(inside.listener_at(first), ListenerId::new(0));
+        let last = ListenerId::new((1 << 24) - 1).unwrap();
+        assert_eq!(inside.listener_at(inside.listener(Listener::Id(last))), Some(last));
+        let [before, behind] = [0, (1 << 24) + 1].map(|id| inside.at(id));
+        assert_eq!([before, behind, sender].map(|at| inside.listener_at(at)), [None; 3]);
+        assert!(inside.holds(behind) && inside.holds(sender) && !inside.holds(before));
         let other = Inside::new(&GroupId([8; 16]), "[ff15::abcd]:5684".parse().unwrap());
         assert_eq!(other.whose(sender), None);
+        assert_eq!(other.listener_at(first), None);
+        assert!(!other.holds(sender));
         let by_address = inside.listener(Listener::Address("fd00::5:7".parse().unwrap()));
         assert_eq!(by_address.segments()[4..], [0, 0, 5, 7]);
     }

@@ -1,9 +1,12 @@
 //! A device's way to its controller: a DTLS association that is there when it is needed.
 
+use super::device;
 use crate::service::harden;
+use crate::store::{MemberStore, StoreError};
+use dtls::codepoints::AlertDescription;
 use dtls::{ClientConfig, CloseReason, Connection, Event, Psk};
 use group::Start;
-use group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Request, VERSION};
+use group::control::{Answer, Asked, MAX_MESSAGE, Numbered, Reason, Request, VERSION};
 use net::address::Named;
 use net::tokio::{Driver, Host};
 use net::{Clock, socket};
@@ -42,6 +45,10 @@ pub enum LinkError {
     Closed(CloseReason),
     /// Nobody answers.
     Silent(SocketAddr),
+    /// The controller does not know the device's own key, and its token gives no other.
+    Key(Reason),
+    /// The device's own key cannot be stored.
+    Store(StoreError),
 }
 
 impl fmt::Display for LinkError {
@@ -51,6 +58,13 @@ impl fmt::Display for LinkError {
             Self::Socket(error) => write!(f, "controller: {error}"),
             Self::Config(error) => error.fmt(f),
             Self::Closed(reason) => write!(f, "controller: {reason}"),
+            Self::Key(reason) => {
+                write!(
+                    f,
+                    "controller: it does not know this device's key, and of its token: {reason}"
+                )
+            }
+            Self::Store(error) => write!(f, "this device's key: {error}"),
             Self::Silent(address) => write!(f, "controller {} does not answer", Named(*address)),
         }
     }
@@ -68,6 +82,17 @@ pub struct Link {
     rng: Random,
     open: Option<(Arc<Association>, mpsc::Receiver<Said>, SocketAddr)>,
     number: u32,
+    spare: Option<Spare>,
+}
+
+/// What a device asks for another key with when its controller does not know the one it has: it was
+/// restored from a backup that is older than the key.
+pub(super) struct Spare {
+    pub(super) device: String,
+    /// The key of its token.
+    pub(super) token: Psk,
+    pub(super) nonce: [u8; 16],
+    pub(super) store: MemberStore,
 }
 
 /// What an association says.
@@ -101,13 +126,19 @@ impl Link {
     pub fn new(controller: String, psk: Psk, clock: Clock, mut rng: Random) -> Self {
         // Not that of an answer to an earlier run.
         let number = u32::from_be_bytes(rng.array());
-        Self { controller, psk, clock, rng, open: None, number }
+        Self { controller, psk, clock, rng, open: None, number, spare: None }
     }
 
     /// Proves itself with another key from now on.
     pub fn set_key(&mut self, psk: Psk) {
         self.close();
         self.psk = psk;
+    }
+
+    /// Has the device ask for another key with its token, once, if the controller does not know this
+    /// one.
+    pub(super) fn fall_back(&mut self, spare: Spare) {
+        self.spare = Some(spare);
     }
 
     /// Where its controller is, as its token says.
@@ -137,16 +168,56 @@ impl Link {
         request: Request,
     ) -> Result<Answer, LinkError> {
         self.number = self.number.wrapping_add(1);
-        let message = Asked { version: VERSION, number: self.number, start, said: request };
-        let mut buf = Zeroizing::new([0; MAX_MESSAGE]);
-        let mut w = Writer::new(&mut *buf);
-        let written = message.write(&mut w);
-        written.map_err(|_| LinkError::Socket(io::Error::other("a request too long")))?;
+        let message = encoded(self.number, start, request)?;
         // An association that was left alone may be dead: then once more with a new one.
         let is_old = self.open.is_some();
-        match self.try_ask(w.written()).await {
-            Err(_) if is_old => self.try_ask(w.written()).await,
+        let done = match self.try_ask(&message).await {
+            Err(_) if is_old => self.try_ask(&message).await,
             done => done,
+        };
+        match (done, self.spare.take()) {
+            (Err(LinkError::Closed(reason)), Some(spare)) if is_unknown(&reason) => {
+                let number = self.number;
+                self.ask_for_key(spare).await?;
+                self.number = number;
+                self.try_ask(&message).await
+            }
+            (done, spare) => {
+                self.spare = spare;
+                done
+            }
+        }
+    }
+
+    /// Has the token give the device another key. The nonce is that of the key that it has: a
+    /// controller that knows that one says it again.
+    async fn ask_for_key(&mut self, spare: Spare) -> Result<(), LinkError> {
+        tracing::warn!(
+            "the controller does not know this device's key, as one that was restored from an older \
+             backup: the device's token is asked for another"
+        );
+        let Spare { device, token, nonce, store } = spare;
+        let own = self.psk.clone();
+        self.set_key(token);
+        self.number = self.number.wrapping_add(1);
+        let message = encoded(self.number, None, Request::Key { nonce })?;
+        match self.try_ask(&message).await {
+            Ok(Answer::Key(own)) => {
+                let key = device::keep_key(&store, &device, &own).map_err(LinkError::Store)?;
+                self.set_key(key.map_err(LinkError::Config)?);
+                Ok(())
+            }
+            Ok(answer) => {
+                self.set_key(own);
+                match answer {
+                    Answer::Refused(reason) => Err(LinkError::Key(reason)),
+                    _ => Err(LinkError::Key(Reason::NotUnderstood)),
+                }
+            }
+            Err(error) => {
+                self.set_key(own);
+                Err(error)
+            }
         }
     }
 
@@ -223,6 +294,26 @@ impl Link {
             association.call(|connection, _, now| connection.close(now));
         }
     }
+}
+
+/// Whether an association ended because the controller does not know the device's key. Anybody on the
+/// way can say so: it costs a request by the token, which is answered with the key that is known.
+const fn is_unknown(reason: &CloseReason) -> bool {
+    matches!(reason, CloseReason::PeerAlert(AlertDescription::UNKNOWN_PSK_IDENTITY))
+}
+
+fn encoded(
+    number: u32,
+    start: Option<Start>,
+    said: Request,
+) -> Result<Zeroizing<Vec<u8>>, LinkError> {
+    let mut buf = Zeroizing::new(vec![0; MAX_MESSAGE]);
+    let mut w = Writer::new(&mut buf);
+    let written = Asked { version: VERSION, number, start, said }.write(&mut w);
+    written.map_err(|_| LinkError::Socket(io::Error::other("a request too long")))?;
+    let len = w.len();
+    buf.truncate(len);
+    Ok(buf)
 }
 
 fn closing(said: &mut mpsc::Receiver<Said>) -> CloseReason {

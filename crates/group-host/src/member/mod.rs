@@ -6,6 +6,7 @@
 
 mod datagram;
 mod device;
+mod error;
 mod inside;
 mod link;
 mod place;
@@ -13,10 +14,12 @@ mod port;
 pub mod relay;
 #[cfg(target_os = "linux")]
 mod tun;
+mod waiting;
 
 pub use datagram::{Datagram, HEADER};
 use device::Begun;
 pub use device::Device;
+pub use error::StationError;
 pub use inside::Inside;
 pub use link::{Link, LinkError};
 pub use port::{Destination, Origin, Port};
@@ -28,7 +31,7 @@ use dtls::crypto::rustcrypto;
 use group::control::{Admitted, Answer, GroupName, Reason, Request, WantedRoles};
 use group::directory::Lookup;
 use group::member::{
-    Delivery, Event, Listener, Member, MemberError, Membership, Roles, SendError, Stats, Transmit,
+    Delivery, Event, Listener, Member, Membership, Roles, SendError, Stats, Transmit,
 };
 use group::policy::{Authenticity, Profile, Responses};
 use group::rekey::{Grant, KeyPath, Timing};
@@ -38,12 +41,12 @@ use net::address::Named;
 use net::multicast::Interface;
 use place::Place;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use vocabulary::{Decode, Instant};
+use waiting::Waiting;
 
 /// The largest UDP payload.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -58,74 +61,16 @@ const INTRODUCTION: Duration = Duration::from_millis(2_500);
 /// Before a controller that has noted that a new epoch is wanted, and begins none, is asked again.
 /// It begins one every few seconds at most.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How long a member that sends once waits after a start that brought it into another epoch, so that
+/// others hear of that epoch too,
+const COMING_BACK: Duration = Duration::from_millis(2_500);
+/// and after a crash: members that crashed with it may start a moment later, and a controller answers
+/// such starts every five seconds.
+const AFTER_A_CRASH: Duration = Duration::from_millis(5_500);
+/// How long a start may be unanswered before a line says what the member waits for.
+const SILENCE: Duration = Duration::from_secs(2);
 /// How long a member that was away waits for what happened meanwhile before it sends.
 const SETTLING: Duration = Duration::from_secs(5);
-
-/// Why a device is no member, or no longer.
-#[derive(Debug)]
-pub enum StationError {
-    /// Its store.
-    Store(StoreError),
-    /// It was never enrolled: there is no token in its store, and none was given.
-    NotEnrolled,
-    /// It has the token of another device or controller in its store.
-    OtherToken(String),
-    /// Its controller.
-    Link(LinkError),
-    /// Its controller does not want it.
-    Refused(Reason),
-    /// Its controller speaks of something else.
-    Answer,
-    /// This program cannot be a member of such a group.
-    Member(MemberError),
-    /// A socket.
-    Socket(&'static str, io::Error),
-    /// Its applications cannot be heard any more.
-    Port(io::Error),
-    /// It was evicted from the group, or is no member for another reason: it may join again.
-    Excluded(Reason),
-    /// Another instance of the device, or a copy of its state, has taken its place: its keys are
-    /// erased.
-    Replaced(Reason),
-}
-
-impl fmt::Display for StationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::NotEnrolled => f.write_str("this device is not enrolled: a token is needed"),
-            Self::OtherToken(device) => {
-                write!(f, "the state is that of device {device:?}, which has another token")
-            }
-            Self::Link(error) => error.fmt(f),
-            Self::Refused(reason) => write!(f, "the controller refuses: {reason}"),
-            Self::Answer => f.write_str("the controller's answer is of another kind"),
-            Self::Member(error) => error.fmt(f),
-            Self::Socket(which, error) => write!(f, "{which}: {error}"),
-            Self::Port(error) => write!(f, "applications: {error}"),
-            Self::Excluded(reason) => write!(f, "put out of the group by its controller: {reason}"),
-            Self::Replaced(reason) => write!(
-                f,
-                "{reason}: is there a copy of its token or of its state directory? The keys here are \
-                 erased; --anew joins again, and puts the other one out"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StationError {}
-
-impl From<StoreError> for StationError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<LinkError> for StationError {
-    fn from(error: LinkError) -> Self {
-        Self::Link(error)
-    }
-}
 
 /// How a device is in a group.
 #[derive(Clone, Debug)]
@@ -147,6 +92,9 @@ pub struct Options {
     /// Whether it sends before the controller knows of this start. Where there is a copy of its
     /// state, both then use the same keys and numbers.
     pub unconfirmed: bool,
+    /// Whether it waits, before it sends for the first time, until others have had the time to enter
+    /// the epoch that it sends in: for who sends once.
+    pub patient: bool,
 }
 
 /// A device in its place in a group.
@@ -159,6 +107,7 @@ pub struct Station {
     clock: Clock,
     address: IpAddr,
     stubborn: bool,
+    patient: bool,
     start: Start,
     /// Whether this start follows a run that the controller knows and that ended in good order.
     resumes: bool,
@@ -175,6 +124,13 @@ pub struct Station {
     renew_at: Option<Instant>,
     /// When the controller is told of this start again, which it could not take.
     start_again_at: Option<Instant>,
+    /// Where its controller is, and when it is told that it waits for it.
+    controller: String,
+    tell_at: Option<Instant>,
+    /// What applications have sent before it could be sealed.
+    waiting: Waiting,
+    /// Datagrams of applications to addresses that this member cannot speak to.
+    unreachable: u64,
 }
 
 /// What a membership is stored with, beside its keys.
@@ -206,9 +162,11 @@ impl Station {
         let is_fresh = begun.is_fresh();
         let Begun { start, left } = begun;
         let Device { identity, store, link, clock, mut rng, .. } = device;
-        let Options { group: name, interface, address, hops, stubborn, unconfirmed, .. } = options;
+        let Options {
+            group: name, interface, address, hops, stubborn, unconfirmed, patient, ..
+        } = options;
         let Admitted { instance, policy, roles, controller, senders, grant } = admitted;
-        let own = controller.clone();
+        let (own, at) = (controller.clone(), link.controller().to_owned());
         let stored = Stored { instance, policy: policy.clone(), roles, controller: own, senders };
         let (keys, _) = KeyPath::join(controller, grant);
         if is_fresh {
@@ -244,6 +202,7 @@ impl Station {
             clock,
             address,
             stubborn,
+            patient,
             start,
             resumes,
             place,
@@ -254,6 +213,10 @@ impl Station {
             settled_by: now + SETTLING,
             renew_at: None,
             start_again_at: None,
+            controller: at,
+            tell_at: (!is_fresh).then_some(now + SILENCE),
+            waiting: Waiting::default(),
+            unreachable: 0,
         };
         if is_fresh && station.has_keys_of_its_own() {
             station.introduced_at = now + INTRODUCTION;
@@ -298,6 +261,12 @@ impl Station {
         self.member.stats()
     }
 
+    /// Datagrams of applications that were not sent: those to addresses of nobody that this member
+    /// can speak to, and those that waited for the controller for too long or had to make room.
+    pub const fn not_sent(&self) -> (u64, u64) {
+        (self.unreachable, self.waiting.dropped())
+    }
+
     /// The current epoch.
     pub fn epoch(&mut self) -> u64 {
         self.member.epoch(self.clock.now())
@@ -316,7 +285,8 @@ impl Station {
         }
         let waits = self.asked.contains(&Kind::Pull)
             || self.asked.contains(&Kind::Start)
-            || self.member.waits_for_keys();
+            || self.member.waits_for_keys()
+            || self.patient && self.member.is_between_epochs(now);
         now >= self.introduced_at && (!waits || now >= self.settled_by)
     }
 
@@ -344,13 +314,21 @@ impl Station {
             self.act()?;
             let now = self.clock.now();
             let may_send = self.is_settled(now);
+            if may_send {
+                while let Some((to, waited)) = self.waiting.pop(now) {
+                    self.say(to, &waited, &mut sealed, port);
+                }
+            }
+            let is_asked = may_send || port.may_wait();
             let mut wake = self.member.wake_at(now);
             if !may_send && !self.member.is_held() {
                 let settled =
                     if now < self.introduced_at { self.introduced_at } else { self.settled_by };
                 wake = wake.min(settled);
             }
-            let dues = [self.renew_at, self.start_again_at, Some(self.place.look_at())];
+            self.tell_what_it_waits_for(now);
+            let look_at = Some(self.place.look_at());
+            let dues = [self.renew_at, self.start_again_at, self.tell_at, look_at];
             wake = dues.into_iter().flatten().fold(wake, Instant::min);
             let wait = wake.saturating_since(now);
             tokio::select! {
@@ -362,13 +340,30 @@ impl Station {
                     ready.map_err(|error| StationError::Socket("this member's address", error))?;
                     self.hear_own(&mut datagram, port)?;
                 }
-                said = port.receive(&mut datagram), if may_send => {
+                said = port.receive(&mut datagram), if is_asked => {
                     let (to, len) = said.map_err(StationError::Port)?;
-                    self.say(to, &datagram[..len], &mut sealed);
+                    if may_send {
+                        self.say(to, &datagram[..len], &mut sealed, port);
+                    } else {
+                        self.waiting.push(now, to, &datagram[..len]);
+                    }
                 }
                 Some(answer) = self.answers.recv() => self.learn(answer)?,
                 () = tokio::time::sleep(wait) => {}
             }
+        }
+    }
+
+    fn tell_what_it_waits_for(&mut self, now: Instant) {
+        if !self.member.is_held() {
+            self.tell_at = None;
+        } else if self.tell_at.is_some_and(|at| at <= now) {
+            self.tell_at = None;
+            tracing::info!(
+                "waits for controller {} to confirm this start: until then it receives and sends \
+                 nothing",
+                self.controller
+            );
         }
     }
 
@@ -414,7 +409,7 @@ impl Station {
         }
     }
 
-    fn say(&mut self, to: Destination, datagram: &[u8], sealed: &mut [u8]) {
+    fn say(&mut self, to: Destination, datagram: &[u8], sealed: &mut [u8], port: &mut impl Port) {
         let now = self.clock.now();
         let done = match to {
             Destination::Group => {
@@ -422,10 +417,21 @@ impl Station {
                 len.map(|len| (self.admitted.policy.address, len))
             }
             Destination::Sender(sender) => self.member.respond(now, sender, datagram, sealed),
+            Destination::Listener(listener) => {
+                self.member.request_to(now, listener, datagram, sealed)
+            }
+            Destination::Nobody(_) => Err(SendError::NotAMember),
         };
         match done {
             Ok((to, len)) => self.send(to, &sealed[..len]),
-            Err(error @ (SendError::UnknownSender | SendError::Role)) => {
+            Err(error @ (SendError::NotAMember | SendError::NoPairwiseKeys)) => {
+                self.unreachable += 1;
+                tracing::debug!("not sent: {error}");
+                if let Ok(datagram) = Datagram::decode(datagram) {
+                    port.refuse(to, datagram);
+                }
+            }
+            Err(error @ (SendError::UnknownSender | SendError::Role | SendError::NoKey)) => {
                 tracing::debug!("not sent: {error}");
             }
             Err(error) => tracing::warn!("not sent: {error}"),
@@ -578,6 +584,11 @@ impl Station {
         }
         self.admitted.senders.clone_from(&senders);
         self.member.set_senders(senders);
+        if self.patient && (!self.resumes || grant.epoch > self.member.keys().epoch()) {
+            let wait = if self.resumes { COMING_BACK } else { AFTER_A_CRASH };
+            self.introduced_at = self.introduced_at.max(now + wait);
+            self.settled_by = self.settled_by.max(self.introduced_at + SETTLING);
+        }
         if let Err(refusal) = self.member.started(now, grant) {
             tracing::warn!("keys of the controller: {refusal}");
             self.start_again_at = Some(now + RENEWAL);
@@ -607,6 +618,7 @@ fn save(
 fn hand_over(delivery: Delivery<'_>, port: &mut impl Port) {
     let (origin, content) = match delivery {
         Delivery::Request { sender, content, .. } => (Origin::Sender(sender), content),
+        Delivery::DirectRequest { sender, content, .. } => (Origin::DirectSender(sender), content),
         Delivery::Response { listener, content, .. } => (Origin::Listener(listener), content),
     };
     // It is authentic; who wrote it is another program.

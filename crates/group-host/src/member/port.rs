@@ -1,10 +1,11 @@
 //! Where a member's applications are.
 
 use super::datagram::Datagram;
-use group::SenderId;
 use group::member::Listener;
+use group::{ListenerId, SenderId};
 use std::future::Future;
 use std::io;
+use std::net::Ipv6Addr;
 
 /// Where a datagram of an application goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,10 @@ pub enum Destination {
     Group,
     /// To a sender, in answer.
     Sender(SenderId),
+    /// To one listener, under keys that only it and this member have.
+    Listener(ListenerId),
+    /// To an address of the group's network that is no member's to whom this member can speak.
+    Nobody(Ipv6Addr),
 }
 
 /// Who sent a datagram.
@@ -20,6 +25,8 @@ pub enum Destination {
 pub enum Origin {
     /// A sender, to the group.
     Sender(SenderId),
+    /// A sender, to this member alone.
+    DirectSender(SenderId),
     /// A listener, in answer.
     Listener(Listener),
 }
@@ -35,6 +42,16 @@ pub trait Port: Send {
         &mut self,
         buf: &mut [u8],
     ) -> impl Future<Output = io::Result<(Destination, usize)>> + Send;
+
+    /// Tells the application that sent it that a datagram cannot be delivered, where there is a way
+    /// to tell it.
+    fn refuse(&mut self, _: Destination, _: Datagram<'_>) {}
+
+    /// Whether what applications send may wait for the member's controller; else it is not taken from
+    /// them before it can be sent.
+    fn may_wait(&self) -> bool {
+        true
+    }
 
     /// Hands a datagram to the applications. What they have no room for is lost.
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>);

@@ -147,7 +147,7 @@ impl Port for Relay {
 
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         let done = match origin {
-            Origin::Sender(sender) => self.serve(sender, &datagram),
+            Origin::Sender(sender) | Origin::DirectSender(sender) => self.serve(sender, &datagram),
             Origin::Listener(_) => self.answer(&datagram),
         };
         if let Err(error) = done {

@@ -4,12 +4,14 @@
 use super::datagram::Datagram;
 use super::inside::Inside;
 use super::port::{Destination, Origin, Port};
-use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::icmpv6::DestUnreachableCode;
+use etherparse::{Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use group::member::{Listener, Roles};
+use net::interface::Interface;
 use route_manager::{Route, RouteManager};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use tun_rs::{AsyncDevice, DeviceBuilder};
 use vocabulary::{Encode, Writer};
 
@@ -18,6 +20,8 @@ use vocabulary::{Encode, Writer};
 const MTU: u16 = 1280;
 const PREFIX_BITS: u8 = 64;
 const HOP_LIMIT: u8 = 64;
+/// What an ICMPv6 message quotes at most, so that it is no longer than the MTU (RFC 4443, section 2.4).
+const MOST_QUOTED: usize = MTU as usize - 48;
 /// Ports of applications whose source address is remembered.
 const MOST_PORTS: usize = 1024;
 /// Linux's table of addresses that are this machine's own, where multicast is looked up first.
@@ -43,7 +47,9 @@ struct Own {
 }
 
 impl Tun {
-    /// Makes a device for the member that other members know as `listener`. It is gone with this.
+    /// Makes a device for the member that other members know as `listener`, or takes one of this name
+    /// that an earlier run left: applications that use it go on. It is gone with this, unless `stays`:
+    /// then a later run takes it.
     ///
     /// # Errors
     /// Those of the operating system: to make devices is for root, or `CAP_NET_ADMIN`.
@@ -52,30 +58,59 @@ impl Tun {
         inside: Inside,
         roles: Roles,
         listener: Listener,
+        stays: bool,
     ) -> io::Result<Self> {
-        let own = Own {
-            sender: roles.sender.map(|id| inside.sender(id)),
-            listener: inside.listener(listener),
-        };
-        let mut builder = DeviceBuilder::new().name(name).mtu(MTU);
-        builder = match own.sender {
-            Some(sender) if roles.listener => {
-                builder.ipv6(sender, PREFIX_BITS).ipv6(own.listener, PREFIX_BITS)
-            }
-            Some(sender) => builder.ipv6(sender, PREFIX_BITS),
-            None => builder.ipv6(own.listener, PREFIX_BITS),
-        };
-        let device = builder.build_async()?;
-        route(inside.group(), device.if_index()?)?;
-        Ok(Self {
+        let device = DeviceBuilder::new().name(name).mtu(MTU).build_async()?;
+        if stays {
+            device.persist()?;
+        }
+        let mut tun = Self {
             device,
             inside,
             roles,
-            own,
+            own: Own::new(&inside, roles, listener),
             sources: BTreeMap::new(),
             packet: Vec::with_capacity(usize::from(MTU)),
             arrived: vec![0; usize::from(u16::MAX)],
-        })
+        };
+        tun.take_place(inside, roles, listener)?;
+        Ok(tun)
+    }
+
+    /// Gives the device to a member that has come back: applications that use the device go on, also
+    /// where the member has other addresses inside of its group now.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn take_place(
+        &mut self,
+        inside: Inside,
+        roles: Roles,
+        listener: Listener,
+    ) -> io::Result<()> {
+        let own = Own::new(&inside, roles, listener);
+        let wanted: Vec<Ipv6Addr> = own.addresses(roles).collect();
+        let there = Interface::named(&self.device.name()?)?;
+        let there = there.addresses().iter().filter_map(|address| match address {
+            IpAddr::V6(address) if address.is_unique_local() => Some(*address),
+            _ => None,
+        });
+        let there: Vec<Ipv6Addr> = there.collect();
+        for address in there.iter().filter(|address| !wanted.contains(address)) {
+            self.device.remove_address_v6(*address, PREFIX_BITS)?;
+        }
+        for address in wanted.iter().filter(|address| !there.contains(address)) {
+            self.device.add_address_v6(*address, PREFIX_BITS)?;
+        }
+        match route(inside.group(), self.device.if_index()?) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            done => done?,
+        }
+        if self.inside != inside {
+            self.sources.clear();
+        }
+        (self.inside, self.roles, self.own) = (inside, roles, own);
+        Ok(())
     }
 
     /// The member's address for requests that it sends, if it does.
@@ -86,6 +121,21 @@ impl Tun {
     /// The member's address for requests that it answers.
     pub const fn listener_address(&self) -> Ipv6Addr {
         self.own.listener
+    }
+}
+
+impl Own {
+    fn new(inside: &Inside, roles: Roles, listener: Listener) -> Self {
+        Self {
+            sender: roles.sender.map(|id| inside.sender(id)),
+            listener: inside.listener(listener),
+        }
+    }
+
+    /// Those that the device has.
+    fn addresses(self, roles: Roles) -> impl Iterator<Item = Ipv6Addr> {
+        let listens = roles.listener || self.sender.is_none();
+        self.sender.into_iter().chain(listens.then_some(self.listener))
     }
 }
 
@@ -112,10 +162,14 @@ fn read<'p>(
         return None;
     }
     let (from, to) = (ip.header().source_addr(), ip.header().destination_addr());
-    let destination = if to == inside.group() && roles.sender.is_some() {
-        Destination::Group
+    let destination = if to == inside.group() {
+        roles.sender.map(|_| Destination::Group)?
+    } else if let Some(sender) = inside.whose(to).filter(|_| roles.listener) {
+        Destination::Sender(sender)
+    } else if let Some(listener) = inside.listener_at(to).filter(|_| roles.sender.is_some()) {
+        Destination::Listener(listener)
     } else {
-        Destination::Sender(inside.whose(to).filter(|_| roles.listener)?)
+        Destination::Nobody(Some(to).filter(|to| inside.holds(*to))?)
     };
     let (source, destination_port) = (udp.source_port(), udp.destination_port());
     let datagram = Datagram { source, destination: destination_port, data: udp.payload() };
@@ -131,7 +185,7 @@ impl Port for Tun {
             let Some((to, from, datagram)) = read(packet, &self.inside, self.roles) else {
                 continue;
             };
-            if to == Destination::Group {
+            if !matches!(to, Destination::Sender(_)) {
                 if self.sources.len() >= MOST_PORTS {
                     self.sources.clear();
                 }
@@ -144,10 +198,26 @@ impl Port for Tun {
         }
     }
 
+    /// As a router without a way there would (RFC 4443, section 3.1).
+    fn refuse(&mut self, to: Destination, datagram: Datagram<'_>) {
+        let to = match to {
+            Destination::Listener(id) => self.inside.listener(Listener::Id(id)),
+            Destination::Nobody(address) => address,
+            Destination::Sender(id) => self.inside.sender(id),
+            // To multicast nothing is answered.
+            Destination::Group => return,
+        };
+        let known = self.sources.get(&datagram.source).copied();
+        let from = known.or(self.own.sender).unwrap_or(self.own.listener);
+        unreachable(&mut self.packet, (from, to), &datagram);
+        self.hand_over();
+    }
+
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         let Datagram { source, destination, data } = datagram;
         let (from, to) = match origin {
             Origin::Sender(sender) => (self.inside.sender(sender), self.inside.group()),
+            Origin::DirectSender(sender) => (self.inside.sender(sender), self.own.listener),
             Origin::Listener(listener) => {
                 let asked_from = self.sources.get(&destination).copied();
                 let Some(to) = asked_from.or(self.own.sender) else { return };
@@ -157,19 +227,41 @@ impl Port for Tun {
         self.packet.clear();
         let builder =
             PacketBuilder::ipv6(from.octets(), to.octets(), HOP_LIMIT).udp(source, destination);
-        let written = builder.write(&mut self.packet, data);
-        let sent =
-            written.map_err(io::Error::other).and_then(|()| self.device.try_send(&self.packet));
-        if let Err(error) = sent {
+        match builder.write(&mut self.packet, data) {
+            Ok(()) => self.hand_over(),
+            Err(error) => tracing::debug!("to the application: {error}"),
+        }
+    }
+}
+
+impl Tun {
+    /// Hands the packet to the kernel.
+    fn hand_over(&self) {
+        if let Err(error) = self.device.try_send(&self.packet) {
             tracing::debug!("to the application: {error}");
         }
+    }
+}
+
+/// Writes an ICMPv6 message that says that no port is reached by a datagram that was sent.
+fn unreachable(packet: &mut Vec<u8>, (from, to): (Ipv6Addr, Ipv6Addr), sent: &Datagram<'_>) {
+    let mut quoted = Vec::with_capacity(usize::from(MTU));
+    let builder = PacketBuilder::ipv6(from.octets(), to.octets(), HOP_LIMIT)
+        .udp(sent.source, sent.destination);
+    packet.clear();
+    if builder.write(&mut quoted, sent.data).is_ok() {
+        quoted.truncate(MOST_QUOTED);
+        let kind = Icmpv6Type::DestinationUnreachable(DestUnreachableCode::Port);
+        let message = PacketBuilder::ipv6(to.octets(), from.octets(), HOP_LIMIT).icmpv6(kind);
+        // Into a vector nothing fails but what is too long.
+        let _ = message.write(packet, &quoted);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use group::{GroupId, SenderId};
+    use group::{GroupId, ListenerId, SenderId};
 
     const BOTH: Roles = Roles { sender: Some(SenderId(1)), listener: true };
 
@@ -194,7 +286,20 @@ mod tests {
         let (to, _, _) = read(&to_sender, &inside, BOTH).unwrap();
         assert_eq!(to, Destination::Sender(SenderId(7)));
         let sender = Roles { sender: Some(SenderId(1)), listener: false };
-        assert_eq!(read(&to_sender, &inside, sender), None);
+        let nobody = |to: &[u8], roles| match read(to, &inside, roles) {
+            Some((Destination::Nobody(_), ..)) => true,
+            Some(_) => false,
+            None => panic!("it gets no answer"),
+        };
+        assert!(nobody(&to_sender, sender), "senders ask each other nothing");
+
+        let id = ListenerId::new(5).unwrap();
+        let to_listener = packet(own, inside.listener(Listener::Id(id)), b"get");
+        let (to, _, _) = read(&to_listener, &inside, sender).unwrap();
+        assert_eq!(to, Destination::Listener(id));
+        assert!(nobody(&to_listener, listener));
+        let behind = u128::from(inside.sender(SenderId(0))) + (1 << 20);
+        assert!(nobody(&packet(own, behind.into(), b"x"), BOTH));
 
         for elsewhere in ["ff02::1", "ff15::2", "2001:db8::1", "fd00::1"] {
             let astray = packet(own, elsewhere.parse().unwrap(), b"x");
@@ -202,6 +307,33 @@ mod tests {
         }
         for cut in 0..to_group.len() {
             assert_eq!(read(&to_group[..cut], &inside, BOTH), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_reaches_nobody_is_quoted_to_who_sent_it() {
+        let inside = Inside::new(&GroupId([1; 16]), "[ff15::1]:5684".parse().unwrap());
+        let (from, to) = (inside.sender(SenderId(1)), inside.sender(SenderId(9)));
+        for len in [0, 3, 1232, 9000] {
+            let data = vec![7; len];
+            let sent = Datagram { source: 4000, destination: 5683, data: &data };
+            let mut message = Vec::new();
+            unreachable(&mut message, (from, to), &sent);
+            assert!(message.len() <= usize::from(MTU), "{}", message.len());
+            let sliced = SlicedPacket::from_ip(&message).unwrap();
+            let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
+                (&sliced.net, &sliced.transport)
+            else {
+                panic!("not ICMPv6");
+            };
+            let header = ip.header();
+            assert_eq!((header.source_addr(), header.destination_addr()), (to, from));
+            assert_eq!((icmp.type_u8(), icmp.code_u8()), (1, 4));
+            let (from, to) = (from.octets(), to.octets());
+            assert!(icmp.header().checksum != 0 && icmp.is_checksum_valid(to, from));
+            let quoted = &message[48..];
+            assert_eq!(quoted[8..24], from);
+            assert_eq!(quoted[40..44], [0x0f, 0xa0, 0x16, 0x33], "its ports");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a controller keeps: devices with their keys, and groups with theirs.
 
 use super::audit::{self, Entry};
-use super::{Numbers, StoreError, open};
+use super::{Numbers, StoreError, begun, open};
 use group::control::{GroupName, WantedRoles};
 use group::controller::{Changes, Member, Roster, Settings, Store, StoreFailed};
 use group::identity::PublicKeys;
@@ -103,6 +103,12 @@ impl ControllerStore {
     }
 
     fn with(database: Arc<Database>) -> Result<Self, StoreError> {
+        let numbers = begun(&database, || Self::prepare(&database))?;
+        Ok(Self { numbers, database })
+    }
+
+    /// Makes the tables that are not there.
+    fn prepare(database: &Arc<Database>) -> Result<Numbers, StoreError> {
         let transaction = database.begin_write()?;
         {
             let mut meta = transaction.open_table(META)?;
@@ -121,7 +127,7 @@ impl ControllerStore {
             audit::prepare(&transaction)?;
         }
         transaction.commit()?;
-        Ok(Self { numbers: Numbers::new(Arc::clone(&database))?, database })
+        Numbers::new(Arc::clone(database))
     }
 
     /// The ledger of record numbers.
@@ -290,6 +296,15 @@ impl ControllerStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn back_up(&self, directory: &Path) -> Result<(), StoreError> {
+        self.copy(directory, |_| Ok(()))
+    }
+
+    /// The same with a change that is part of the copy: no crash leaves the one without the other.
+    fn copy(
+        &self,
+        directory: &Path,
+        change: impl FnOnce(&WriteTransaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let path = directory.join(FILE);
         if path.exists() {
             let error = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
@@ -305,6 +320,7 @@ impl ControllerStore {
         copy_table(&from, &to, MEMBERS)?;
         audit::copy(&from, &to)?;
         Numbers::copy(&from, &to)?;
+        change(&to)?;
         to.commit()?;
         Ok(())
     }
@@ -318,9 +334,7 @@ impl ControllerStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn restore(from: &Path, directory: &Path, rng: &mut Random) -> Result<Self, StoreError> {
-        Self::open_old(from)?.back_up(directory)?;
-        let store = Self::open(directory)?;
-        store.write(|transaction| {
+        Self::open_old(from)?.copy(directory, |transaction| {
             let mut epochs = transaction.open_table(EPOCHS)?;
             let all: Vec<([u8; 16], Zeroizing<Vec<u8>>)> = epochs
                 .iter()?
@@ -338,9 +352,10 @@ impl ControllerStore {
                 epochs.insert(id, &stored[..])?;
             }
             transaction.open_table(META)?.insert("restored", 1)?;
+            drop(epochs);
             audit::write(transaction, &Entry::new("restored from a backup"))
         })?;
-        Ok(store)
+        Self::open(directory)
     }
 
     fn open_old(directory: &Path) -> Result<Self, StoreError> {
@@ -632,4 +647,35 @@ fn read_member(bytes: &[u8]) -> Result<Member, DecodeError> {
     r.finish()?;
     let start = Start { instance, counter, nonce };
     Ok(Member { leaf, start, clones, roles, address, keys })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a crash between the two would leave a copy whose groups go on in epochs that were used.
+    #[test]
+    fn a_copy_is_there_with_its_change_or_not_at_all() {
+        let place = std::env::temp_dir().join(format!("store-copy-{}", std::process::id()));
+        let [from, failed, done] = ["from", "failed", "done"].map(|name| place.join(name));
+        let store = ControllerStore::open(&from).unwrap();
+        let device = Device {
+            key: Zeroizing::new([1; 32]),
+            may: WantedRoles { sender: true, listener: false },
+            groups: Vec::new(),
+            barred: Vec::new(),
+            uses: None,
+            expires_at: None,
+            own: Vec::new(),
+        };
+        store.put_device("lamp", &device, &Entry::new("enrolled")).unwrap();
+        assert!(store.copy(&failed, |_| Err(StoreError::Damaged("an epoch"))).is_err());
+        assert!(ControllerStore::open(&failed).unwrap().devices().unwrap().is_empty());
+        drop(store);
+        let restored = ControllerStore::restore(&from, &done, &mut Random::insecure(1)).unwrap();
+        assert!(restored.is_restored().unwrap());
+        assert_eq!(restored.devices().unwrap().len(), 1);
+        drop(restored);
+        std::fs::remove_dir_all(&place).unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! What a member's device keeps: who it is, the groups it is in, and their keys.
 
-use super::{Numbers, StoreError, open};
+use super::{Numbers, StoreError, begun, open};
 use group::control::{Admitted, Answer, GroupName, MAX_MESSAGE, Numbered};
 use group::member::Suspended;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
@@ -40,14 +40,17 @@ impl MemberStore {
     /// See [`StoreError`].
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         let database = open(directory, FILE)?;
-        let transaction = database.begin_write()?;
-        transaction.open_table(SELF)?;
-        transaction.open_table(STARTS)?;
-        transaction.open_table(REPLACED)?;
-        transaction.open_table(MEMBERSHIPS)?;
-        transaction.open_table(SUSPENDED)?;
-        transaction.commit()?;
-        Ok(Self { numbers: Numbers::new(Arc::clone(&database))?, database })
+        let numbers = begun(&database, || {
+            let transaction = database.begin_write()?;
+            transaction.open_table(SELF)?;
+            transaction.open_table(STARTS)?;
+            transaction.open_table(REPLACED)?;
+            transaction.open_table(MEMBERSHIPS)?;
+            transaction.open_table(SUSPENDED)?;
+            transaction.commit()?;
+            Numbers::new(Arc::clone(&database))
+        })?;
+        Ok(Self { numbers, database })
     }
 
     /// The ledger of record numbers.

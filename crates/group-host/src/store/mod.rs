@@ -90,6 +90,19 @@ fn checked(file: std::fs::File) -> Result<Database, DatabaseError> {
     }
 }
 
+/// Does the first work on a database, which may still meet damage that the check of its file did
+/// not: the database takes that for a mistake of its own, and panics.
+fn begun<T>(
+    database: &Arc<Database>,
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    guarded(work).unwrap_or_else(|| {
+        // To close it would panic once more.
+        std::mem::forget(Arc::clone(database));
+        Err(StoreError::Damaged("the database cannot read it"))
+    })
+}
+
 /// Does what may panic, without a word of it on standard error. `None`: it did.
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     use std::cell::Cell;

@@ -16,7 +16,14 @@
 //! | 2 | a listener | the response secret |
 //! | 3 | a listener | the pairwise response secret of this boot nonce |
 //!
-//! S says that the record is signed. Such a record has no length: it ends its datagram. No first
+//! S says that the record is signed. With K = 1, whose records are never signed, S = 1 is a direct
+//! request of a sender to one listener, under the direct secret:
+//!
+//! ```text
+//! | 1 1 1 1 1 1 0 1 | alias | SenderID (8) | ListenerID (24) | epoch (64) | number (48) |
+//! ```
+//!
+//! Such a record has no length: it ends its datagram. No first
 //! byte is one of DTLS (RFC 9147, section 4.1).
 
 use super::keys::{Direction, Stream};
@@ -33,6 +40,10 @@ const REQUEST: u8 = 0;
 const ANSWER: u8 = 1;
 const RESPONSE: u8 = 2;
 const BOOT: u8 = 3;
+const DIRECT: u8 = SIGNED | ANSWER;
+
+/// Bytes of the connection ID of a direct request.
+pub(super) const DIRECT_CID: usize = 5;
 
 /// Bytes of a record number.
 const NUMBER_LEN: usize = 2;
@@ -82,7 +93,12 @@ impl EpochBits {
 /// by unicast.
 pub(crate) fn is_senders(datagram: &[u8]) -> bool {
     let first = datagram.first().copied().unwrap_or(0);
-    first & FULL == FULL && matches!(first & KIND, REQUEST | ANSWER)
+    first & FULL == FULL && matches!(first & KIND, REQUEST | ANSWER) && !is_direct(datagram)
+}
+
+/// Whether a datagram begins with a sender's record for one listener.
+pub(crate) fn is_direct(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&(FULL | DIRECT))
 }
 
 /// A header in either form. Its number is not in it unless it stands in clear.
@@ -106,7 +122,11 @@ pub(super) struct FullHeader {
 
 /// What a record is of, and how: refused if the two do not go together.
 pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Option<Header> {
-    let cid_len = if writer(stream).is_some() { 4 } else { 2 };
+    let cid_len = match stream.direction {
+        Direction::Direct(_) => DIRECT_CID,
+        _ if writer(stream).is_some() => 4,
+        _ => 2,
+    };
     let unified = |length| {
         let epoch_bits = (stream.epoch & 3) as u8;
         Header::Unified(UnifiedHeader { epoch_bits, cid_len, number_len: NUMBER_LEN, length })
@@ -118,7 +138,8 @@ pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Opti
     match (stream.direction, form) {
         // Nothing follows a number that is asked for, and its key needs no signature.
         (Direction::Answers(_), Form::Full) if !signed => Some(full(ANSWER, None)),
-        (Direction::Answers(_), _) => None,
+        (Direction::Direct(_), Form::Full) if !signed => Some(full(DIRECT, None)),
+        (Direction::Answers(_) | Direction::Direct(_), _) => None,
         (_, Form::Last) => Some(unified(None)),
         (_, Form::Followed) => Some(unified(Some(0))),
         (Direction::Requests, Form::Full) => Some(full(REQUEST, None)),
@@ -135,7 +156,7 @@ pub(super) fn of(stream: &Stream, number: u64, form: Form, signed: bool) -> Opti
 /// The listener that writes; `None`: the sender does.
 const fn writer(stream: &Stream) -> Option<ListenerId> {
     match stream.direction {
-        Direction::Requests | Direction::Answers(_) => None,
+        Direction::Requests | Direction::Answers(_) | Direction::Direct(_) => None,
         Direction::Responses(listener) | Direction::PairwiseResponses(listener) => Some(listener),
     }
 }
@@ -157,13 +178,17 @@ impl Header {
         body_len: usize,
         w: &mut Writer<'_>,
     ) -> Result<(), BufferFull> {
-        let mut cid = [stream.group.alias(), stream.sender.0, 0, 0];
-        let cid = match writer(stream) {
-            Some(listener) => {
-                cid[1..].copy_from_slice(&listener.to_bytes());
+        let mut cid = [stream.group.alias(), stream.sender.0, 0, 0, 0];
+        let cid = match (writer(stream), stream.direction) {
+            (Some(listener), _) => {
+                cid[1..4].copy_from_slice(&listener.to_bytes());
+                &cid[..4]
+            }
+            (None, Direction::Direct(listener)) => {
+                cid[2..].copy_from_slice(&listener.to_bytes());
                 &cid[..]
             }
-            None => &cid[..2],
+            (None, _) => &cid[..2],
         };
         match self {
             Self::Unified(header) => {
@@ -187,13 +212,16 @@ impl Header {
     }
 
     /// Reads a header whose connection ID has `cid_len` bytes: 2 for a sender's, 4 for a
-    /// listener's.
+    /// listener's, [`DIRECT_CID`] for a sender's to one listener.
     pub(super) fn read<'a>(
         r: &mut Reader<'a>,
         cid_len: usize,
     ) -> Result<(Self, &'a [u8]), DecodeError> {
         let record = r.rest();
         let first = *record.first().ok_or(DecodeError::Short)?;
+        if cid_len == DIRECT_CID {
+            return Self::read_direct(r);
+        }
         if UnifiedHeader::begins_with(first) {
             let header = UnifiedHeader::read(r, cid_len)?;
             if header.cid_len != cid_len || header.number_len != NUMBER_LEN {
@@ -215,6 +243,18 @@ impl Header {
         };
         let len = record.len() - r.rest().len();
         Ok((Self::Full(FullHeader { signed, kind, epoch, number, boot, len }), cid))
+    }
+
+    fn read_direct<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), DecodeError> {
+        let record = r.rest();
+        if r.u8()? != FULL | DIRECT {
+            return Err(DecodeError::Invalid("group record header"));
+        }
+        let cid = r.take(DIRECT_CID)?;
+        let (epoch, number) = (r.u64()?, r.u48()?);
+        let len = record.len() - r.rest().len();
+        let header = FullHeader { signed: false, kind: DIRECT, epoch, number, boot: None, len };
+        Ok((Self::Full(header), cid))
     }
 
     pub(super) const fn epoch(&self) -> EpochBits {
@@ -252,4 +292,10 @@ pub(super) fn sender(cid: &[u8]) -> Option<(u8, SenderId)> {
 pub(super) fn listener(cid: &[u8]) -> Option<(u8, ListenerId)> {
     let [alias, a, b, c] = cid.try_into().ok()?;
     Some((alias, ListenerId::from_bytes([a, b, c])))
+}
+
+/// The sender and the listener in a connection ID behind the alias.
+pub(super) fn direct(cid: &[u8]) -> Option<(u8, (SenderId, ListenerId))> {
+    let [alias, id, a, b, c] = cid.try_into().ok()?;
+    Some((alias, (SenderId(id), ListenerId::from_bytes([a, b, c]))))
 }

@@ -6,7 +6,8 @@
 //!     ├ "ls g rsp" (SenderID ‖ ListenerID)  responses of a listener to a sender
 //!     └ Extract(·, Z) ─ "ls g pair" ─► PairSecret, which only these two have
 //!           ├ "ls g rsp" (boot nonce)       responses of the listener
-//!           └ "ls g ans" (challenge)        an answer of the sender
+//!           ├ "ls g ans" (challenge)        an answer of the sender
+//!           └ "ls g dir"                    requests of the sender to this listener alone
 //! ```
 //!
 //! No two writers have a key in common, so none can use the nonce of another. Every secret is
@@ -42,6 +43,8 @@ pub enum Direction {
     PairwiseResponses(ListenerId),
     /// The sender to a listener, under a key that only they have.
     Answers(ListenerId),
+    /// The sender to a listener alone, under a key that only they have.
+    Direct(ListenerId),
 }
 
 /// What all keys of an epoch derive from.
@@ -146,6 +149,11 @@ impl EpochSecret {
         self.stream(sender, Direction::Answers(listener))
     }
 
+    /// A sender's requests to one listener under [`PairSecret::direct_secret`].
+    pub const fn direct_requests(&self, sender: SenderId, listener: ListenerId) -> Stream {
+        self.stream(sender, Direction::Direct(listener))
+    }
+
     const fn stream(&self, sender: SenderId, direction: Direction) -> Stream {
         Stream { group: self.group, epoch: self.epoch, sender, direction }
     }
@@ -171,6 +179,13 @@ impl PairSecret {
     /// What the keys of the sender's answer to `challenge` derive from.
     pub fn answer_secret(&self, challenge: &[u8; 8]) -> TrafficSecret {
         self.0.derive("ls g ans", challenge)
+    }
+
+    /// What the keys of the sender's requests to this listener alone derive from. The sender's
+    /// record numbers are one count for all of its records of the epoch, kept on stable storage;
+    /// so no number comes twice under this secret, and no boot nonce is needed.
+    pub fn direct_secret(&self) -> TrafficSecret {
+        self.0.derive("ls g dir", &[])
     }
 }
 

@@ -190,6 +190,16 @@ impl<'a> Sealed<'a, ListenerId> {
     }
 }
 
+impl<'a> Sealed<'a, (SenderId, ListenerId)> {
+    /// Takes a datagram as a direct request, which is alone in it: who wrote it, and for whom.
+    ///
+    /// # Errors
+    /// As [`Sealed::request`].
+    pub fn direct(datagram: &'a mut [u8]) -> Result<Self, DecodeError> {
+        Ok(Self::read(datagram, header::DIRECT_CID, header::direct)?.0)
+    }
+}
+
 impl<'a, Id> Sealed<'a, Id> {
     fn read(
         datagram: &'a mut [u8],
@@ -335,7 +345,10 @@ impl<'a> Tagged<'a> {
         let (payload, rest) = plain.split_at_mut(end);
         let origin = match (verifier, stream.direction) {
             (Some(_), _) => Origin::Signer,
-            (None, Direction::PairwiseResponses(_) | Direction::Answers(_)) => Origin::Pair,
+            (
+                None,
+                Direction::PairwiseResponses(_) | Direction::Answers(_) | Direction::Direct(_),
+            ) => Origin::Pair,
             (None, Direction::Requests | Direction::Responses(_)) => Origin::Member,
         };
         let in_full = matches!(header, Header::Full(_));

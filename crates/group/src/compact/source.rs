@@ -106,7 +106,7 @@ impl<'a> Signed<'a> {
         place[16..24].copy_from_slice(&stream.epoch.to_be_bytes());
         place[24] = stream.sender.0;
         let (domain, number_at) = match stream.direction {
-            Direction::Requests | Direction::Answers(_) => (REQUEST, 25),
+            Direction::Requests | Direction::Answers(_) | Direction::Direct(_) => (REQUEST, 25),
             Direction::Responses(listener) | Direction::PairwiseResponses(listener) => {
                 place[25..28].copy_from_slice(&listener.to_bytes());
                 (RESPONSE, 28)

@@ -188,8 +188,8 @@ struct Pending {
     leaves: BTreeSet<String>,
     /// Members that start anew after a crash.
     starts: BTreeMap<String, (To, Start)>,
-    /// Who is answered when they are made.
-    noted: Vec<(String, To)>,
+    /// Who is answered when they are made: each device once, however often it asks.
+    noted: BTreeMap<String, To>,
     /// Whether there is to be a rekey without joins and leaves.
     renewal: bool,
     /// When there is a rekey, unless it is too soon after the last one.
@@ -353,7 +353,7 @@ impl Controller {
         match said {
             Request::Leave(_) => {
                 self.pending.leaves.insert(device.into());
-                self.pending.noted.push((device.into(), to));
+                self.pending.noted.insert(device.into(), to);
                 self.gather(now, now);
                 None
             }

@@ -18,6 +18,13 @@ const LEAST_GAP: Duration = Duration::from_secs(1);
 /// and for each of them in the last `WINDOW` this: fifteen a minute go on for ever.
 const GAP_FOR_EACH: Duration = Duration::from_millis(250);
 const WINDOW: Duration = Duration::from_secs(60);
+/// Starts of a member after runs that ended in good order: this many at once, and one more each
+/// `RESUME_GAP`. Each is a write to the controller's storage.
+const RESUMES: u32 = 16;
+const RESUME_GAP: Duration = Duration::from_secs(1);
+
+/// Devices whose starts are remembered before those are forgotten that may make all of theirs again.
+const MOST_RESUMED: usize = 256;
 
 /// When devices joined, and when the group got new keys.
 #[derive(Debug, Default)]
@@ -25,6 +32,8 @@ pub(super) struct Pacing {
     /// Rekeys that evicted nobody, in the last [`WINDOW`] before the latest.
     rekeys: VecDeque<Instant>,
     joins: BTreeMap<String, Joined>,
+    /// Starts that each device may make, and when it had one more.
+    resumes: BTreeMap<String, (u32, Instant)>,
     /// When devices that wait for nothing are to be forgotten.
     tidy_at: Option<Instant>,
 }
@@ -52,6 +61,24 @@ impl Pacing {
         let last = self.joins.get(device).filter(|joined| now < joined.at + 2 * joined.gap);
         let gap = last.map_or(REJOIN_GAP, |joined| (2 * joined.gap).min(MOST_REJOIN_GAP));
         self.joins.insert(device.into(), Joined { at: now, gap });
+    }
+
+    /// Whether a member may start again now after a run that ended in good order. If so the start is
+    /// counted.
+    pub(super) fn may_resume(&mut self, device: &str, now: Instant) -> bool {
+        let all = RESUME_GAP * RESUMES;
+        if self.resumes.len() > MOST_RESUMED {
+            self.resumes.retain(|_, (_, since)| now < *since + all);
+        }
+        let (left, since) = self.resumes.entry(device.into()).or_insert((RESUMES, now));
+        let more = now.saturating_since(*since).as_secs() / RESUME_GAP.as_secs();
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(RESUMES);
+            (*left, *since) = (left.saturating_add(more).min(RESUMES), now);
+        }
+        let may = *left > 0;
+        *left = left.saturating_sub(1);
+        may
     }
 
     /// The next join of this device is its first again.
@@ -105,6 +132,25 @@ mod tests {
         assert_eq!(pacing.join_at("a", now), now + REJOIN_GAP);
         pacing.forget_joins("a");
         assert_eq!(pacing.join_at("a", now), now);
+    }
+
+    #[test]
+    fn a_member_that_starts_without_end_is_slowed_down_and_others_are_not() {
+        let mut pacing = Pacing::default();
+        let mut now = at(1000);
+        let mut taken = 0;
+        for _ in 0..1000 {
+            taken += usize::from(pacing.may_resume("a", now));
+            now += Duration::from_millis(100);
+        }
+        assert_eq!(taken, RESUMES as usize + 99);
+        assert!(pacing.may_resume("b", now));
+        // A script that starts one each second is never stopped.
+        assert!((0..100).all(|n| pacing.may_resume("c", at(2000 + n))));
+        for n in 0..2000 {
+            pacing.may_resume(&alloc::format!("{n}"), at(3000 + n));
+        }
+        assert!(pacing.resumes.len() <= 2 * MOST_RESUMED, "{}", pacing.resumes.len());
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Controller {
                 None
             }
             Standing::Current => Some(self.started(now, device)),
+            // It asks again, and pays for the write with its patience.
+            Standing::Later
+                if resumes && waiting.is_none() && !self.pacing.may_resume(device, now) =>
+            {
+                None
+            }
             Standing::Later if resumes && waiting.is_none() => {
                 self.roster.set_start(device, start);
                 Some(if self.keep(device) {
@@ -65,11 +71,10 @@ impl Controller {
                 })
             }
             Standing::Later => {
-                let waited = self.pending.starts.insert(device.into(), (to, start));
-                if let Some((to, _)) = waited {
-                    let reason = self.clone_seen(device, Reason::Superseded);
-                    self.answer(device, to, Answer::Refused(reason));
-                }
+                // One that waited has had no keys yet, and may be a run that has crashed in the
+                // meantime. One that is alive, and so a copy, asks again: then it is refused and
+                // counted.
+                self.pending.starts.insert(device.into(), (to, start));
                 self.renew_soon(now);
                 None
             }

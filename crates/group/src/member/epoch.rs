@@ -41,11 +41,16 @@ pub(super) struct Epoch {
     pub(super) listeners: BTreeMap<Listener, Answered>,
     /// What is shared with listeners whose keys are known, each computed once in the epoch.
     pub(super) pairs: BTreeMap<ListenerId, PairSecret>,
+    /// What is shared with senders whose keys were told in this epoch or before it, and the keys of
+    /// their direct requests: each computed once, whatever is sent in the name of a sender.
+    pub(super) sender_pairs: BTreeMap<SenderId, (PairSecret, Opener)>,
     /// Listeners under keys of pairs, once they were heard: their boots, and windows of these.
     pub(super) boots: BTreeMap<ListenerId, (KnownBoot, ReplayWindow)>,
     hot: VecDeque<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
+    /// Of requests to one listener.
+    pub(super) direct: Usage,
 }
 
 /// What a sender needs for its requests.
@@ -61,6 +66,8 @@ pub(super) struct Own {
 pub(super) struct Heard {
     /// `None`: it is not known yet what is new.
     pub(super) window: Option<ReplayWindow>,
+    /// Of its requests to this listener alone. Other members cannot move it.
+    pub(super) direct: Option<ReplayWindow>,
     /// Of the responses to it.
     pub(super) numbers: Option<NumberSpace>,
     pub(super) opener: Option<Opener>,
@@ -73,9 +80,10 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// The last number that is known of it.
+    /// The last number that is known of it: of its requests, to all or to this listener.
     pub(super) fn last_number(&self) -> Option<u64> {
-        self.window.as_ref().and_then(|window| window.next().checked_sub(1))
+        let next = [&self.window, &self.direct].into_iter().flatten().map(ReplayWindow::next);
+        next.max().and_then(|next| next.checked_sub(1))
     }
 }
 
@@ -125,10 +133,12 @@ impl Epoch {
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
             pairs: BTreeMap::new(),
+            sender_pairs: BTreeMap::new(),
             boots: BTreeMap::new(),
             hot: VecDeque::new(),
             requests: Usage::new(suite.limits()),
             responses: Usage::new(suite.limits()),
+            direct: Usage::new(suite.limits()),
         }
     }
 
@@ -145,7 +155,7 @@ impl Epoch {
 
     /// How worn its keys are.
     pub(super) fn key_state(&self) -> KeyState {
-        self.requests.state().max(self.responses.state())
+        self.requests.state().max(self.responses.state()).max(self.direct.state())
     }
 
     /// A sender that may be heard for the first time: nothing of it is kept before a record of it
@@ -153,6 +163,7 @@ impl Epoch {
     pub(super) fn heard(&self, now: Instant) -> Heard {
         Heard {
             window: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
+            direct: (self.from_the_start && !self.is_late).then(ReplayWindow::new),
             numbers: match &self.reserved {
                 _ if self.pairwise => Some(NumberSpace::unwritten()),
                 Ok(reserved) => Some(reserved.space()),

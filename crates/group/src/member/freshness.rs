@@ -330,7 +330,9 @@ impl Member {
         let Some(epoch) = self.epochs.receiving(now, at) else { return };
         let heard = epoch.heard(now);
         let heard = epoch.senders.entry(sender).or_insert(heard);
+        // All records of the sender are numbered in one count.
         heard.window.get_or_insert_with(|| ReplayWindow::starting_at(next));
+        heard.direct.get_or_insert_with(|| ReplayWindow::starting_at(next));
     }
 }
 

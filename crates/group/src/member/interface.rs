@@ -72,8 +72,12 @@ pub enum SendError {
     TooLong,
     /// A unicast DTLS session with the sender is open: it takes precedence (Axiom, section 5.6).
     Session(SocketAddr),
-    /// The sender's public key is not known yet: the controller is being asked.
+    /// The other's public key is not known yet: the controller is being asked.
     NoKey,
+    /// Nobody listens under this ListenerID.
+    NotAMember,
+    /// The group's policy has no keys that only two members know.
+    NoPairwiseKeys,
     /// The controller has not answered this start of the member's program.
     NotStarted,
 }
@@ -87,7 +91,9 @@ impl fmt::Display for SendError {
             Self::Exhausted => f.write_str("the keys of this epoch are used up"),
             Self::TooLong => f.write_str("too long for a record or for the buffer"),
             Self::Session(peer) => write!(f, "a DTLS session with {peer} is open"),
-            Self::NoKey => f.write_str("the sender's public key is not known yet"),
+            Self::NoKey => f.write_str("the other member's public key is not known yet"),
+            Self::NotAMember => f.write_str("no listener of the group has this address"),
+            Self::NoPairwiseKeys => f.write_str("this group has no keys for two members alone"),
             Self::NotStarted => f.write_str("the controller has not answered this start yet"),
         }
     }
@@ -140,7 +146,16 @@ pub enum Delivery<'a> {
         /// What.
         content: &'a [u8],
     },
-    /// A response to a group request of this member.
+    /// A request of a sender to this member alone. No other member can have written or read it.
+    DirectRequest {
+        /// Who sent it.
+        sender: SenderId,
+        /// From where.
+        from: SocketAddr,
+        /// What.
+        content: &'a [u8],
+    },
+    /// A response to a request of this member.
     Response {
         /// Who sent it.
         listener: Listener,
@@ -156,7 +171,7 @@ pub enum Delivery<'a> {
 pub struct Stats {
     /// Records sealed.
     pub sealed: u64,
-    /// Requests and responses delivered.
+    /// Requests and responses delivered, direct requests among them.
     pub delivered: u64,
     /// Records that are none.
     pub malformed: u64,

@@ -202,6 +202,17 @@ impl EpochKeys {
         Some(compact::RecordKeys::new(*suite, stream, &pair.answer_secret(&challenge.0)))
     }
 
+    /// The keys of a sender's requests to one listener.
+    pub(super) fn direct_keys(
+        &self,
+        pair: &PairSecret,
+        (listener, sender): (ListenerId, SenderId),
+    ) -> Option<compact::RecordKeys> {
+        let Self::Compact { secret, suite } = self else { return None };
+        let stream = secret.direct_requests(sender, listener);
+        Some(compact::RecordKeys::new(*suite, stream, &pair.direct_secret()))
+    }
+
     /// What `sender` opens the answers of `listener` with.
     pub(super) fn response_opener(&self, listener: Listener, sender: SenderId) -> Option<Opener> {
         match (self, listener) {

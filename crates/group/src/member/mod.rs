@@ -13,6 +13,7 @@
 //! ([`Event::Lookup`]), and what is not proven to be its writer's moves nothing.
 
 mod announced;
+mod direct;
 mod epoch;
 mod freshness;
 mod interface;
@@ -43,6 +44,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use direct::Routes;
 use dtls::codepoints::ContentType;
 use dtls::crypto::{KeyState, Provider};
 use epoch::Epoch;
@@ -91,6 +93,8 @@ pub struct Member {
     /// Where each sender was heard last.
     heard_from: BTreeMap<SenderId, SocketAddr>,
     sessions: BTreeSet<SocketAddr>,
+    /// Where direct requests go.
+    routes: Routes,
     ledger: Box<dyn Ledger + Send>,
     rng: Random,
     /// Drawn at the start, and never again: keys of pairwise responses are made from it.
@@ -192,6 +196,7 @@ impl Member {
             identity,
             heard_from: BTreeMap::new(),
             sessions: BTreeSet::new(),
+            routes: Routes::default(),
             ledger,
             boot: rng.array(),
             poll_at: now + until_poll(&mut rng),
@@ -257,6 +262,11 @@ impl Member {
     /// Whether it goes on where an earlier run ended in good order.
     pub const fn is_resumed(&self) -> bool {
         self.is_resumed
+    }
+
+    /// Whether it knows a later epoch than the one that it seals in.
+    pub fn is_between_epochs(&self, now: Instant) -> bool {
+        self.epochs.sending_ref(now).0 < self.epochs.newest()
     }
 
     /// Whether it waits for the controller's word before it seals.
@@ -461,6 +471,7 @@ impl Member {
             self.pull_at = None;
             self.is_excluded = false;
             self.peers.move_to(*epoch, kept);
+            self.routes.move_to(kept);
             self.stragglers_until = now + timing.activation() + STRAGGLING;
             self.foresee(now);
             self.tell(Event::Rekeyed(*epoch));

@@ -96,6 +96,7 @@ impl Member {
             window.commit(number);
         }
         if kind == ContentType::APPLICATION_DATA {
+            self.routes.heard(id, from);
             self.stats.delivered += 1;
             deliver(Delivery::Response { listener: Listener::Id(id), from, content });
         } else {

@@ -44,6 +44,8 @@ pub(super) struct Peers {
     listeners: BTreeMap<ListenerId, [u8; 32]>,
     /// Pages that are known whole, with the last epoch in which they were told.
     pages: BTreeMap<Lookup, u64>,
+    /// The last epoch in which each page was told, also where its members have changed since.
+    told: BTreeMap<Lookup, u64>,
     wanted: BTreeSet<Lookup>,
     asked: Option<(Lookup, Instant)>,
     next_at: Option<Instant>,
@@ -58,6 +60,7 @@ impl Peers {
             senders: BTreeMap::new(),
             listeners: BTreeMap::new(),
             pages: BTreeMap::new(),
+            told: BTreeMap::new(),
             wanted: BTreeSet::new(),
             asked: None,
             next_at: None,
@@ -82,6 +85,12 @@ impl Peers {
     /// Whether a page has been told and nobody in it has changed since.
     pub(super) fn has(&self, page: Lookup) -> bool {
         self.pages.contains_key(&page)
+    }
+
+    /// The epoch from which on what is known of a page is certain: who has a leaf or a SenderID now
+    /// may have had another one before.
+    pub(super) fn since(&self, page: Lookup) -> u64 {
+        self.told.get(&page).copied().unwrap_or(u64::MAX)
     }
 
     /// Has a page asked for, unless it was in this epoch.
@@ -152,6 +161,7 @@ impl Peers {
     fn take(&mut self, page: Lookup, members: &[crate::directory::Introduced]) {
         self.wanted.remove(&page);
         self.pages.insert(page, self.epoch);
+        self.told.insert(page, self.epoch);
         match page {
             Lookup::Senders(_) => {
                 self.senders.retain(|sender, _| Lookup::sender(*sender) != page);

@@ -24,6 +24,9 @@ impl Member {
         datagram: &mut [u8],
         mut deliver: impl FnMut(Delivery<'_>),
     ) {
+        if self.policy.profile == Profile::Compact && compact::header::is_direct(datagram) {
+            return self.direct_record(now, from, datagram, &mut deliver);
+        }
         let mut rest = datagram;
         while !rest.is_empty() {
             let Ok((record, behind)) = Sealed::request(self.policy.profile, rest) else {
@@ -152,6 +155,12 @@ impl Member {
     /// write.
     pub(crate) fn may_open(&self, datagram: &mut [u8], is_multicast: bool) -> bool {
         let profile = self.policy.profile;
+        if profile == Profile::Compact && compact::header::is_direct(datagram) {
+            let record = compact::Sealed::direct(datagram);
+            return record.is_ok_and(|record| {
+                record.id.1 == self.listener() && self.holds(&Sealed::Compact(record))
+            });
+        }
         let is_senders =
             is_multicast || profile == Profile::Compact && compact::header::is_senders(datagram);
         if is_senders {

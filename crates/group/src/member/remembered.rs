@@ -28,7 +28,8 @@ impl Member {
             let _ = write!(text, "; {number} {own:?} {bounds:?}");
             for (sender, heard) in &epoch.senders {
                 let next = heard.numbers.as_ref().map(NumberSpace::next);
-                let _ = write!(text, ", {sender:?} {:?} {next:?}", heard.window);
+                let windows = (&heard.window, &heard.direct);
+                let _ = write!(text, ", {sender:?} {windows:?} {next:?}");
             }
             for (listener, known) in &epoch.listeners {
                 let _ = write!(text, ", {listener:?} {:?}", known.window);

@@ -137,6 +137,9 @@ fn seal_paired(
     buf: &mut [u8],
 ) -> Result<usize, SendError> {
     if heard.pair.is_none() {
+        heard.pair = epoch.sender_pairs.get(&sender).map(|(pair, _)| pair.clone());
+    }
+    if heard.pair.is_none() {
         let peer = peers.sender(sender).ok_or(SendError::NoKey)?;
         let (own, key) = ((me, identity.exchange()), (sender, &peer.exchange));
         heard.pair = epoch.keys.pair_for_listener(own, key);

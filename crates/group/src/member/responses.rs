@@ -26,6 +26,10 @@ impl Member {
         if self.sessions.contains(&from) {
             return false;
         }
+        if self.policy.profile == Profile::Compact && compact::header::is_direct(datagram) {
+            self.direct_record(now, from, datagram, &mut deliver);
+            return true;
+        }
         if self.policy.profile == Profile::Compact && compact::header::is_senders(datagram) {
             self.answered(now, datagram);
             return true;

@@ -18,7 +18,9 @@ use core::net::IpAddr;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, ReplayWindow, Writer};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version before direct requests: senders have no second window in it.
+const WITHOUT_DIRECT: u8 = 1;
 const FROM_THE_START: u8 = 1;
 const SENDS: u8 = 2;
 /// What stands in front of a listener: its kind, by its length.
@@ -29,19 +31,21 @@ const V6: u8 = 16;
 const NONE: u64 = u64::MAX;
 /// Bytes without the lists, and of an entry at most.
 const HEAD: usize = 80;
-const MOST_ENTRY: usize = 48;
+const MOST_ENTRY: usize = 64;
 
 /// What a member leaves behind.
 ///
 /// ```text
-/// version (1) = 1 ‖ flags (1): 1 in the epoch from its start on, 2 a sender ‖ SenderID (1)
+/// version (1) = 2 ‖ flags (1): 1 in the epoch from its start on, 2 a sender ‖ SenderID (1)
 /// ‖ group (16) ‖ epoch (8) ‖ leaf (3) ‖ start (8) ‖ below (8): in the ledger ‖ next (8) ‖ synced (8)
-/// ‖ count (2) ‖ senders:   SenderID (1) ‖ next (8) ‖ window (24)
+/// ‖ count (2) ‖ senders:   SenderID (1) ‖ next (8) ‖ window (24) ‖ window (24): of direct requests
 /// ‖ count (4) ‖ listeners: length (1) ‖ ListenerID (3) or address (4 or 16) ‖ window (24)
 /// ‖ count (4) ‖ boots:     ListenerID (3) ‖ nonce (8) ‖ request (8) ‖ window (24)
 ///
 /// window: next (8) ‖ seen (16), or next of ones where it is not known what is new
 /// ```
+///
+/// Version 1 is read as well, and is the one without windows of direct requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspended {
     group: GroupId,
@@ -51,7 +55,7 @@ pub struct Suspended {
     bounds: [u64; 2],
     /// Its SenderID, its next number, and the first that no sync record covers.
     own: Option<(SenderId, u64, u64)>,
-    senders: BTreeMap<SenderId, (u64, Option<ReplayWindow>)>,
+    senders: BTreeMap<SenderId, (u64, [Option<ReplayWindow>; 2])>,
     listeners: BTreeMap<Listener, ReplayWindow>,
     boots: BTreeMap<ListenerId, ([u8; 8], u64, ReplayWindow)>,
 }
@@ -77,7 +81,8 @@ impl Member {
         let senders = core::mem::take(&mut epoch.senders).into_iter().map(|(sender, heard)| {
             // Numbers of pairwise responses are of this boot alone.
             let numbers = heard.numbers.filter(|_| !pairwise);
-            (sender, (numbers.map_or(NONE, |numbers| numbers.next()), heard.window))
+            let next = numbers.map_or(NONE, |numbers| numbers.next());
+            (sender, (next, [heard.window, heard.direct]))
         });
         let listeners = core::mem::take(&mut epoch.listeners).into_iter();
         let boots = core::mem::take(&mut epoch.boots).into_iter();
@@ -127,9 +132,10 @@ impl Suspended {
             (own.numbers, own.synced) = (NumberSpace::at(next), synced.min(next));
         }
         let now = vocabulary::Instant::ZERO;
-        for (sender, (next, window)) in &self.senders {
+        for (sender, (next, [window, direct])) in &self.senders {
             let mut heard = resumed.heard(now);
             heard.window.clone_from(window);
+            heard.direct.clone_from(direct);
             if policy.responses == Responses::Group && *next != NONE {
                 heard.numbers = Some(NumberSpace::at(*next));
             }
@@ -194,10 +200,10 @@ impl Encode for Suspended {
         w.u24(self.leaf.get())?;
         [self.bounds[0], self.bounds[1], next, synced].into_iter().try_for_each(|n| w.u64(n))?;
         w.u16(self.senders.len().try_into().map_err(|_| BufferFull)?)?;
-        for (sender, (next, window)) in &self.senders {
+        for (sender, (next, windows)) in &self.senders {
             w.u8(sender.0)?;
             w.u64(*next)?;
-            write_window(w, window.as_ref())?;
+            windows.iter().try_for_each(|window| write_window(w, window.as_ref()))?;
         }
         w.u32(count(self.listeners.len())?)?;
         for (listener, window) in &self.listeners {
@@ -231,7 +237,7 @@ impl Encode for Suspended {
 impl Decode<'_> for Suspended {
     fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let [version, flags, sender] = r.array()?;
-        if version != VERSION || flags & !(FROM_THE_START | SENDS) != 0 {
+        if !matches!(version, VERSION | WITHOUT_DIRECT) || flags & !(FROM_THE_START | SENDS) != 0 {
             return Err(DecodeError::Invalid("version of a suspended member"));
         }
         let (group, epoch) = (GroupId(r.array()?), r.u64()?);
@@ -246,7 +252,14 @@ impl Decode<'_> for Suspended {
         let mut senders = BTreeMap::new();
         for _ in 0..r.u16()? {
             let (sender, next) = (SenderId(r.u8()?), r.u64()?);
-            insert(&mut senders, sender, (next, read_window(r)?))?;
+            let window = read_window(r)?;
+            let direct = match (version, &window) {
+                (VERSION, _) => read_window(r)?,
+                // What was not counted may have been heard.
+                (_, Some(window)) => Some(ReplayWindow::starting_at(window.next())),
+                (_, None) => None,
+            };
+            insert(&mut senders, sender, (next, [window, direct]))?;
         }
         let mut listeners = BTreeMap::new();
         for _ in 0..r.u32()? {

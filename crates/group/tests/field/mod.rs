@@ -11,7 +11,7 @@ use group::member::{
 use group::numbers::{KEPT, Ledger, LedgerFailed};
 use group::policy::{Authenticity, Freshness, Profile, Responses};
 use group::rekey::{Change, ControllerSecret, Grant, KeyPath, KeyServer, Leaf, Rekeying, Timing};
-use group::{GroupId, Identity, Policy, SenderId};
+use group::{GroupId, Identity, ListenerId, Policy, SenderId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -88,6 +88,7 @@ pub(crate) fn policy(profile: Profile) -> Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     Request(SenderId, Vec<u8>),
+    Direct(SenderId, Vec<u8>),
     Response(Listener, Vec<u8>),
 }
 
@@ -120,6 +121,18 @@ impl Device {
         let mut buf = [0; 2000];
         let len = self.member.request(now, content, &mut buf)?;
         Ok(buf[..len].to_vec())
+    }
+
+    /// A request to one listener: where it goes, and what it is.
+    pub(crate) fn ask_one(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        content: &[u8],
+    ) -> Result<(SocketAddr, Vec<u8>), SendError> {
+        let mut buf = [0; 2000];
+        let (to, len) = self.member.request_to(now, listener, content, &mut buf)?;
+        Ok((to, buf[..len].to_vec()))
     }
 
     pub(crate) fn answer(
@@ -157,6 +170,7 @@ impl Device {
 fn own(delivery: Delivery<'_>) -> Got {
     match delivery {
         Delivery::Request { sender, content, .. } => Got::Request(sender, content.to_vec()),
+        Delivery::DirectRequest { sender, content, .. } => Got::Direct(sender, content.to_vec()),
         Delivery::Response { listener, content, .. } => Got::Response(listener, content.to_vec()),
     }
 }
@@ -366,6 +380,16 @@ impl Field {
         left
     }
 
+    /// The same where what it leaves behind is as an earlier version would have written it.
+    pub(crate) fn nap_as(&mut self, index: usize, before: impl FnOnce(&[u8]) -> Vec<u8>) {
+        let Device { member, roles, address, disk, identity, got, .. } = self.devices.remove(index);
+        let grant = member.keys().to_grant(timing());
+        let left = before(&member.suspend().expect("there is something left").to_bytes());
+        let taken = Suspended::decode(&left).expect("as an earlier version left it");
+        let device = self.device(roles, grant, disk, address, identity, Some(&taken));
+        self.devices.insert(index, Device { got, ..device });
+    }
+
     /// Gives a device what it missed.
     pub(crate) fn grant(&mut self, index: usize) {
         let grant = self.keys.grant(self.devices[index].leaf, timing()).unwrap();
@@ -455,6 +479,26 @@ impl Field {
         let from = self.devices[index].address;
         self.devices.iter_mut().for_each(|device| device.hear(self.now, from, &datagram));
         datagram
+    }
+
+    /// A request of one device to another's listener reaches all that hear where it goes; what it was.
+    pub(crate) fn ask_one(&mut self, index: usize, to: usize, content: &[u8]) -> Vec<u8> {
+        let listener = self.devices[to].member.listener();
+        let (to, datagram) = self.devices[index].ask_one(self.now, listener, content).unwrap();
+        self.deliver(index, to, &datagram);
+        datagram
+    }
+
+    /// A datagram of a device reaches all that hear at an address.
+    pub(crate) fn deliver(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
+        let from = self.devices[index].address;
+        for device in &mut self.devices {
+            if to == self.policy.address {
+                device.hear(self.now, from, datagram);
+            } else if to == device.address {
+                assert!(device.hear_alone(self.now, from, datagram));
+            }
+        }
     }
 
     /// A response of one device reaches the one that asked.

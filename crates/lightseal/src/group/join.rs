@@ -24,6 +24,10 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "NAME", group = "applications",
           conflicts_with_all = ["listen", "service"])]
     pub(crate) tun: Option<String>,
+    /// Leave that interface when this program ends, however it ends: the next start takes it, and
+    /// applications that use it go on. `ip link delete NAME` removes it.
+    #[arg(long, requires = "tun")]
+    pub(crate) keep_tun: bool,
     /// What to be behind that interface.
     #[arg(long = "as", value_name = "ROLE", value_enum, default_value = "both", requires = "tun")]
     pub(crate) role: Role,
@@ -59,10 +63,15 @@ struct Statistics {
     unknown_keys: u64,
     strangers: u64,
     refused_rekeys: u64,
+    /// Datagrams of applications to addresses that this member cannot speak to.
+    unreachable: u64,
+    /// Datagrams of applications that waited for the controller for too long, or made room.
+    waited_too_long: u64,
 }
 
 fn counted(station: &mut Station) -> Statistics {
     let (stats, epoch) = (*station.stats(), station.epoch());
+    let (unreachable, waited_too_long) = station.not_sent();
     Statistics {
         epoch,
         sealed: stats.sealed,
@@ -76,6 +85,8 @@ fn counted(station: &mut Station) -> Statistics {
         unknown_keys: stats.unknown_keys,
         strangers: stats.strangers,
         refused_rekeys: stats.refused_rekeys,
+        unreachable,
+        waited_too_long,
     }
 }
 
@@ -94,9 +105,9 @@ enum Ended {
 /// An evicted member comes back by itself when it is readmitted.
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
     // What applications know of stays over a return.
-    let mut relay = match &args.tun {
-        Some(_) => None,
-        None => Some(open_relay(args)?),
+    let mut applications = match &args.tun {
+        Some(_) => Applications::Device(None),
+        None => Applications::Ports(open_relay(args)?),
     };
     let (mut was_in, mut wait) = (false, RETURN);
     loop {
@@ -105,10 +116,9 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
             station => Some(station.context(format_args!("group {}", args.member.group))?),
         };
         if let Some(station) = station {
-            let ended = match (&mut relay, &args.tun) {
-                (Some(relay), _) => behind_ports(args, station, relay).await?,
-                (None, Some(name)) => behind_device(args, name, station).await?,
-                (None, None) => return Ok(()),
+            let ended = match &mut applications {
+                Applications::Ports(relay) => behind_ports(args, station, relay).await?,
+                Applications::Device(device) => behind_device(args, station, device).await?,
             };
             let Ended::Out(reason) = ended else { return Ok(()) };
             tracing::warn!("put out of the group by its controller: {reason}; waits to come back");
@@ -121,6 +131,19 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
         wait = (wait * 2).min(RETURN_MOST);
     }
 }
+
+/// Where applications are.
+enum Applications {
+    /// At UDP ports of this machine.
+    Ports(Relay),
+    /// Behind an interface, which is made when its addresses are known.
+    Device(Option<Device>),
+}
+
+#[cfg(target_os = "linux")]
+type Device = group_host::member::Tun;
+#[cfg(not(target_os = "linux"))]
+type Device = std::convert::Infallible;
 
 impl JoinArgs {
     /// What to be in the group.
@@ -135,15 +158,24 @@ impl JoinArgs {
 }
 
 #[cfg(target_os = "linux")]
-async fn behind_device(args: &JoinArgs, name: &str, station: Station) -> Result<Ended, Failure> {
+async fn behind_device(
+    args: &JoinArgs,
+    station: Station,
+    device: &mut Option<Device>,
+) -> Result<Ended, Failure> {
+    let name = args.tun.as_deref().unwrap_or_default();
     let (inside, roles, listener) = (station.inside(), station.roles(), station.listener());
-    let device = group_host::member::Tun::create(name, inside, roles, listener);
-    let mut device = device.map_err(|error| match error.kind() {
+    let placed = match device.take() {
+        Some(mut there) => there.take_place(inside, roles, listener).map(|()| there),
+        None => Device::create(name, inside, roles, listener, args.keep_tun),
+    };
+    let placed = placed.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(format_args!(
             "--tun {name}: {error}; it takes root or CAP_NET_ADMIN (--listen and --service do not)"
         )),
         _ => Failure::new(format_args!("--tun {name}: {error}")),
     })?;
+    let device = device.insert(placed);
     if let Some(address) = device.sender_address() {
         tracing::info!("{name}: requests to {} leave from {address}", inside.group());
     }
@@ -151,14 +183,12 @@ async fn behind_device(args: &JoinArgs, name: &str, station: Station) -> Result<
         let address = device.listener_address();
         tracing::info!("{name}: requests to {} are answered by {address}", inside.group());
     }
-    carry(args, station, &mut device).await
+    carry(args, station, device).await
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn behind_device(_: &JoinArgs, name: &str, _: Station) -> Result<Ended, Failure> {
-    Err(Failure::new(format_args!(
-        "--tun {name}: only on Linux; --listen and --service do without"
-    )))
+async fn behind_device(_: &JoinArgs, _: Station, _: &mut Option<Device>) -> Result<Ended, Failure> {
+    Err(Failure::new("--tun is only on Linux; --listen and --service do without"))
 }
 
 fn open_relay(args: &JoinArgs) -> Result<Relay, Failure> {

@@ -37,6 +37,11 @@ struct Ear<'a> {
 }
 
 impl Port for Ear<'_> {
+    /// It keeps its answers itself.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
         if let Some((to, answer)) = self.answers.pop_front() {
             buf[..answer.len()].copy_from_slice(&answer);
@@ -49,7 +54,7 @@ impl Port for Ear<'_> {
     }
 
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
-        let Origin::Sender(sender) = origin else { return };
+        let (Origin::Sender(sender) | Origin::DirectSender(sender)) = origin else { return };
         self.heard += 1;
         print(origin, &datagram, self.args.json);
         let reply = match &self.args.reply {

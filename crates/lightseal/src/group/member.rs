@@ -135,7 +135,7 @@ impl MemberArgs {
             found = waiting => found,
             () = stopped() => return Err(Failure::new("interrupted")),
         };
-        self.join_from(device, role, stubborn, interface, address).await
+        self.join_from(device, role, (stubborn, false), interface, address).await
     }
 
     /// Takes the device's place for a command that does one thing and ends: an interface or an
@@ -148,7 +148,7 @@ impl MemberArgs {
             Some(address) => address,
             None => device.address().map_err(Failure::new)?,
         };
-        let station = self.join_from(device, role, false, interface, address).await?;
+        let station = self.join_from(device, role, (false, true), interface, address).await?;
         station.context(format_args!("group {}", self.group))
     }
 
@@ -174,15 +174,24 @@ impl MemberArgs {
         &self,
         device: Device,
         role: Role,
-        stubborn: bool,
+        (stubborn, patient): (bool, bool),
         interface: Interface,
         address: IpAddr,
     ) -> Result<Result<Station, StationError>, Failure> {
         let group = group_name(&self.group)?;
         let roles = role.wanted();
         let (hops, anew, unconfirmed) = (self.hops, self.anew, self.unconfirmed);
-        let options =
-            Options { group, roles, interface, address, hops, stubborn, anew, unconfirmed };
+        let options = Options {
+            group,
+            roles,
+            interface,
+            address,
+            hops,
+            stubborn,
+            anew,
+            unconfirmed,
+            patient,
+        };
         let joining = device.join(options);
         tokio::select! {
             station = joining => Ok(station),

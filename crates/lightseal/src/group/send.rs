@@ -47,6 +47,11 @@ struct Once<'a> {
 }
 
 impl Port for Once<'_> {
+    /// How long answers are waited for counts from when the request is sealed.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
         if self.count.is_some_and(|count| self.answers >= count) {
             return Err(io::Error::from(io::ErrorKind::Interrupted));
@@ -88,7 +93,7 @@ pub(super) fn print(origin: Origin, datagram: &Datagram<'_>, as_json: bool) {
 fn described(origin: Origin) -> String {
     use group::member::Listener;
     match origin {
-        Origin::Sender(sender) => format!("sender {}", sender.0),
+        Origin::Sender(sender) | Origin::DirectSender(sender) => format!("sender {}", sender.0),
         Origin::Listener(Listener::Id(listener)) => format!("listener {}", listener.get()),
         Origin::Listener(Listener::Address(address)) => format!("listener {address}"),
     }

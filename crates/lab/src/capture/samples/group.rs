@@ -145,6 +145,8 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
     };
     let keys = parameters.group_keys();
     let message = rekey()?;
+    // As a controller ends an epoch: with its signature (docs/spec/group.md, section 4.7).
+    let end = ControllerSecret::from_seed(&[3; 32]).end_of_epoch(&GROUP, 1);
     let listener = "fd00::7".parse().expect("an address");
     let individual = keys.individual(listener, SENDER);
     let [to_all, to_one] = ways();
@@ -156,7 +158,7 @@ fn axiom_of(id: CipherSuiteId) -> Result<Sample, Error> {
         (SenderId::CONTROLLER, vec![Content { kind: GROUP_REKEY, ..data(1, 0, &message) }]),
         (
             SenderId::CONTROLLER,
-            vec![Content { kind: ContentType::CHANGE_CIPHER_SPEC, ..data(1, 1, &[1]) }],
+            vec![Content { kind: ContentType::CHANGE_CIPHER_SPEC, ..data(1, 1, &end) }],
         ),
     ];
     let mut datagrams = Vec::new();
@@ -197,6 +199,7 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
     let (kind, listener) = match keys.stream().direction {
         Direction::Requests => (0, None),
         Direction::Answers(_) => (1, None),
+        Direction::Direct(listener) => (1, Some(listener)),
         Direction::Responses(listener) => (2, Some(listener)),
         Direction::PairwiseResponses(listener) => {
             (if matches!(out.form, Form::Boot(_)) { 3 } else { 2 }, Some(listener))
@@ -205,9 +208,10 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
     let signature = if out.signer.is_some() { 64 } else { 0 };
     let inside = out.payload.len() + 1 + out.padding + signature;
     let (head, body) = record.split_at(record.len() - inside - tag);
+    let is_direct = matches!(keys.stream().direction, Direction::Direct(_));
     let mut put = |name: &str, value: String| shown.put(format!("lsgroup.{name}"), value);
     put("profile", "compact".into());
-    put("direction", if listener.is_some() { "response" } else { "request" }.into());
+    put("direction", if listener.is_some() && !is_direct { "response" } else { "request" }.into());
     let has_length = out.form == Form::Followed;
     let low = EPOCH & 3;
     match out.form {
@@ -227,19 +231,26 @@ fn shown_compact(keys: &RecordKeys, tag: usize, out: &Outgoing<'_>, record: &[u8
             }
         }
         Form::Full | Form::Boot(_) => {
-            let boot = if kind == 3 { ", boot" } else { "" };
-            put("form", format!("number in full{boot}"));
-            put("flags", format!("0x{:02x}", 0xf8 | u8::from(out.signer.is_some()) << 2 | kind));
-            put("signed", u8::from(out.signer.is_some()).to_string());
+            let which = match kind {
+                3 => ", boot",
+                _ if is_direct => ", to one listener",
+                _ => "",
+            };
+            put("form", format!("number in full{which}"));
+            let signed = u8::from(out.signer.is_some() || is_direct);
+            put("flags", format!("0x{:02x}", 0xf8 | signed << 2 | kind));
+            put("signed", signed.to_string());
             put("kind", kind.to_string());
             put("epoch", EPOCH.to_string());
             put("number", out.number.to_string());
         }
     }
     put("group_id", format!("0x{:02x}", GROUP.alias()));
-    match listener {
-        Some(listener) => put("listener_id", listener.get().to_string()),
-        None => put("sender_id", keys.stream().sender.0.to_string()),
+    if is_direct || listener.is_none() {
+        put("sender_id", keys.stream().sender.0.to_string());
+    }
+    if let Some(listener) = listener {
+        put("listener_id", listener.get().to_string());
     }
     if let Form::Boot(boot) = out.form {
         put("request_number", boot.request.to_string());
@@ -281,6 +292,7 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
     let pairwise = pair.response_secret(&BOOT.nonce);
     let pairwise = new(epoch.pairwise_responses(SENDER, listener), pairwise);
     let answers = new(epoch.answers(SENDER, listener), pair.answer_secret(&CHALLENGE));
+    let direct = new(epoch.direct_requests(SENDER, listener), pair.direct_secret());
 
     let signer = SigningKey::new(&[9; 32]);
     let signed = Some(&signer);
@@ -308,6 +320,8 @@ fn compact_of(id: CipherSuiteId) -> Result<Sample, Error> {
             vec![Outgoing { signer: signed, kind: GROUP_CHALLENGE, ..full(11, &CHALLENGE) }],
         ),
         (back, &answers, vec![Outgoing { kind: GROUP_CHALLENGE, ..full(12, &CHALLENGE) }]),
+        (back, &direct, vec![full(13, b"on, you alone")]),
+        (to_all, &direct, vec![full(14, b"")]),
         (to_one, &responses, vec![data(0, b"2.05")]),
         (to_one, &responses, vec![followed(1, b"2.05"), data(2, b"2.05")]),
         (to_one, &responses, vec![full(3, b"")]),

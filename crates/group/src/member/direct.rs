@@ -1,0 +1,219 @@
+//! Requests of a sender to one listener, under keys that only these two have.
+//!
+//! Who wrote a direct request, and for whom, stands in front of it, so it can go anywhere that the
+//! listener hears: to the address that its last response came from, or to the group's address, where
+//! the others drop it by its ListenerID. A listener that was restarted has another port; so a sender
+//! whose direct requests are not answered goes back to the group's address.
+//!
+//! Direct requests are numbered in the sender's one count, which no restart turns back, and have a
+//! replay window of their own, which members that write in another's name cannot move.
+
+use super::epoch::count;
+use super::keys::{Opened, Opener, Proof, Sealed};
+use super::receive::is_members;
+use super::{Delivery, Member, SendError, written};
+use crate::compact::{self, Form, Outgoing};
+use crate::directory::Lookup;
+use crate::policy::{Freshness, Profile, Responses};
+use crate::rekey::{Kept, Leaf};
+use crate::{ListenerId, SenderId};
+use alloc::collections::BTreeMap;
+use core::net::SocketAddr;
+use dtls::codepoints::ContentType;
+use dtls::crypto::KeyState;
+use vocabulary::{Instant, ReplayWindow};
+
+/// Direct requests that go to a listener's own address without a response before the next one goes to
+/// the group's address.
+const UNANSWERED: u8 = 2;
+
+/// Where direct requests go: of each listener that has had one the address of its last response, and
+/// how many have gone there since.
+#[derive(Default)]
+pub(super) struct Routes(BTreeMap<ListenerId, Option<(SocketAddr, u8)>>);
+
+impl Routes {
+    /// A new response of `listener` came from an address.
+    pub(super) fn heard(&mut self, listener: ListenerId, from: SocketAddr) {
+        if let Some(route) = self.0.get_mut(&listener) {
+            *route = Some((from, 0));
+        }
+    }
+
+    /// Where the next direct request goes, which is counted; `None`: to the group's address.
+    fn take(&mut self, listener: ListenerId) -> Option<SocketAddr> {
+        let route = self.0.entry(listener).or_default();
+        match route {
+            Some((to, unanswered)) if *unanswered < UNANSWERED => {
+                *unanswered += 1;
+                Some(*to)
+            }
+            _ => {
+                *route = None;
+                None
+            }
+        }
+    }
+
+    /// Forgets leaves that may have another owner.
+    pub(super) fn move_to(&mut self, kept: &Kept) {
+        self.0.retain(|id, _| Leaf::new(id.get()).is_some_and(|leaf| kept.holds(leaf)));
+    }
+}
+
+impl Member {
+    /// Seals a request to `listener` alone into the front of `buf`; where it goes, and its length.
+    ///
+    /// # Errors
+    /// See [`SendError`]: [`NoPairwiseKeys`](SendError::NoPairwiseKeys) and
+    /// [`NotAMember`](SendError::NotAMember) last; [`NoKey`](SendError::NoKey) passes.
+    pub fn request_to(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        content: &[u8],
+        buf: &mut [u8],
+    ) -> Result<(SocketAddr, usize), SendError> {
+        let own = self.roles.sender.ok_or(SendError::Role)?;
+        if self.policy.responses != Responses::Pairwise || self.policy.profile != Profile::Compact {
+            return Err(SendError::NoPairwiseKeys);
+        }
+        if listener.get() >= self.keys.leaves() || listener == self.listener() {
+            return Err(SendError::NotAMember);
+        }
+        let page = Lookup::listener(listener);
+        let Self { epochs, ledger, identity, peers, rng, stats, .. } = self;
+        let Some(key) = peers.listener(listener) else {
+            if peers.has(page) {
+                return Err(SendError::NotAMember);
+            }
+            peers.want(now, rng, page);
+            return Err(SendError::NoKey);
+        };
+        // One that has just joined knows no epoch before the one in which it was introduced.
+        let at = epochs.sending(now).0.max(peers.since(page));
+        if at < self.seals_from {
+            return Err(SendError::NotStarted);
+        }
+        let epoch = epochs.receiving(now, at).ok_or(SendError::NoKey)?;
+        if epoch.key_state() == KeyState::Exhausted {
+            return Err(SendError::Exhausted);
+        }
+        if !epoch.pairs.contains_key(&listener) {
+            let keys = ((own, identity.exchange()), (listener, &compact::PublicKey(*key)));
+            let Some(pair) = epoch.keys.pair_for_sender(keys.0, keys.1) else {
+                peers.refuse(listener);
+                return Err(SendError::NotAMember);
+            };
+            epoch.pairs.insert(listener, pair);
+        }
+        let pair = epoch.pairs.get(&listener).ok_or(SendError::NoKey)?;
+        let sealer = epoch.keys.direct_keys(pair, (listener, own)).ok_or(SendError::Role)?;
+        let reserved = written(&mut epoch.reserved)?;
+        let numbers = &mut epoch.own.as_mut().ok_or(SendError::Role)?.numbers;
+        let number = reserved.take(numbers, &mut **ledger).map_err(SendError::Number)?;
+        let record = Outgoing { form: Form::Full, ..Outgoing::data(number, content) };
+        let len = sealer.seal(&record, buf).map_err(|_| SendError::TooLong)?;
+        epoch.direct.add_sealed(super::epoch::HEADER_BYTES, len);
+        stats.sealed += 1;
+        let to = self.routes.take(listener).unwrap_or(self.policy.address);
+        self.used_numbers(now);
+        self.look_at_keys(now);
+        Ok((to, len))
+    }
+
+    /// Takes a direct request, which may have come to the group's address or to this member's own.
+    pub(super) fn direct_record(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let Ok(record) = compact::Sealed::direct(datagram) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let (sender, to) = record.id;
+        let me = self.listener();
+        if record.alias != self.policy.group.alias()
+            || to != me
+            || !self.roles.listener
+            || self.roles.sender == Some(sender)
+            || self.policy.responses != Responses::Pairwise
+        {
+            self.stats.strangers += 1;
+            return;
+        }
+        if !self.senders.contains(&sender) {
+            self.stats.unknown_senders += 1;
+            return;
+        }
+        let record = Sealed::Compact(record);
+        let Some(at) = self.epoch_of(now, &record) else { return };
+        if !self.share_with(now, at, (me, sender)) {
+            self.stats.unknown_keys += 1;
+            return;
+        }
+        let Some(epoch) = self.epochs.receiving(now, at) else { return };
+        if epoch.direct.state() == KeyState::Exhausted {
+            self.stats.strangers += 1;
+            return;
+        }
+        let known = epoch.senders.get(&sender).map(|heard| heard.direct.clone());
+        let window = known.unwrap_or_else(|| epoch.heard(now).direct);
+        let anything = ReplayWindow::new();
+        let Some((_, opener)) = epoch.sender_pairs.get(&sender) else { return };
+        let opened = record.open(opener, window.as_ref().unwrap_or(&anything), Proof::Member);
+        count(&mut epoch.direct, &opened);
+        if is_members(&opened) {
+            self.authentic += 1;
+        }
+        let Opened { number, kind, content } = match opened {
+            Ok(opened) => opened,
+            Err(reason) => return self.count(now, reason),
+        };
+        let Some(mut window) = window else {
+            // It may be one that came before a restart.
+            self.stats.not_fresh += 1;
+            if self.policy.freshness == Freshness::Challenge {
+                self.challenges.want(now, &mut self.rng, (sender, at), from, true);
+            }
+            return;
+        };
+        window.commit(number);
+        let mut heard = epoch.senders.remove(&sender).unwrap_or_else(|| epoch.heard(now));
+        (heard.direct, heard.last) = (Some(window), now);
+        epoch.senders.insert(sender, heard);
+        self.heard_from.insert(sender, from);
+        if kind == ContentType::APPLICATION_DATA {
+            self.stats.delivered += 1;
+            deliver(Delivery::DirectRequest { sender, from, content });
+        } else {
+            self.stats.strangers += 1;
+        }
+    }
+
+    /// Has the secret that is shared with a sender in an epoch, if its key is known to be of that
+    /// epoch; else the key is asked for.
+    fn share_with(&mut self, now: Instant, at: u64, (me, sender): (ListenerId, SenderId)) -> bool {
+        let Self { epochs, peers, identity, rng, .. } = self;
+        let Some(epoch) = epochs.receiving(now, at) else { return false };
+        if epoch.sender_pairs.contains_key(&sender) {
+            return true;
+        }
+        let page = Lookup::sender(sender);
+        let Some(known) = peers.sender(sender) else {
+            peers.want(now, rng, page);
+            return false;
+        };
+        if at < peers.since(page) {
+            return false;
+        }
+        let (own, key) = ((me, identity.exchange()), (sender, &known.exchange));
+        let Some(pair) = epoch.keys.pair_for_listener(own, key) else { return false };
+        let Some(keys) = epoch.keys.direct_keys(&pair, (me, sender)) else { return false };
+        epoch.sender_pairs.insert(sender, (pair, Opener::Compact(keys)));
+        true
+    }
+}
