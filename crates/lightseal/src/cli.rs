@@ -215,8 +215,6 @@ pub(crate) struct ImpairArgs {
     /// Server to relay to.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
-    #[command(flatten)]
-    pub(crate) both: LineArgs,
     /// Other values towards the server, such as "loss=1%,delay=20ms".
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) up: Option<LineArgs>,
@@ -239,6 +237,9 @@ pub(crate) struct ImpairArgs {
     /// SIGUSR1; on exit a line of the log sums them up].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    // Last, so that its heading is over nothing else.
+    #[command(flatten)]
+    pub(crate) both: LineArgs,
 }
 
 /// One direction's impairments, by name.

@@ -142,7 +142,7 @@ pub(crate) const REASONS: &[Reason] = &[
     reason("overrun_local", "/overruns/local", "the proxy read its local side too slowly"),
     reason("empty", "/empty", "empty datagrams are not carried"),
     reason("too_long", "/oversize", "longer than a record may be (--max-datagram)"),
-    reason("refused_flow", "/refused_messages", "the flow was refused (--max-flows)"),
+    reason("refused_flow", "/refused_messages", "the flow was refused; the log says why"),
     reason("loop", "/loops", "the proxy's own messages came back: a loop"),
     reason("queue_full", "/queue_full", "the queue of the flow was full"),
     reason("too_long_for_peer", "/dtls/too_long", "longer than the peer takes"),
