@@ -25,6 +25,7 @@ mod instructions;
 mod lab;
 mod macs;
 mod masks;
+mod overload;
 mod peers;
 mod sessions;
 
@@ -57,6 +58,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         lab::CLAIMS,
         macs::CLAIMS,
         masks::CLAIMS,
+        overload::CLAIMS,
         peers::CLAIMS,
         sessions::CLAIMS,
     ]
