@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
             match (args.json, args.watch) {
                 (true, _) => shown += &format!("{value}\n"),
                 (false, true) if live.is_none() => {
-                    shown += &line(&report, rates.unwrap_or_default())
+                    shown += &line(&report, rates.unwrap_or_default());
                 }
                 (false, _) => {
                     if !shown.is_empty() {
