@@ -86,6 +86,8 @@ counters! {
         /// Payloads that waited for too long ([`Settings::max_age`](crate::Settings::max_age)), and were
         /// dropped.
         stale,
+        /// Payloads that were still queued when the association ended.
+        unsent,
         /// Closing tags sent because others did not come in time, or at the end.
         closing_tags,
         /// Flights sent again.

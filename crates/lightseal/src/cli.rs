@@ -11,6 +11,7 @@ use crate::lab::LabCommand;
 use crate::mac::MacCommand;
 use crate::macsec::MacsecArgs;
 use crate::offer::OfferArgs;
+use crate::proxy::status_command::ProxyStatusArgs;
 use crate::slots::when_full;
 use crate::units::{BitsPerSecond, Bytes, Quantity};
 use clap::builder::RangedU64ValueParser;
@@ -90,6 +91,8 @@ pub(crate) enum ProxyCommand {
     Client(Box<ProxyClientArgs>),
     /// In front of the service that answers.
     Server(Box<ProxyServerArgs>),
+    /// What the proxies of this user carry, for whom, and what was lost and why.
+    Status(ProxyStatusArgs),
 }
 
 /// Where the configuration file is.
@@ -184,10 +187,15 @@ pub(crate) struct ProxyArgs {
     /// Bytes of the record number in each record.
     #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
     pub(crate) record_numbers: RecordNumberLength,
-    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error; with -q not on
-    /// exit].
+    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: to standard error on
+    /// SIGUSR1; on exit a line of the log sums them up].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    /// Answer `lightseal proxy status` on this Unix socket, which only this user and root can use;
+    /// `none` for no socket [default: proxy-ROLE-LISTEN.sock in $RUNTIME_DIRECTORY, in
+    /// $XDG_RUNTIME_DIR/lightseal, or for root in /run/lightseal].
+    #[arg(long, value_name = "PATH|none")]
+    pub(crate) status_socket: Option<PathBuf>,
     /// Say this often how things stand: schemes, losses, goodput and security level [default:
     /// never].
     #[arg(long, value_name = "TIME")]
@@ -207,8 +215,6 @@ pub(crate) struct ImpairArgs {
     /// Server to relay to.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
-    #[command(flatten)]
-    pub(crate) both: LineArgs,
     /// Other values towards the server, such as "loss=1%,delay=20ms".
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) up: Option<LineArgs>,
@@ -227,13 +233,18 @@ pub(crate) struct ImpairArgs {
     /// Forget a client after this much silence.
     #[arg(long, value_name = "TIME", default_value = "5min")]
     pub(crate) idle_timeout: Quantity<Duration>,
-    /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
+    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: to standard error on
+    /// SIGUSR1; on exit a line of the log sums them up].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    // Last, so that its heading is over nothing else.
+    #[command(flatten)]
+    pub(crate) both: LineArgs,
 }
 
 /// One direction's impairments, by name.
 #[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "What happens to a datagram")]
 pub(crate) struct LineArgs {
     /// Lose each datagram with this probability: 0.25% or 0.0025.
     #[arg(long, value_name = "P")]

@@ -5,8 +5,10 @@ use crate::cli::ImpairArgs;
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
 use crate::statistics;
+use crate::units::counted;
 use net::address::Named;
-use net::relay::{Relay, Settings};
+use net::impairment::Counters;
+use net::relay::{Relay, RelayCounters, Settings};
 
 /// Relays until told to stop.
 ///
@@ -34,7 +36,31 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
             },
         }
     }
-    statistics::write_last(args.stats_file.as_deref(), &relay.counters())
+    let counters = relay.counters();
+    if args.stats_file.is_some() {
+        statistics::write(args.stats_file.as_deref(), &counters)?;
+    }
+    tracing::info!("stopped: {}", summary(&counters));
+    Ok(())
+}
+
+/// What became of the datagrams, for people.
+fn summary(counters: &RelayCounters) -> String {
+    let way = |counters: &Counters| {
+        let Counters { offered, delivered, .. } = counters;
+        format!(
+            "{} came, {delivered} went on, {} were lost",
+            counted(*offered, "datagram"),
+            counters.dropped()
+        )
+    };
+    let RelayCounters { up, down, clients_seen, refused, .. } = counters;
+    format!(
+        "{}; towards the server {}; towards the clients {}; {refused} could not be sent",
+        counted(*clients_seen, "client"),
+        way(up),
+        way(down)
+    )
 }
 
 fn settings(args: &ImpairArgs) -> Result<Settings, Failure> {

@@ -1,7 +1,8 @@
 //! The file of pre-shared keys.
 //!
 //! One key a line, `identity:hexkey`; lines that begin with `#` and empty
-//! lines mean nothing. Keys never appear in a message.
+//! lines mean nothing. A file without a key is taken for a mistake, such as a file that is being
+//! written, unless it has the line `!revoke-all`. Keys never appear in a message.
 
 use crate::failure::{Context, Failure};
 use dtls::{Psk, PskStore};
@@ -16,6 +17,9 @@ use zeroize::Zeroizing;
 
 /// No sensible key file is larger: at 100 bytes a line, 160 000 keys.
 const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// The line of a file that has no key on purpose: every key that was read before is revoked.
+const REVOKE_ALL: &str = "!revoke-all";
 
 /// What a key file holds, and how to read it again.
 pub(crate) struct KeyFile {
@@ -48,7 +52,12 @@ impl KeyFile {
     ///
     /// If there is no such key.
     pub(crate) fn choose(&self, identity: Option<&str>) -> Result<Psk, Failure> {
-        let first = self.read_state().first.clone().unwrap_or_default();
+        let Some(first) = self.read_state().first.clone() else {
+            let file = self.path.display();
+            return Err(Failure::new(format_args!(
+                "PSK file {file} revokes all keys ({REVOKE_ALL})"
+            )));
+        };
         let identity = identity.unwrap_or(&first);
         self.psk(identity.as_bytes()).ok_or_else(|| {
             let file = self.path.display();
@@ -118,8 +127,10 @@ impl State {
         let (keys, first) = parse(&text).map_err(|(line, what)| {
             Failure::new(format_args!("PSK file {name}, line {line}: {what}"))
         })?;
-        if first.is_none() {
-            return Err(Failure::new(format_args!("PSK file {name} holds no key")));
+        if first.is_none() && !revokes_all(&text) {
+            return Err(Failure::new(format_args!(
+                "PSK file {name} holds no key; the line {REVOKE_ALL} in it revokes all keys on purpose"
+            )));
         }
         Ok(Self { keys, first, version: Version::of(&metadata) })
     }
@@ -151,13 +162,21 @@ pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
 
 type Parsed = (Keys, Option<String>);
 
+fn revokes_all(text: &str) -> bool {
+    text.lines().any(|line| line.trim() == REVOKE_ALL)
+}
+
 fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
     let mut keys = Keys::new();
     let mut first = None;
+    let revokes_all = revokes_all(text);
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        if line.is_empty() || line.starts_with('#') || line == REVOKE_ALL {
             continue;
+        }
+        if revokes_all {
+            return Err((number, "a key beside !revoke-all; remove one of the two"));
         }
         // The last colon separates: identities may contain some, hexadecimal cannot.
         let Some((identity, hex)) = line.rsplit_once(':') else {
@@ -209,6 +228,13 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
     if unfit {
         return Err(Failure::new("an identity has 1 to 256 bytes, no # first and no space around"));
     }
+    // Colons are fine, as in urn:dev:1: the last one of a line separates. A whole line is none.
+    let behind = identity.rsplit_once(':').map(|(_, behind)| behind);
+    if behind.is_some_and(|hex| hex.len() >= 32 && hex.bytes().all(|c| c.is_ascii_hexdigit())) {
+        return Err(Failure::new(
+            "this is an identity with a key; give the identity alone, the key is made",
+        ));
+    }
     let mut key = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *key).context("no randomness")?;
     let mut line = Zeroizing::new(String::with_capacity(identity.len() + 66));
@@ -253,11 +279,33 @@ mod tests {
     }
 
     #[test]
+    fn a_file_without_a_key_says_so_on_purpose() {
+        assert_eq!(parse("# gone\n!revoke-all\n").unwrap().0.len(), 0);
+        let both = format!("!revoke-all\na:{HEX}\n");
+        assert_eq!(error(&both), (2, "a key beside !revoke-all; remove one of the two"));
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("lightseal-keys-none-{}", std::process::id()));
+        store(&path, format!("a:{HEX}\n").as_bytes()).unwrap();
+        let file = KeyFile::open(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let said = file.reload(true).unwrap_err().to_string();
+        assert!(said.contains("holds no key; the line !revoke-all"), "{said}");
+        assert_eq!(file.len(), 1, "an empty file may be one that is being written");
+        std::fs::write(&path, " !revoke-all\n").unwrap();
+        assert!(file.reload(true).unwrap().unwrap().iter().eq(["a"]));
+        assert_eq!((file.len(), file.psk(b"a").is_none()), (0, true));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn what_is_generated_can_be_read() {
         let line = generate("sensor-1").unwrap();
         let (keys, _) = parse(&line).unwrap();
         assert_eq!(keys["sensor-1"].len(), 32);
         assert_ne!(*generate("sensor-1").unwrap(), *line);
+        assert!(generate(&format!("sensor-1:{HEX}")).unwrap_err().to_string().contains("alone"));
+        let (keys, _) = parse(&generate("urn:dev:mac:0024befffe804ff1").unwrap()).unwrap();
+        assert_eq!(keys["urn:dev:mac:0024befffe804ff1"].len(), 32);
         assert!(generate("#x").is_err() && generate("").is_err() && generate("a\nb").is_err());
     }
 

@@ -95,6 +95,9 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Proxy(ProxyCommand::Server(args)) => {
             runtime()?.block_on(proxy::command::server(&args))
         }
+        Command::Proxy(ProxyCommand::Status(args)) => {
+            runtime()?.block_on(proxy::status_command::run(&args))
+        }
         Command::Demo(args) => runtime()?.block_on(demo::run(&args)),
         Command::Gateway(command) => gateway::run(&command),
         Command::Group(command) => group::run(&command),

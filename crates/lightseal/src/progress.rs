@@ -1,6 +1,7 @@
 //! How far a long command is: on standard error, and only to a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Work that takes less is done before a reader looks.
@@ -8,6 +9,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Redraws a second.
 const REDRAWS: u8 = 5;
+
+/// How often the time that has passed is shown, so that a long step does not look like a stop.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// How much of a message is read, or how many steps are done.
 pub(crate) struct Progress {
@@ -27,7 +31,24 @@ impl Progress {
 
     /// At 0 of `count` steps. Never shown when `quiet`.
     pub(crate) fn steps(count: usize, quiet: bool) -> Self {
-        Self::new(Some(count as u64), "{bar:30} {msg}, {eta} left", quiet)
+        Self::new(Some(count as u64), "{bar:30} {msg}, {elapsed} so far, {eta} left", quiet)
+    }
+
+    /// Does work of which nobody knows how long it takes: from the first second on, `what` and the time
+    /// that has passed are shown. They are gone when this returns.
+    pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            let (working, done) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                let progress = Self::new(None, "{msg}, {elapsed} so far", false);
+                while done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    progress.bar.set_message(what.to_owned());
+                }
+            });
+            let result = work();
+            drop(working);
+            result
+        })
     }
 
     fn new(length: Option<u64>, template: &str, quiet: bool) -> Self {
@@ -53,6 +74,7 @@ impl Progress {
     /// What is being done now.
     pub(crate) fn name(&self, what: &str) {
         self.bar.set_message(what.to_owned());
+        self.bar.enable_steady_tick(SECOND);
     }
 
     /// One step more is done.
@@ -64,5 +86,22 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_once_and_its_result_is_returned() {
+        let mut count = 0;
+        assert_eq!(
+            Progress::during("counting", || {
+                count += 1;
+                count
+            }),
+            1
+        );
     }
 }

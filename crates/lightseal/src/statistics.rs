@@ -1,4 +1,4 @@
-//! Statistics as JSON, on demand and at the end.
+//! Statistics as JSON: on demand, and at the end if there is a file for them.
 
 use crate::failure::{Context, Failure};
 use serde::Serialize;
@@ -25,18 +25,6 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
     };
     let written = owner_only::file::replace(path, MODE, text.as_bytes(), |_| Ok(()));
     written.map(drop).context(format_args!("statistics file {}", path.display()))
-}
-
-/// The same at the end: to standard error only if anything is said there.
-///
-/// # Errors
-///
-/// If the file cannot be written.
-pub(crate) fn write_last(path: Option<&Path>, statistics: &impl Serialize) -> Result<(), Failure> {
-    if path.is_none() && !tracing::enabled!(tracing::Level::INFO) {
-        return Ok(());
-    }
-    write(path, statistics)
 }
 
 /// Finds out whether [`write()`] could write to the file, before hours of counting.

@@ -106,16 +106,16 @@ fn the_status_tells_schemes_losses_goodput_and_bits() {
     client.has_said("status: no flows");
     let _sending = Sending::to(&local, LONG);
     let line = eventually(|| {
-        let line = client.wait_for("status: 1 flow; out r2d2:200, loss ");
+        let line = client.wait_for("status: 1 flow; out: tags r2d2:200, loss ");
         // Either end measures it in the first 64 records.
-        (!line.contains("loss -")).then_some(line)
+        (!line.contains("loss unknown")).then_some(line)
     });
     let numbers = line.split(" %").filter_map(|part| part.rsplit(' ').next()?.parse::<f64>().ok());
     let percents: Vec<_> = numbers.take(4).collect();
     let [lost_out, payload, lost_in, goodput] = percents[..] else { panic!("{line}") };
     assert!(lost_out < 30.0 && lost_in < 30.0, "{line}");
     assert!((60.0..98.0).contains(&payload) && goodput > 0.0, "{line}");
-    assert!(line.contains("delivered at 64 bits"), "{line}");
+    assert!(line.contains("each verified by 64 bits at least"), "{line}");
     client.signal("USR1");
     let json = eventually(|| std::path::Path::new(&stats).exists().then(|| statistics(&stats)));
     let status = &json["status"];

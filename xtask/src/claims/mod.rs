@@ -27,6 +27,7 @@ mod instructions;
 mod lab;
 mod macs;
 mod masks;
+mod overload;
 mod peers;
 mod sessions;
 
@@ -61,6 +62,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         lab::CLAIMS,
         macs::CLAIMS,
         masks::CLAIMS,
+        overload::CLAIMS,
         peers::CLAIMS,
         sessions::CLAIMS,
     ]

@@ -544,7 +544,7 @@ impl Connection {
         }
         self.channel.send.forget_before(u64::MAX);
         self.channel.flight.complete();
-        self.queue.clear();
+        self.stats.sent.unsent += self.queue.clear();
         self.early.clear();
         self.state = State::Closed;
         self.notices.push_back(Notice::Closed(reason));

@@ -63,9 +63,12 @@ impl SendQueue {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Drops all payloads; how many they were.
+    pub(super) fn clear(&mut self) -> u64 {
+        let count = self.lengths.len() as u64;
         self.bytes.clear();
         self.lengths.clear();
+        count
     }
 
     /// Bytes held, overhead included.

@@ -317,7 +317,9 @@ impl Living {
             }
             Output::Frame(frame) => self.leave(Errand::Frame(frame)),
             Output::Close(peer, error) => {
-                tracing::error!(peer = self.keeper.name(peer), %error, "the peer makes no sense");
+                let peer_name = self.keeper.name(peer);
+                let what = "a message of the peer is refused; its channel is closed";
+                tracing::error!(peer = peer_name, %error, "{what}");
                 self.sender.close(channel::PeerIndex(peer.0.into()), error.to_string());
             }
             Output::Event(event) => self.tell(event),
@@ -356,7 +358,8 @@ impl Living {
         match event {
             Event::Up(peer, epoch) => tracing::info!(peer = name(peer), epoch, "new keys"),
             Event::Incompatible(peer, scheme, version) => {
-                tracing::error!(peer = name(peer), %scheme, version, "set to something else");
+                let what = "the peer's configuration has another scheme; both need the same one";
+                tracing::error!(peer = name(peer), %scheme, version, "{what}");
             }
             // A peer that does not answer has no path to speak of.
             Event::Mtu(peer, bytes) if !self.keeper.is_up(peer) => {

@@ -3,7 +3,7 @@
 use super::view::Live;
 use crate::failure::{Context, Failure};
 use crate::table::Table;
-use crate::units::Quantity;
+use crate::units::{Quantity, counted, spoken};
 use clap::Args;
 use gateway_host::config::Config;
 use gateway_host::status::{AskError, Door, PeerStanding, Standing, Traffic};
@@ -134,16 +134,6 @@ impl Rates {
     }
 }
 
-/// Seconds as one says them.
-pub(super) fn spoken(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..172_800 => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
 /// `up 5 min`, or why not.
 pub(super) fn channel(peer: &PeerStanding) -> String {
     let state = if peer.up { "up" } else { "down" };
@@ -212,11 +202,11 @@ fn line(standing: &Standing, rates: &Rates) -> String {
     let [from, to] = rates.lan;
     let drops: u64 = standing.drops.values().sum();
     format!(
-        "{}: {up} of {} peers, {} flows; from the LAN {:.0} frames/s {:.2} Mb/s, to it {:.0} \
+        "{}: {up} of {} up, {}; from the LAN {:.0} frames/s {:.2} Mb/s, to it {:.0} \
          frames/s {:.2} Mb/s; {drops} dropped\n",
         standing.gateway,
-        standing.peers.len(),
-        standing.flows.present,
+        counted(standing.peers.len() as u64, "peer"),
+        counted(standing.flows.present, "flow"),
         from.frames,
         from.megabits,
         to.frames,
@@ -293,6 +283,6 @@ pub(super) mod tests {
         assert!(as_text(&deaf).contains("up 5 min, nothing comes back"), "{}", as_text(&deaf));
         assert!(!text.contains("no-peer"), "what did not happen is not told:\n{text}");
         let line = line(&standing(1000), &Rates::default());
-        assert!(line.starts_with("plant-a: 1 of 2 peers, 24 flows;"), "{line}");
+        assert!(line.starts_with("plant-a: 1 of 2 peers up, 24 flows;"), "{line}");
     }
 }

@@ -1,7 +1,8 @@
 //! A gateway in a terminal, live.
 
-use super::status::{Rate, Rates, channel, or_dash, spoken};
+use super::status::{Rate, Rates, channel, or_dash};
 use crate::terminal::{Heard, LiveTerminal};
+use crate::units::spoken;
 use gateway_host::status::Standing;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -243,6 +243,9 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
             let mut registry = Registry::open(store, now, rng).context(args.state.display())?;
             serve(&mut registry, now, request).map_err(Failure::new)?
         }
+        Err(AskError::Socket(error)) => {
+            return Err(Failure::new(format_args!("{at}: {error}")));
+        }
         Err(error) => return Err(Failure::new(error)),
     };
     if let Some(out) = out {

@@ -2,6 +2,7 @@
 //! schemes, and how good the choice is.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
 use ::lab::choice::Plan;
 use ::lab::choice::channel::{BURSTY, Kind, MOVING, ORDINARY};
 use ::lab::choice::fit::Fitted;
@@ -83,7 +84,8 @@ impl Simulation {
 
 /// Fits, prints, writes and compares.
 pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
-    let fit = Fit::new(args.simulation.plan(Plan::default()));
+    let plan = args.simulation.plan(Plan::default());
+    let fit = Progress::during("simulating channels", || Fit::new(plan));
     let written = match &args.out {
         Some(directory) => fit.write(directory).context("choice")?,
         None => Vec::new(),
@@ -237,7 +239,7 @@ pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
             sessions: sessions(plan, kind, family),
         })
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<Row> = Progress::during("simulating channels", || rows.collect());
     let text = if args.json {
         serde_json::to_string_pretty(&rules_as_json(&plan, &rows)).context("rules")? + "\n"
     } else {

@@ -1,6 +1,7 @@
 //! `lightseal lab decrypt`: the DTLS in a capture, for whoever has the keys.
 
 use crate::failure::{Context, Failure};
+use crate::units::counted;
 use ::lab::capture::pcap::Reader;
 use ::lab::capture::{Datagram, Decryption, Entry, Stripped, Tally, describe};
 use clap::{Args, ValueEnum};
@@ -174,8 +175,10 @@ fn record_as_json(record: &Record) -> Value {
 fn tally_as_text((frames, repeated): (u64, u64), tally: &Tally) -> String {
     let Tally { datagrams, other_datagrams, records, .. } = tally;
     let mut text = format!(
-        "{frames} frames ({repeated} sent again), {datagrams} datagrams with DTLS, \
-         {other_datagrams} others; {records} records, {} under keys",
+        "{} ({repeated} sent again), {} with DTLS, {other_datagrams} others; {}, {} under keys",
+        counted(frames, "frame"),
+        counted(*datagrams, "datagram"),
+        counted(*records, "record"),
         tally.protected()
     );
     for kind in Tally::PROOFS {

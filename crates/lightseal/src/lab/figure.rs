@@ -1,6 +1,8 @@
 //! `lightseal lab figure`: makes the papers' figures again.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
+use crate::units::counted;
 use ::lab::figures::{FIGURES, by_name};
 use ::lab::write::{Format, json, write};
 use ::lab::{Figure, Options};
@@ -19,7 +21,7 @@ pub(crate) struct FigureArgs {
     #[arg(long, conflicts_with = "names")]
     list: bool,
     /// Write files into this directory, which is made if need be.
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = "figures")]
     out: PathBuf,
     /// What to write of each.
     #[arg(long, value_name = "FORMAT,..", value_delimiter = ',', default_value = "csv,json,svg",
@@ -68,15 +70,19 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     }
     // All names first: a mistake in the last costs no work.
     let figures = chosen(&args.names)?;
-    for figure in figures {
-        let output = (figure.make)(&args.options()).context(figure.name)?;
+    let count = figures.len();
+    for (number, figure) in (1..).zip(figures) {
+        let what = format!("{}, {number} of {count}", figure.name);
+        let made = Progress::during(&what, || (figure.make)(&args.options()));
+        let output = made.context(figure.name)?;
         if args.print {
             let text = json::render(figure, &output).context(figure.name)?;
             out.write_all(text.as_bytes()).context("standard output")?;
             continue;
         }
         let written = write(figure, &output, &args.out, &args.format).context(figure.name)?;
-        let mut line = format!("{}: {} rows", figure.name, output.table.rows.len());
+        let mut line =
+            format!("{}: {}", figure.name, counted(output.table.rows.len() as u64, "row"));
         for path in &written {
             let _ = write!(line, ", {}", path.display());
         }

@@ -1,6 +1,7 @@
 //! `lightseal lab handshake`: what one kind of handshake costs along a line of nodes.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
 use ::lab::channels::Model;
 use ::lab::energy::{DEVICES, Device};
 use ::lab::handshakes::{PROFILES, Profile, Summary, Survey};
@@ -95,7 +96,13 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
     for profile in chosen {
         let survey = Survey::new(network.clone(), profile, args.runs, args.seed);
         let survey = Survey { timeout: args.timeout, ..survey };
-        found.push((profile, survey.summarize().context(profile.name)?));
+        let summary = Progress::during(profile.name, || survey.summarize());
+        let summary = match summary {
+            // That is the network's fault, and no profile's.
+            Err(error @ ::lab::Error::Fault(_)) => return Err(error).context("--link"),
+            other => other.context(profile.name)?,
+        };
+        found.push((profile, summary));
     }
     let text = match args.json {
         true => serde_json::to_string_pretty(&as_json(args, &found)).context("summaries")? + "\n",

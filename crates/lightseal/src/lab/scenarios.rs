@@ -159,7 +159,9 @@ pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     for hall in Hall::ALL {
         for seed in (0..u64::from(args.courses)).map(|course| args.seed.wrapping_add(course)) {
-            let drives = Drive::all(hall, rule, seed).context("drives")?;
+            let what = format!("hall {}, seed {seed}", hall.name());
+            let drives =
+                Progress::during(&what, || Drive::all(hall, rule, seed)).context("drives")?;
             outcomes.extend(drives.iter().map(|drive| outcome(hall, seed, drive, &drives[0])));
         }
     }

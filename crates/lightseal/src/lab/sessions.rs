@@ -1,6 +1,7 @@
 //! `lightseal lab sessions`: servers with few session slots.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
 use crate::slots::when_full;
 use crate::units::Quantity;
 use ::lab::sessions::{Crowd, Measured};
@@ -85,7 +86,7 @@ impl SessionsArgs {
 /// Counts, and says what the formula says.
 pub(crate) fn run(args: &SessionsArgs) -> Result<(), Failure> {
     let crowd = args.crowd()?;
-    let measured = crowd.run().context("sessions")?;
+    let measured = Progress::during("simulating clients", || crowd.run()).context("sessions")?;
     let text = if args.json {
         serde_json::to_string_pretty(&as_json(&crowd, &measured)).context("sessions")? + "\n"
     } else {

@@ -1,6 +1,7 @@
 //! `lightseal lab speed`: how fast the simulator is here.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
 use ::lab::handshakes::{Course, Profile, Survey};
 use ::lab::links::{Layer, xmac};
 use ::lab::network::Network;
@@ -65,13 +66,14 @@ fn world(nodes: u16) -> Result<(f64, usize), Failure> {
 
 /// Measures and prints.
 pub(crate) fn run(args: &SpeedArgs) -> Result<(), Failure> {
-    let seconds = handshakes()?;
+    let seconds = Progress::during("handshakes", handshakes)?;
     let sizes = (0..args.worlds).rev().map(|halvings| args.nodes >> halvings);
     let mut worlds: Vec<_> = sizes.map(|nodes| (nodes, f64::INFINITY, 0)).collect();
     // In turns, so that what else the machine does strikes all alike.
     for _ in 0..TIMES {
         for (nodes, least, ended) in &mut worlds {
-            let (seconds, handshakes) = world(*nodes)?;
+            let what = format!("a world of {nodes} nodes");
+            let (seconds, handshakes) = Progress::during(&what, || world(*nodes))?;
             (*least, *ended) = (seconds.min(*least), handshakes);
         }
     }

@@ -1,6 +1,7 @@
 //! `lightseal lab stream` and `lab advise`: data with shared tags over link layers.
 
 use crate::failure::{Context, Failure};
+use crate::progress::Progress;
 use ::lab::advise::{Advice, Workload, advise};
 use ::lab::channels::Model;
 use ::lab::energy::{DEVICES, Device};
@@ -145,7 +146,8 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
             seed: shared.seed,
             ..Stream::new(*scheme, shared.payload.into(), shared.messages as usize)
         };
-        let course = send(&stream, &network).context(format_args!("{scheme}"))?;
+        let course = Progress::during(&scheme.to_string(), || send(&stream, &network));
+        let course = course.context(format_args!("{scheme}"))?;
         found.push((*scheme, course.summarize(&network.device, Accounting::Ours), None));
     }
     shared.print(&shared.described(), &found, "")
@@ -162,7 +164,8 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
         messages: shared.messages as usize,
         seed: shared.seed,
     };
-    let found = advise(&shared.network(), &workload).context("advice")?;
+    let found = Progress::during("trying each scheme", || advise(&shared.network(), &workload));
+    let found = found.context("advice")?;
     let last = match found.first().filter(|advice| advice.suits()) {
         Some(Advice { scheme, summary, .. }) => format!("best: {}\n", flags(*scheme, summary)),
         None => "nothing suits: allow a longer delay or fewer verified messages\n".into(),

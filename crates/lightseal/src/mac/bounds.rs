@@ -154,7 +154,8 @@ const TITLE_WIDTH: usize = 24;
 const CELL_WIDTH: usize = 11;
 
 fn as_text(question: &Question, sources: bool) -> String {
-    let mut out = own_figures(question);
+    let mut out =
+        own_figures(question) + "\nMarks behind names, and blank cells:\n" + &notes(question);
     let lengths = question.lengths.iter().map(|blocks| count(*blocks)).collect::<Vec<_>>();
     let mut table = |heading: &str, cell: &dyn Fn(&Mode, u128) -> Option<String>| {
         let _ = writeln!(out, "\n{heading}");
@@ -197,8 +198,6 @@ fn as_text(question: &Question, sources: bool) -> String {
             let _ = writeln!(out, "    {}", mode.remark);
         }
     }
-    out.push('\n');
-    out += &notes(question);
     out
 }
 

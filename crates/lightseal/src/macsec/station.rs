@@ -170,10 +170,10 @@ impl Station {
         }
         let tap = TapPort::open_with_mac(&args.tap, sci.address, mtu).map_err(Failure::new)?.0;
         tracing::info!(
-            "{} is {sci} on {interface}: {}, MTU {mtu}, {} peers",
+            "{} is {sci} on {interface}: {}, MTU {mtu}, {}",
             args.tap,
             args.suite,
-            secy.receive_counters().count()
+            crate::units::counted(secy.receive_counters().count() as u64, "peer")
         );
         Ok(Self {
             secy,

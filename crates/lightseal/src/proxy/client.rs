@@ -2,8 +2,11 @@
 
 use super::counters::{Count, Totals, add_socket};
 use super::loops::{self, LoopGuard};
+use super::report::{self, Facts, Peer};
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unshared};
+use super::{
+    ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unread, unshared,
+};
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
 use net::Clock;
 use net::address::Named;
@@ -66,6 +69,8 @@ pub(crate) struct ClientProxy {
     loops: Arc<LoopGuard>,
     /// What the log knows of the kernel's drops.
     known_overruns: Count,
+    /// Whether there is no key any more: no flow begins until there is one.
+    revoked: AtomicBool,
     /// Whether the server has ever answered a keepalive. Those that are no
     /// proxies of ours need not, and silence then says nothing.
     answers: Arc<AtomicBool>,
@@ -173,11 +178,11 @@ impl Host<Connection> for FlowHost {
         }
     }
 
-    fn drained(&mut self, _: Instant, connection: &mut Connection) -> bool {
+    fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
         if let Some(hops) = self.hops
-            && let Some(ports) = loops::ports(connection)
+            && let Some(residues) = loops::residues(connection)
         {
-            self.loops.remember(ports, hops);
+            self.loops.remember(now, residues, hops);
             self.hops = None;
         }
         let stale = connection.stats().sent.stale;
@@ -208,6 +213,7 @@ impl ClientProxy {
             config: Mutex::new(config),
             flows: Arc::default(),
             totals: Arc::default(),
+            revoked: AtomicBool::new(false),
             answers: Arc::default(),
         }
     }
@@ -224,7 +230,14 @@ impl ClientProxy {
 
     /// Uses another configuration for flows to come.
     pub(crate) fn set_config(&self, config: Arc<ClientConfig>) {
+        self.revoked.store(false, Ordering::Relaxed);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Ends all flows, and begins none before there is [another key](Self::set_config).
+    pub(crate) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Relaxed);
+        self.close_all();
     }
 
     /// Tries a handshake and a keepalive, and says goodbye. `Ok(Err(reason))`
@@ -322,12 +335,41 @@ impl ClientProxy {
         let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
         let mut value = self.totals.json("client", self.open_flows(), socket, overruns, &stats);
         value["status"] = self.standing().json();
+        let facts = Facts {
+            uptime: self.clock.now().saturating_since(Instant::ZERO),
+            listen: self.local_addr().ok(),
+            connect: self.options.server,
+            peers: self.peers(),
+        };
+        report::complete(&mut value, facts);
         value
     }
 
     /// What the kernel dropped at the sockets of open flows.
     fn outer_overruns(&self) -> u64 {
         self.flows().open.values().map(|flow| overruns(flow.socket())).sum()
+    }
+
+    /// The other ends of the open flows.
+    fn peers(&self) -> Vec<Peer> {
+        let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
+        let peers = open.into_iter().map(|(application, flow)| {
+            flow.call(|connection, host, now| {
+                let mut peer = Peer::of(connection, now.saturating_since(host.active_at));
+                peer.application = Some(Named::from(application).to_string());
+                if !peer.connected {
+                    peer.identity =
+                        String::from_utf8_lossy(host.config.psk.identity()).into_owned();
+                }
+                peer
+            })
+        });
+        peers.collect()
+    }
+
+    /// Counts what applications sent and nobody is going to read any more.
+    pub(crate) fn count_unread(&self) {
+        self.totals.unread.add(unread(self.local.get_ref()));
     }
 
     /// How the open flows stand.
@@ -348,15 +390,20 @@ impl ClientProxy {
         let sent = known.as_ref().map(|flow| self.send(flow, payload));
         // A flow that has just ended makes place for a new one.
         if matches!(sent, None | Some(Err(SendError::Closed))) {
-            let Some(hops) = self.loops.hops(from.peer) else {
+            let Some(hops) = self.loops.hops(self.clock.now(), from.peer) else {
                 let listen = self.local_addr().map(|listen| listen.to_string());
                 return self.totals.count_loop(from.peer, &listen.unwrap_or_default());
             };
             match self.open(from, hops, tasks) {
                 Ok(flow) => {
-                    let _ = self.send(&flow, payload);
+                    if self.send(&flow, payload) == Err(SendError::Closed) {
+                        self.totals.refused_messages.one();
+                    }
                 }
-                Err(error) => self.totals.count_refused(&error),
+                Err(error) => {
+                    self.totals.count_refused(&error);
+                    self.totals.refused_messages.one();
+                }
             }
         }
     }
@@ -391,6 +438,9 @@ impl ClientProxy {
         if self.open_flows() >= self.options.max_flows {
             let max = self.options.max_flows;
             return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
+        }
+        if self.revoked.load(Ordering::Relaxed) {
+            return Err(io::Error::other("all keys are revoked (!revoke-all in the PSK file)"));
         }
         let now = self.clock.now();
         let config = self.current_config();
@@ -518,6 +568,7 @@ async fn serve(
     }
     let counters = flow.counters();
     totals.overruns_outer.add(overruns(flow.socket()));
+    totals.unread.add(unread(flow.socket()));
     let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
     flow.call(|connection, _, _| flows.ended += connection.stats());
     add_socket(&mut flows.ended_socket, &counters);

@@ -3,8 +3,11 @@
 use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
 use super::explained;
+use super::report::Report;
 use super::server::{self, ServerProxy};
 use super::status::Status;
+use super::status_socket;
+use super::status_text::summary;
 use crate::address;
 use crate::aggregate;
 use crate::cli::{ProxyArgs, ProxyClientArgs, ProxyServerArgs, RecordNumberLength};
@@ -39,6 +42,9 @@ const SERVER_ID_BYTES: u8 = 4;
 
 /// A client tells its flows apart by their sockets: it needs none, but uses the server's.
 const CLIENT_ID_BYTES: u8 = 0;
+
+/// What is logged when the key file has no key on purpose.
+const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and none begins until it has a key";
 
 /// How long goodbyes may take.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -81,13 +87,25 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
+            if keys.len() == 0 {
+                proxy.revoke();
+                tracing::warn!("{NO_KEY}");
+                return Ok(());
+            }
             proxy.set_config(configure()?);
             let count = counted(keys.len(), "key");
             tracing::info!("read {count} again, {} of them changed", revoked.len());
         }
         Ok(())
     };
-    let mut running = pin!(proxy.run());
+    let asked = args.proxy.status_socket.as_deref();
+    let socket = status_socket::open(asked, "client", listen)?;
+    let mut running = pin!(async {
+        tokio::select! {
+            ended = proxy.run() => ended,
+            never = status_socket::serve(socket.as_ref(), || proxy.statistics()) => match never {},
+        }
+    });
     let mut status = Status::default();
     let reports = Reports {
         reload,
@@ -103,8 +121,8 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         }
     })
     .await;
-    tracing::info!("stopped");
-    statistics::write_last(stats_file, &proxy.statistics())
+    proxy.count_unread();
+    stopped(stats_file, proxy.statistics())
 }
 
 /// Runs a server proxy.
@@ -143,12 +161,23 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
             proxy.revoke(&revoked);
+            if keys.len() == 0 {
+                tracing::warn!("{NO_KEY}");
+                return Ok(());
+            }
             let count = counted(keys.len(), "key");
             tracing::info!("read {count} again, revoked {}", revoked.len());
         }
         Ok(())
     };
-    let mut running = pin!(proxy.run());
+    let asked = args.proxy.status_socket.as_deref();
+    let socket = status_socket::open(asked, "server", listen)?;
+    let mut running = pin!(async {
+        tokio::select! {
+            ended = proxy.run() => ended,
+            never = status_socket::serve(socket.as_ref(), || proxy.statistics()) => match never {},
+        }
+    });
     let mut status = Status::default();
     let reports = Reports {
         reload,
@@ -165,8 +194,17 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         }
     })
     .await;
-    tracing::info!("stopped");
-    statistics::write_last(stats_file, &last)
+    stopped(stats_file, last)
+}
+
+/// Says in one line what was carried, and writes the statistics if there is a file for them.
+fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Failure> {
+    if stats_file.is_some() {
+        statistics::write(stats_file, &last)?;
+    }
+    let report: Report = serde_json::from_value(last).unwrap_or_default();
+    tracing::info!("stopped {}", summary(&report));
+    Ok(())
 }
 
 /// What a proxy does beside carrying.
@@ -254,7 +292,7 @@ async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Resul
 
 /// A number of things.
 fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    crate::units::counted(count as u64, what)
 }
 
 fn print(sample: &str) -> Result<(), Failure> {

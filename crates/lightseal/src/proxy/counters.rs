@@ -1,6 +1,7 @@
 //! What the proxies count.
 
 use crate::loud::Loud;
+use crate::units::counted;
 use dtls::{CloseReason, Stats};
 use net::address::Named;
 use net::tokio::SocketCounters;
@@ -73,8 +74,15 @@ pub(crate) struct Totals {
     pub(crate) empty: Count,
     /// Datagrams for which an association's queue had no room.
     pub(crate) queue_full: Count,
+    /// Messages of flows that were refused.
+    pub(crate) refused_messages: Count,
     /// Verified messages that the local socket refused.
     pub(crate) undelivered: Count,
+    /// Messages that the service's host sent back, since nothing listens there: their numbers are
+    /// in `inward` too.
+    pub(crate) bounced: Count,
+    /// Datagrams that nobody had read when their socket was closed.
+    pub(crate) unread: Count,
     /// Empty records exchanged to keep flows alive.
     pub(crate) keepalives: Count,
     /// Flows refused because they came from this proxy's own flows.
@@ -137,6 +145,16 @@ impl Totals {
     /// Counts a message that the local side did not take, and complains.
     pub(crate) fn count_undelivered(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
         self.undelivered.one();
+        self.complain_of_undelivered(whom, error);
+    }
+
+    /// Counts a message that the local side's host sent back, and complains.
+    pub(crate) fn count_bounced(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
+        self.bounced.one();
+        self.complain_of_undelivered(whom, error);
+    }
+
+    fn complain_of_undelivered(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
         if let Some(times) = self.loud_undelivered.due() {
             tracing::warn!(
                 "{whom} does not take messages: {error} ({times} since the last such message)"
@@ -160,7 +178,8 @@ impl Totals {
     pub(crate) fn complain_of_stale(&self, whom: &dyn std::fmt::Display, count: u64) {
         if self.loud_stale.due().is_some() {
             tracing::warn!(
-                "flow {whom}: dropped {count} messages that had waited too long (--max-age)"
+                "flow {whom}: dropped {} that had waited too long (--max-age)",
+                counted(count, "message")
             );
         }
     }
@@ -178,7 +197,8 @@ impl Totals {
         if more > 0 && self.loud_overruns.due().is_some() {
             known.add(more);
             tracing::warn!(
-                "{more} datagrams came faster than this proxy took them, and were lost; {now} in all"
+                "{} came faster than this proxy took them, and were lost; {now} in all",
+                counted(more, "datagram")
             );
         }
     }
@@ -205,7 +225,10 @@ impl Totals {
             "oversize": self.oversize.get(),
             "empty": self.empty.get(),
             "queue_full": self.queue_full.get(),
+            "refused_messages": self.refused_messages.get(),
             "undelivered": self.undelivered.get(),
+            "bounced": self.bounced.get(),
+            "unread": self.unread.get(),
             "keepalives": self.keepalives.get(),
             "loops": self.loops.get(),
             "overruns": {
@@ -228,6 +251,7 @@ struct DtlsCounters {
     message_bytes: u64,
     too_long: u64,
     stale: u64,
+    unsent: u64,
     closing_tags: u64,
     retransmissions: u64,
     path_challenges: u64,
@@ -264,6 +288,7 @@ impl From<&Stats> for DtlsCounters {
             message_bytes: sent.message_bytes,
             too_long: sent.too_long,
             stale: sent.stale,
+            unsent: sent.unsent,
             closing_tags: sent.closing_tags,
             retransmissions: sent.retransmissions,
             path_challenges: sent.path_challenges,

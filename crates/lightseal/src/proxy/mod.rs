@@ -7,7 +7,9 @@
 //! - [`command`]: the two as commands that run until told to stop;
 //! - [`loops`]: whether what is carried comes back;
 //! - [`counters`]: what is counted, and how it is shown;
-//! - [`status`]: how things stand now.
+//! - [`report`]: what a proxy reports of itself and its peers, and why something was dropped;
+//! - [`status_socket`], [`status_command`], [`status_text`]: a proxy that runs is asked for its report;
+//! - [`status`]: how things stand now, in one line of the log.
 //!
 //! An empty record is a keepalive: the server proxy answers it with another
 //! one. Empty datagrams of applications are therefore not carried; they are
@@ -17,8 +19,12 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod loops;
+pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod status;
+pub(crate) mod status_command;
+pub(crate) mod status_socket;
+pub(crate) mod status_text;
 
 use vocabulary::Random;
 
@@ -100,6 +106,24 @@ pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
     return packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
     #[cfg(not(target_os = "linux"))]
     0
+}
+
+/// Reads to its end what waits at a socket that is about to be closed: how many datagrams nobody
+/// read.
+pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
+    /// More than the largest receive buffer holds.
+    const MOST: u64 = 1_000_000;
+    let socket = socket2::SockRef::from(socket);
+    let mut count = 0;
+    while count < MOST {
+        match socket.recv(&mut [std::mem::MaybeUninit::uninit(); 1]) {
+            Ok(_) => count += 1,
+            // An error of an earlier datagram: others may follow it.
+            Err(error) if net::blocking::is_loss(&error) => {}
+            Err(_) => break,
+        }
+    }
+    count
 }
 
 /// Why a server did not take a client, for whoever set them up.

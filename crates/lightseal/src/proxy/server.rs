@@ -1,9 +1,10 @@
 //! The proxy in front of a service.
 
 use super::counters::{Count, Totals};
-use super::loops;
+use super::loops::{self, EphemeralPorts, Residues};
+use super::report::{self, Facts, Peer};
 use super::status::Standing;
-use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unshared};
+use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unread, unshared};
 use dtls::{
     AggregationPolicy, CloseReason, Endpoint, EndpointEvent, Event, Handle, Resolution, SendError,
     ServerConfig, Stats,
@@ -56,6 +57,8 @@ struct ServerHost {
     options: Options,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
+    /// Where sockets towards the service have their ports.
+    ports: EphemeralPorts,
     /// Tags that are to be shared.
     policy: AggregationPolicy,
     longest: usize,
@@ -110,6 +113,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.task.abort();
         self.totals.overruns_local.add(overruns(&self.socket));
+        self.totals.unread.add(unread(&self.socket));
     }
 }
 
@@ -138,7 +142,10 @@ impl Host<Endpoint> for ServerHost {
                 self.opening.push(handle);
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
-                let Some(association) = self.associations.get_mut(&handle) else { return };
+                let Some(association) = self.associations.get_mut(&handle) else {
+                    self.totals.refused_messages.add(u64::from(!payload.is_empty()));
+                    return;
+                };
                 association.active_at = now;
                 if payload.is_empty() {
                     self.answers.push(handle);
@@ -167,7 +174,9 @@ impl Host<Endpoint> for ServerHost {
                 tracing::debug!("{shown}: tags {send} out, {receive} in");
             }
             Event::Closed(reason) => {
-                let complete = self.associations.remove(&handle).is_some();
+                let ended = self.associations.remove(&handle);
+                let complete = ended.is_some();
+                self.count_early(ended);
                 match reason {
                     CloseReason::Local
                     | CloseReason::Peer
@@ -188,12 +197,13 @@ impl Host<Endpoint> for ServerHost {
 
     fn drained(&mut self, now: Instant, endpoint: &mut Endpoint) -> bool {
         for handle in std::mem::take(&mut self.opening) {
-            let ports = endpoint.connection(handle).and_then(loops::ports);
-            match self.open(handle, ports) {
+            let residues = endpoint.connection(handle).and_then(loops::residues);
+            match self.open(handle, residues) {
                 Ok(()) => self.totals.opened.one(),
                 Err(error) => {
                     self.totals.count_refused(&error);
-                    self.associations.remove(&handle);
+                    let refused = self.associations.remove(&handle);
+                    self.count_early(refused);
                     self.refused.push(handle);
                 }
             }
@@ -219,13 +229,20 @@ impl Host<Endpoint> for ServerHost {
 }
 
 impl ServerHost {
-    /// Gives an association its socket towards the service, from one of these ports if it can be.
-    fn open(&mut self, handle: Handle, ports: Option<[u16; 2]>) -> io::Result<()> {
+    /// Counts the messages that an association leaves which never had a socket towards the service.
+    fn count_early(&self, ended: Option<Association>) {
+        let early = ended.map_or(0, |association| association.early.len());
+        self.totals.refused_messages.add(early as u64);
+    }
+
+    /// Gives an association its socket towards the service, from a port that leaves one of these
+    /// residues if it can be.
+    fn open(&mut self, handle: Handle, residues: Option<Residues>) -> io::Result<()> {
         // It may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service;
-        let ports = ports.as_ref().map_or(&[][..], |ports| &ports[..]);
-        let socket = Arc::new(socket::connect_from(ports, to)?);
+        let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
+        let socket = Arc::new(socket::connect_from(&ports, to)?);
         let totals = Arc::clone(&self.totals);
         let answers = Answers {
             outer: self.outer.clone(),
@@ -268,7 +285,7 @@ impl Answers {
                 Ok(len) => len,
                 // The service is not there yet, or not any more: it may come back.
                 Err(error) => {
-                    totals.count_undelivered(&named(from), &error);
+                    totals.count_bounced(&named(from), &error);
                     continue;
                 }
             };
@@ -289,7 +306,10 @@ impl Answers {
             match sent {
                 Ok(()) => totals.outward.message(payload),
                 Err(SendError::TooLong) => totals.count_oversize(len, limit),
-                Err(SendError::Closed) => return,
+                Err(SendError::Closed) => {
+                    totals.refused_messages.one();
+                    return;
+                }
                 Err(_) => totals.queue_full.one(),
             }
         }
@@ -317,6 +337,7 @@ impl ServerProxy {
                 options: options.clone(),
                 totals: Arc::clone(&totals),
                 outer: outer.clone(),
+                ports: EphemeralPorts::of_this_host(),
                 policy,
                 longest,
                 associations: HashMap::new(),
@@ -417,7 +438,30 @@ impl ServerProxy {
             "evicted": endpoint.evicted,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
+        let facts = Facts {
+            uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
+            listen: self.local_addr().ok(),
+            connect: self.options.service,
+            peers: self.peers(),
+        };
+        report::complete(&mut value, facts);
         value
+    }
+
+    /// The other ends of the associations.
+    fn peers(&self) -> Vec<Peer> {
+        self.outer.call(|endpoint, host, now| {
+            let peers = endpoint.connections().map(|(handle, connection)| {
+                let association = host.associations.get(&handle);
+                let idle = association.map(|of| now.saturating_since(of.active_at));
+                let mut peer = Peer::of(connection, idle.unwrap_or_default());
+                let service = association.and_then(|of| of.service.as_ref());
+                let local = service.and_then(|service| service.socket.local_addr().ok());
+                peer.service_port = local.map(|local| local.port());
+                peer
+            });
+            peers.collect()
+        })
     }
 
     /// How the open associations stand.

@@ -53,7 +53,10 @@ impl fmt::Display for Direction {
             let schemes = self.schemes.iter().map(|(name, flows)| format!("{name} x{flows}"));
             f.write_str(&schemes.collect::<Vec<_>>().join(" "))?;
         }
-        write!(f, ", loss {}", percent(self.loss()))
+        match self.loss() {
+            Some(loss) => write!(f, ", loss {:.2} %", loss * 100.0),
+            None => f.write_str(", loss unknown"),
+        }
     }
 }
 
@@ -145,17 +148,20 @@ impl Status {
         if standing.flows == 0 {
             return "status: no flows".into();
         }
-        let payload = percent(standing.payload_share(&before));
-        let goodput = percent(standing.goodput(&before));
+        let [payload, goodput] =
+            [standing.payload_share(&before), standing.goodput(&before)].map(|share| match share {
+                Some(share) => format!("{:.2} % of the bytes are messages", share * 100.0),
+                None => "nothing lately".to_owned(),
+            });
         let Standing { flows, outward, inward, delivered_bits, waiting, .. } = &standing;
         let flows = if *flows == 1 { "1 flow".into() } else { format!("{flows} flows") };
         let bits = delivered_bits.unwrap_or_default();
         let mut line = format!(
-            "status: {flows}; out {outward}, payload {payload}; \
-             in {inward}, goodput {goodput}, delivered at {bits} bits"
+            "status: {flows}; out: tags {outward}, {payload}; \
+             in: tags {inward}, {goodput}, each verified by {bits} bits at least"
         );
         if let Some(mean) = standing.mean_waiting_bits() {
-            line += &format!(", {waiting} waiting at {mean:.0}");
+            line += &format!(", {waiting} waiting for more than {mean:.0} bits");
         }
         line
     }
@@ -168,10 +174,6 @@ const fn carrying(bytes: u64, handshake_bytes: u64) -> u64 {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |share| format!("{:.2} %", share * 100.0))
 }
 
 #[cfg(test)]
@@ -204,8 +206,9 @@ mod tests {
         let json = now.json();
         assert_eq!(
             status.line(now),
-            "status: 3 flows; out agg:8 x2 off x1, loss -, payload 50.00 %; in agg:16 x2 off x1, \
-             loss 1.00 %, goodput 50.00 %, delivered at 64 bits, 4 waiting at 12"
+            "status: 3 flows; out: tags agg:8 x2 off x1, loss unknown, 50.00 % of the bytes are \
+             messages; in: tags agg:16 x2 off x1, loss 1.00 %, 50.00 % of the bytes are messages, \
+             each verified by 64 bits at least, 4 waiting for more than 12 bits"
         );
         assert_eq!(json["inward"]["schemes"]["agg:16"], 2);
         assert_eq!(json["outward"]["loss"], Value::Null);
@@ -215,8 +218,8 @@ mod tests {
         quiet.inward.add("r2d2:50".parse().unwrap(), None);
         assert_eq!(
             status.line(quiet),
-            "status: 1 flow; out , loss -, payload -; in r2d2:50, loss -, goodput -, \
-             delivered at 0 bits"
+            "status: 1 flow; out: tags , loss unknown, nothing lately; in: tags r2d2:50, loss \
+             unknown, nothing lately, each verified by 0 bits at least"
         );
     }
 }

@@ -19,6 +19,8 @@ pub(crate) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 /// The program with arguments.
 pub(crate) fn lightseal(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lightseal"));
+    // Proxies that a test kills leave their sockets there.
+    command.env("RUNTIME_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
     command.args(args).stdin(Stdio::null());
     command
 }

@@ -1,0 +1,132 @@
+//! `lightseal proxy status`.
+
+use super::report::Report;
+use super::status_socket::{ask, runtime_directory, sockets};
+use super::status_text::{Rates, line, text};
+use crate::failure::{Context, Failure};
+use crate::terminal::{Heard, LiveTerminal};
+use crate::units::Quantity;
+use clap::Args;
+use ratatui::widgets::Paragraph;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Often enough to see a change, seldom enough to read it.
+const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProxyStatusArgs {
+    /// The proxy's --status-socket [default: each proxy that this user runs].
+    #[arg(long, value_name = "PATH")]
+    status_socket: Option<PathBuf>,
+    /// Show it again and again, with rates: a live view in a terminal, else lines.
+    #[arg(long)]
+    watch: bool,
+    /// With --watch: how often, 100ms to 30s.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
+    every: Quantity<Duration>,
+    /// Print JSON, one line for each proxy: the keys of the statistics.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks proxies and shows what they answer.
+///
+/// # Errors
+///
+/// If no proxy answers.
+pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
+    if !EVERY.contains(&args.every.0) {
+        return Err(Failure::new("--every: 100ms to 30s"));
+    }
+    let mut live = None;
+    if args.watch && !args.json && std::io::stdout().is_terminal() {
+        live = LiveTerminal::start();
+    }
+    let mut before = HashMap::new();
+    loop {
+        let answers = answers(args).await.inspect_err(|_| {
+            live = None; // The terminal is restored before the error is printed.
+        })?;
+        let now = Instant::now();
+        let mut shown = String::new();
+        for (socket, value, report) in answers {
+            let last = before.insert(socket, (now, report.clone()));
+            let rates = last.map(|(at, last): (Instant, Report)| {
+                Rates::between(&last, &report, (now - at).as_secs_f64())
+            });
+            match (args.json, args.watch) {
+                (true, _) => shown += &format!("{value}\n"),
+                (false, true) if live.is_none() => {
+                    shown += &line(&report, rates.unwrap_or_default());
+                }
+                (false, _) => {
+                    if !shown.is_empty() {
+                        shown.push('\n');
+                    }
+                    shown += &text(&report, rates);
+                }
+            }
+        }
+        if let Some(live) = &mut live {
+            if !show(live, &shown, now + args.every.0) {
+                return Ok(());
+            }
+            continue;
+        }
+        if let Err(error) = std::io::stdout().write_all(shown.as_bytes()) {
+            // A reader that closes the pipe early has seen enough.
+            return if args.watch { Ok(()) } else { Err(error).context("standard output") };
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(args.every.0).await;
+    }
+}
+
+/// What each proxy answers, by its socket.
+async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>, Failure> {
+    if let Some(socket) = &args.status_socket {
+        let (value, report) = ask(socket).await?;
+        return Ok(vec![(socket.clone(), value, report)]);
+    }
+    let directory = runtime_directory();
+    let mut answers = Vec::new();
+    let mut silent = None;
+    for socket in sockets(&directory) {
+        match ask(&socket).await {
+            Ok((value, report)) => answers.push((socket, value, report)),
+            Err(failure) => silent = Some(failure),
+        }
+    }
+    if answers.is_empty() {
+        let directory = directory.display();
+        return Err(silent.unwrap_or_else(|| {
+            Failure::new(format_args!(
+                "no proxy of this user runs (none has a socket in {directory}); --status-socket names \
+                 one elsewhere"
+            ))
+        }));
+    }
+    Ok(answers)
+}
+
+/// Shows `text` until then. Returns `false` if the user asked to stop, or the terminal is gone.
+fn show(live: &mut LiveTerminal, text: &str, until: Instant) -> bool {
+    loop {
+        let page = Paragraph::new(format!("{text}\nq: leave"));
+        if !live.draw(|frame| frame.render_widget(page, frame.area())) {
+            return false;
+        }
+        match live.wait(until.saturating_duration_since(Instant::now())) {
+            Heard::Nothing => return true,
+            Heard::Redraw => {}
+            Heard::Stop | Heard::Gone => return false,
+        }
+    }
+}

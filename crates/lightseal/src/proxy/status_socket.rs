@@ -1,0 +1,294 @@
+//! The Unix socket on which a proxy that runs answers its owner.
+//!
+//! The owner sends a line of JSON, `"status"`, and gets one: `{"done": ...}` or
+//! `{"refused": "why"}`, as a gateway answers too; then the connection is closed.
+
+use super::report::Report;
+use crate::failure::{Context, Failure};
+use owner_only::socket;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// What names a proxy's sockets in the runtime directory.
+const PREFIX: &str = "proxy-";
+const SUFFIX: &str = ".sock";
+/// The one question.
+const STATUS: &str = "status";
+/// The longest question.
+const MAX_REQUEST: u64 = 1 << 10;
+/// The longest answer: ten thousand peers are a third of it.
+const MAX_ANSWER: u64 = 16 << 20;
+/// How long a questioner may take to ask, and to read. Others wait meanwhile.
+const QUESTION: Duration = Duration::from_secs(2);
+/// A proxy that has not answered after this time is stopped (SIGSTOP), or too busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A socket that nobody answers on and that is older than this belongs to a proxy that was killed.
+const ABANDONED: Duration = Duration::from_secs(10);
+
+/// The socket, open; its file goes with it.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: socket::Listener,
+    path: PathBuf,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // What cannot be removed is found abandoned by the next proxy.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Where proxies of this user have their sockets: the directory that a service manager made for
+/// the service, else `lightseal` in the one that the system has for the user.
+pub(crate) fn runtime_directory() -> PathBuf {
+    // systemd separates several by colons; the first is the service's own.
+    let made = std::env::var("RUNTIME_DIRECTORY").ok();
+    let made = made.as_deref().and_then(|list| list.split(':').next()).filter(|d| !d.is_empty());
+    if let Some(made) = made {
+        return made.into();
+    }
+    if let Some(users) =
+        std::env::var_os("XDG_RUNTIME_DIR").filter(|directory| !directory.is_empty())
+    {
+        return Path::new(&users).join("lightseal");
+    }
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return "/run/lightseal".into();
+    }
+    std::env::temp_dir().join(format!("lightseal-{}", user.as_raw()))
+}
+
+/// Where a proxy that listens on `listen` has its socket if nothing else is asked for.
+fn default_path(role: &str, listen: SocketAddr) -> PathBuf {
+    runtime_directory().join(format!("{PREFIX}{role}-{listen}{SUFFIX}"))
+}
+
+/// Opens the socket: that of `asked`, none if that is `none`, else the default one. Only a socket that
+/// was asked for must be had.
+///
+/// # Errors
+///
+/// If the socket that was asked for cannot be had.
+pub(crate) fn open(
+    asked: Option<&Path>,
+    role: &str,
+    listen: SocketAddr,
+) -> Result<Option<Listener>, Failure> {
+    match asked {
+        Some(path) if path == Path::new("none") => Ok(None),
+        Some(path) => {
+            let listener =
+                listen_at(path).context(format_args!("--status-socket {}", path.display()))?;
+            Ok(Some(listener))
+        }
+        None => {
+            let path = default_path(role, listen);
+            let opened = listen_at(&path);
+            if let Err(error) = &opened {
+                let path = path.display();
+                tracing::debug!("`lightseal proxy status` cannot ask this proxy: {path}: {error}");
+            }
+            Ok(opened.ok())
+        }
+    }
+}
+
+fn listen_at(path: &Path) -> io::Result<Listener> {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => {
+            socket::prepare_directory(directory)?;
+            sockets(directory).iter().filter(|path| is_abandoned(path)).for_each(|path| {
+                let _ = std::fs::remove_file(path);
+            });
+        }
+        _ => socket::check_directory(Path::new("."))?,
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another proxy answers there"));
+        }
+        // The socket of a proxy that was killed.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)?;
+        }
+        Err(_) => {}
+    }
+    Ok(Listener { socket: socket::listen(path)?, path: path.to_owned() })
+}
+
+/// The sockets of proxies in a directory.
+pub(crate) fn sockets(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
+    let named = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(ours));
+    let mut paths: Vec<_> = named.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Whether a socket was left by a proxy that was killed. One that was just made may have nobody who
+/// listens yet.
+fn is_abandoned(path: &Path) -> bool {
+    let age = path.symlink_metadata().and_then(|metadata| metadata.modified());
+    let age = age.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    age.is_some_and(|age| age > ABANDONED)
+        && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+}
+
+/// Answers whoever asks, one after the other, until it is dropped. Without a socket it waits for ever.
+pub(crate) async fn serve(listener: Option<&Listener>, report: impl Fn() -> Value) -> Infallible {
+    let Some(listener) = listener else { return std::future::pending().await };
+    loop {
+        match listener.socket.accept().await {
+            Ok(stream) => {
+                // Whoever hangs up or is too slow has to ask again.
+                let _ = attend(stream, &report).await;
+            }
+            Err(error) => {
+                tracing::debug!("status: {error}");
+                tokio::time::sleep(QUESTION / 20).await;
+            }
+        }
+    }
+}
+
+async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    let mut limited = (&mut stream).take(MAX_REQUEST);
+    tokio::time::timeout(QUESTION, limited.read_line(&mut line)).await??;
+    let answer = match serde_json::from_str::<String>(&line) {
+        Ok(question) if question == STATUS => json!({ "done": report() }),
+        _ => json!({ "refused": "not understood; the question is \"status\"" }),
+    };
+    let mut answer = answer.to_string();
+    answer.push('\n');
+    tokio::time::timeout(QUESTION, stream.write_all(answer.as_bytes())).await??;
+    stream.shutdown().await
+}
+
+/// What a proxy answers: all keys of its statistics, and the ones that people are shown.
+///
+/// # Errors
+///
+/// If no proxy answers there.
+pub(crate) async fn ask(path: &Path) -> Result<(Value, Report), Failure> {
+    let name = path.display();
+    let answer = tokio::time::timeout(PATIENCE, exchange(path)).await;
+    let answer = match answer {
+        Ok(answer) => answer.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                Failure::new(format_args!("{name}: no proxy runs there"))
+            }
+            _ => Failure::new(format_args!("{name}: {error}")),
+        })?,
+        Err(_) => return Err(Failure::new(format_args!("{name}: the proxy does not answer"))),
+    };
+    let mut answer: Value =
+        serde_json::from_str(&answer).context(format_args!("{name}: the answer"))?;
+    if let Some(why) = answer["refused"].as_str() {
+        return Err(Failure::new(format_args!("{name}: {why}")));
+    }
+    let value = answer["done"].take();
+    let report = serde_json::from_value(value.clone());
+    Ok((value, report.context(format_args!("{name}: the answer"))?))
+}
+
+async fn exchange(path: &Path) -> io::Result<String> {
+    let mut stream = UnixStream::connect(path).await?;
+    stream.write_all(format!("{}\n", json!(STATUS)).as_bytes()).await?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER).read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let name = format!("lightseal-proxy-status-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn report() -> Value {
+        json!({ "role": "client", "uptime_seconds": 7, "oversize": 3 })
+    }
+
+    #[tokio::test]
+    async fn one_asks_again_and_again_and_junk_is_refused() {
+        let dir = Dir::new("asks");
+        let path = dir.0.join("proxy-client-a.sock");
+        let listen = ([127, 0, 0, 1], 5683).into();
+        let listener = open(Some(&path), "client", listen).unwrap().unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let taken = open(Some(&path), "client", listen).unwrap_err().to_string();
+        assert!(taken.contains("another proxy answers there"), "{taken}");
+        let questions = async {
+            for _ in 0..3 {
+                let (value, report) = ask(&path).await.unwrap();
+                assert_eq!((&value["oversize"], report.uptime_seconds), (&json!(3), 7));
+            }
+            let mut stream = UnixStream::connect(&path).await.unwrap();
+            stream.write_all(&vec![b'x'; MAX_REQUEST as usize]).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.contains("not understood"), "{answer}");
+            // A questioner that says nothing does not keep others out for long.
+            let _silent = UnixStream::connect(&path).await.unwrap();
+            ask(&path).await.unwrap();
+        };
+        tokio::select! {
+            () = questions => {}
+            never = serve(Some(&listener), report) => match never {},
+        }
+        drop(listener);
+        assert!(!path.exists());
+        assert!(ask(&path).await.unwrap_err().to_string().contains("no proxy runs there"));
+        assert!(open(Some(Path::new("none")), "client", listen).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn sockets_of_killed_proxies_are_removed_and_others_stay() {
+        let dir = Dir::new("killed");
+        socket::prepare_directory(&dir.0).unwrap();
+        let path = |name: &str| dir.0.join(format!("proxy-server-{name}.sock"));
+        let bind = |name: &str| std::os::unix::net::UnixListener::bind(path(name)).unwrap();
+        drop((bind("killed"), bind("new")));
+        let _alive = bind("alive");
+        let old = SystemTime::now() - 2 * ABANDONED;
+        for name in ["killed", "alive"] {
+            // A socket cannot be opened as a file to set its time.
+            let at = rustix::fs::Timespec {
+                tv_sec: old.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as _,
+                tv_nsec: 0,
+            };
+            let times = rustix::fs::Timestamps { last_access: at, last_modification: at };
+            let flags = rustix::fs::AtFlags::empty();
+            rustix::fs::utimensat(rustix::fs::CWD, path(name), &times, flags).unwrap();
+        }
+        let _own = listen_at(&path("own")).unwrap();
+        let names = ["alive", "new", "own"].map(path);
+        assert_eq!(sockets(&dir.0), names);
+    }
+}
