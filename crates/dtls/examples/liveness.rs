@@ -31,7 +31,7 @@ fn main() {
         .take(1)
         .flat_map(|s| (0..SEEDS).map(move |seed| s.until_noticed(Configs::new(), seed, false)))
         .collect();
-    let longest = noticed.iter().max().map_or(0.0, |longest| longest.as_secs_f64());
+    let longest = noticed.iter().max().map_or(0.0, std::time::Duration::as_secs_f64);
     let (loss, slow) = (count(watched::lossy().collect()), count(watched::slow().collect()));
     println!(r#"{{"loss": {loss}, "slow": {slow}, "longest_until_noticed_s": {longest}}}"#);
 }

@@ -1,6 +1,6 @@
 //! What other stacks make of a hint (docs/spec/hints.md): nothing, in the middle of a handshake and later.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -26,7 +26,9 @@ impl Program {
             .unwrap();
         let (sender, printed) = channel();
         let out = child.stdout.take().unwrap();
-        thread::spawn(move || out.bytes().map_while(Result::ok).try_for_each(|b| sender.send(b)));
+        thread::spawn(move || {
+            BufReader::new(out).bytes().map_while(Result::ok).try_for_each(|b| sender.send(b))
+        });
         Self(child, printed)
     }
 

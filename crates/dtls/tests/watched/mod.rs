@@ -94,7 +94,7 @@ impl Scenario {
         }
         while !pair.client.peer_is_silent() {
             assert!(pair.now < died + Duration::from_secs(120), "it is not noticed: {self:?}");
-            if (pair.now - died).as_micros() % self.every.as_micros() == 0 {
+            if (pair.now - died).as_micros().is_multiple_of(self.every.as_micros()) {
                 pair.client_send(b"how are you?");
             }
             pair.run_for(Duration::from_millis(10));
