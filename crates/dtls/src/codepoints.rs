@@ -145,6 +145,8 @@ registry! {
         LOSS_REPORT = 0xe1,
         /// Private use: how an epoch ended that an AggregationUpdate replaced.
         EPOCH_END = 0xe2,
+        /// Private use, in clear: a record came of an association that the sender does not know.
+        UNKNOWN_ASSOCIATION = 0xe3,
     }
 }
 

@@ -630,6 +630,10 @@ pub struct ServerConfig {
     /// there (RFC 9147, section 5.1), the server's flight and what is sent again included; what
     /// is left over waits.
     pub send_half_rtt_data: bool,
+    /// Whether a peer that sends records of an association that the endpoint does not know gets a
+    /// hint, which proves nothing: it then finds out sooner that the endpoint was restarted. On by
+    /// default.
+    pub hints: bool,
     /// Everything else.
     pub settings: Settings,
 }
@@ -643,6 +647,7 @@ impl ServerConfig {
             remembered_sessions: tuning::REMEMBERED_SESSIONS,
             slots: SessionSlots::default(),
             send_half_rtt_data: false,
+            hints: true,
             settings,
         }
     }

@@ -86,7 +86,7 @@ pub use config::{
     OnForgery, Packing, ProtocolVersion, Psk, PskStore, RecordNumbers, ServerConfig, SessionSlots,
     Settings, WhenFull,
 };
-pub use connection::{Connection, Event};
+pub use connection::{Connection, Event, Watch};
 pub use endpoint::{Endpoint, EndpointEvent, EndpointStats, Handle};
 pub use error::{AggregationError, CloseReason, ConfigError, Fault, SendError};
 pub use handshake::Negotiated;

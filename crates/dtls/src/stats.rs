@@ -64,6 +64,10 @@ counters! {
         exhausted,
         /// Changes of the peer's address.
         moves,
+        /// Times that a watched peer was taken for dead.
+        silences,
+        /// Hints that the peer does not know the association, which prove nothing.
+        hints,
     }
 }
 
@@ -94,6 +98,11 @@ counters! {
         retransmissions,
         /// Challenges to a peer that seems to have moved.
         path_challenges,
+        /// Probes of a watched peer ([`Connection::watch`](crate::Connection::watch)). Each is a
+        /// message without content, too.
+        probes,
+        /// Bytes of datagrams with probes.
+        probe_bytes,
     }
 }
 

@@ -18,16 +18,19 @@ pub(crate) enum Timer {
     OldEpoch,
     /// A path challenge was not answered.
     PathChallenge,
+    /// The peer is to be asked whether it is there.
+    Liveness,
 }
 
 impl Timer {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
         Self::OpenSet,
         Self::OldEpoch,
         Self::PathChallenge,
+        Self::Liveness,
     ];
 }
 
@@ -99,6 +102,16 @@ impl RoundTrips {
         };
         self.smoothed = Some((mean, variation));
         mean + variation * 4
+    }
+
+    /// The smoothed round trip.
+    pub(crate) fn mean(&self) -> Option<Duration> {
+        self.smoothed.map(|(mean, _)| mean)
+    }
+
+    /// How long an answer may be missing: two round trips, or the timeout if that is more.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.smoothed.map(|(mean, variation)| mean + mean.max(variation * 4))
     }
 }
 

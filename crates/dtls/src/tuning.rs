@@ -148,3 +148,21 @@ pub const REMEMBERED_SESSIONS: usize = 256;
 /// Records under a client's new keys that may fail before a DTLS 1.2 server takes it that
 /// the client has another PSK. Less could be noise, more would leave the client waiting.
 pub const MAX_WRONG_KEYS: u64 = 3;
+/// Probes without an answer after which a peer is taken for dead. At 5 % loss each way one question in ten
+/// is not answered: seven in a row, with the message that they follow, happen once in 12 million.
+pub const PROBES: u32 = 6;
+/// An answer to a message is missing after this at the earliest, however short the path: hosts are busy now
+/// and then.
+pub const LEAST_PATIENCE: Duration = Duration::from_millis(300);
+/// The first gap between two probes, at least; each is longer than the one before by three tenths. All of them
+/// take 2.6 s: with the time until an answer is missed and the new handshake that is well below 5 s.
+pub const LEAST_PROBE_GAP: Duration = Duration::from_millis(200);
+/// A hint has a peer probed at most this often.
+pub const LEAST_HINT_PAUSE: Duration = Duration::from_secs(1);
+/// The same where hints were wrong again and again: as often as a one-way flow is probed.
+pub const MOST_HINT_PAUSE: Duration = Duration::from_secs(30);
+/// Hints that an endpoint sends in a second, and those of them that go to one IPv4 address or IPv6 network of 64
+/// bits: some 4 kB a second in all, for at least as much that came.
+pub const MAX_HINTS: u32 = 100;
+/// See [`MAX_HINTS`].
+pub const MAX_HINTS_OF_NETWORK: u32 = 10;

@@ -246,7 +246,8 @@ fn a_forged_id_reaches_nobody() {
         pair.inject_from(elsewhere(), forged);
         pair.run_for(Duration::from_secs(5));
         assert_eq!(pair.server.stats().ignored, 48);
-        assert_eq!(pair.log.len(), before);
+        // Hints, as many as a network gets in a second.
+        assert_eq!((pair.log.len() - before, pair.server.stats().hints), (10, 10));
         assert_eq!(peer(&pair), client_address());
         assert_works(&mut pair);
     }

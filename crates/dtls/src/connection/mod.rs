@@ -6,6 +6,7 @@
 //! - `dtls12`: what only DTLS 1.2 needs;
 //! - `path`: where the peer is, and return routability checks;
 //! - `ids`: new connection IDs;
+//! - `liveness`: whether the peer is still there;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
 //! - `schemes`: other aggregation schemes for either direction;
 //! - `adapt`: which scheme a receiver asks for by itself;
@@ -19,6 +20,7 @@ mod deadlines;
 mod dtls12;
 mod early;
 mod ids;
+mod liveness;
 mod pace;
 mod path;
 mod queue;
@@ -30,6 +32,8 @@ mod transmit;
 mod update;
 
 pub(crate) use ids::OwnIds;
+pub(crate) use liveness::HINT_EPOCH;
+pub use liveness::Watch;
 pub(crate) use transmit::write_plaintext;
 
 use crate::codepoints::AlertDescription;
@@ -64,6 +68,7 @@ use core::time::Duration;
 use dtls12::Older;
 use early::EarlyRecords;
 use ids::Ids;
+use liveness::Liveness;
 use pace::Pace;
 use path::Path;
 use queue::SendQueue;
@@ -220,6 +225,8 @@ pub struct Connection {
     cid: ConnectionId,
     ids: Ids,
     path: Path,
+    /// Whether the peer is still there, if the host wants to know.
+    liveness: Option<Box<Liveness>>,
     /// What only DTLS 1.2 needs.
     older: Older,
     stats: Stats,
@@ -338,6 +345,7 @@ impl Connection {
             cid: ConnectionId::EMPTY,
             ids: Ids::default(),
             path: Path::new(peer),
+            liveness: None,
             older: Older::default(),
             stats: Stats::default(),
         }

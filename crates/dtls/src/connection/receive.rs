@@ -1,6 +1,6 @@
 //! From datagrams to verified payloads and handshake messages.
 
-use super::{Connection, Ending, Notice, Role};
+use super::{Connection, Ending, HINT_EPOCH, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
 use crate::config::{OnForgery, ProtocolVersion};
 use crate::crypto::KeyState;
@@ -19,6 +19,8 @@ use vocabulary::{Decode, Reader};
 
 impl Connection {
     pub(super) fn receive_datagram(&mut self, datagram: &mut [u8]) {
+        let (before, established) =
+            (self.stats.received, matches!(self.state, State::Established(_)));
         let received = &mut self.stats.received;
         received.datagrams += 1;
         received.bytes += datagram.len() as u64;
@@ -42,6 +44,9 @@ impl Connection {
             self.stats.received.handshake_bytes += len;
         }
         self.after_receiving();
+        if established {
+            self.liveness_heard(&before);
+        }
     }
 
     /// Takes the first record of a datagram and returns the rest; `None` if
@@ -65,7 +70,10 @@ impl Connection {
             let Ok(header) = Header12::read(datagram, self.cid.len()) else { return Ok(None) };
             let len = header.len + usize::from(header.body);
             let Some((record, rest)) = datagram.split_at_mut_checked(len) else { return Ok(None) };
-            if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
+            if header.kind == ContentType::UNKNOWN_ASSOCIATION && header.epoch == HINT_EPOCH {
+                self.stats.received.hints += 1;
+                self.suspect(self.now);
+            } else if header.epoch == 0 && header.kind != ContentType::TLS12_CID {
                 let content = record.get(header.len..).unwrap_or_default();
                 self.plaintext_record(&header, content)?;
             } else {
@@ -189,7 +197,9 @@ impl Connection {
         let now = &self.stats.received;
         let messages = now.delivered - before.delivered;
         let tags = now.closing_tags - before.closing_tags;
-        if (messages > 0 || now.provisional > before.provisional)
+        // Whoever answers a probe has not answered a message.
+        let data = now.delivered_bytes > before.delivered_bytes;
+        if (data || now.provisional > before.provisional)
             && let Some(pace) = &mut self.pace
         {
             pace.received();
@@ -428,6 +438,7 @@ impl Connection {
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
         }
+        self.begin_watching();
     }
 
     /// Opens early records again once new keys are there, and notes what the peer is to hear.

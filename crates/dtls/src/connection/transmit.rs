@@ -65,6 +65,9 @@ impl Connection {
         if let Some(len) = self.write_loss_report(buf).or_else(|| self.write_refusal(buf)) {
             return Some(len);
         }
+        if let Some(len) = self.write_probe(buf) {
+            return Some(len);
+        }
         let sealed = self.write_queued(buf);
         match self.ending {
             // No key is left for it.
@@ -83,7 +86,7 @@ impl Connection {
     ) -> Result<usize, SendError> {
         let mut shape = self.data_shape();
         let shared = self.sending().is_some_and(|agreed| agreed.send.aggregates());
-        let wait = if shared { self.wait_for_others(more) } else { None };
+        let wait = if shared { self.wait_for_others(len, more) } else { None };
         let epoch = self.channel.send.newest().ok_or(SendError::NotConnected)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
         // A record with a length, for the closing tag to follow in the same datagram.
@@ -97,6 +100,9 @@ impl Connection {
                 self.stats.sent.messages += 1;
                 self.stats.sent.message_bytes += len as u64;
                 self.adapt_to_sending();
+                if len > 0 {
+                    self.liveness_sent();
+                }
                 let mut datagram_len = sealed.len;
                 if shared {
                     self.sealed_shared(sealed.number, open, wait);
@@ -121,9 +127,13 @@ impl Connection {
     }
 
     /// How long the next message under shared tags waits; none if its set is closed at once.
-    fn wait_for_others(&mut self, more: bool) -> Option<Wait> {
+    fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
         let setting = self.settings().max_wait;
         let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new()));
+        if len == 0 {
+            // A probe, or its answer: a peer is taken for dead that does not answer in time.
+            return None;
+        }
         pace.sending(self.now, setting, more)
     }
 

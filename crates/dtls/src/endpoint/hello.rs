@@ -41,7 +41,7 @@ pub(super) struct Hellos {
 }
 
 /// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address.
-fn network(peer: SocketAddr) -> u128 {
+pub(super) fn network(peer: SocketAddr) -> u128 {
     match peer.ip().to_canonical() {
         IpAddr::V4(ip) => u128::from(u32::from(ip)),
         IpAddr::V6(ip) => u128::from(ip) >> 64 << 64,

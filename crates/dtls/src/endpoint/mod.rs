@@ -4,6 +4,7 @@
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
 
 mod hello;
+mod hints;
 mod replace;
 mod slots;
 
@@ -25,6 +26,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hello::{Hello, Hellos};
+use hints::Hints;
 use slots::{Room, Slots};
 use vocabulary::{AddressPair, Encode, Engine, Instant, Output, Random};
 
@@ -60,6 +62,8 @@ pub struct EndpointStats {
     pub full: u64,
     /// Associations whose slot another client got.
     pub evicted: u64,
+    /// Hints sent to who sent records of an association that is not known.
+    pub hints: u64,
     /// Why the last ClientHello was refused.
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
@@ -114,6 +118,7 @@ pub struct Endpoint {
     local: Option<IpAddr>,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
+    hints: Hints,
     /// ClientHellos of complete associations, oldest first: while their cookies last, a recording
     /// must neither begin a handshake nor end one, even if the association has ended. Nobody
     /// without a key completes a handshake, so nobody else can have them forgotten.
@@ -147,6 +152,7 @@ impl Endpoint {
             local: None,
             answers: VecDeque::new(),
             hellos: Hellos::default(),
+            hints: Hints::default(),
             past: VecDeque::new(),
             stats: EndpointStats::default(),
             ended: Stats::default(),
@@ -455,15 +461,19 @@ impl Endpoint {
         mut record_number: u64,
         content: impl FnOnce(&mut vocabulary::Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
     ) {
-        if self.answers.len() == MAX_STATELESS_ANSWERS {
-            self.answers.pop_front();
-        }
         let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
         // The client's own record number, so that no two answers share one by chance.
         if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
             datagram.truncate(len);
-            self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
+            self.answer_with(to, datagram);
         }
+    }
+
+    fn answer_with(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.answers.len() == MAX_STATELESS_ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((AddressPair { peer: to, local: self.local }, datagram));
     }
 
     fn insert(
@@ -587,7 +597,10 @@ impl Engine for Endpoint {
             Some(handle) if by_id.is_none() && self.deliver_to_older(handle, from, datagram) => {}
             Some(handle) => self.deliver(handle, from, datagram),
             None if looks_like_hello => {}
-            None => self.stats.ignored += 1,
+            None => {
+                self.stats.ignored += 1;
+                self.hint_at(from, datagram);
+            }
         }
     }
 

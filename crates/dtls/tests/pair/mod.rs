@@ -73,6 +73,10 @@ pub struct Pair<'a> {
     pub server_may_send: Option<(Handle, Negotiated)>,
     /// What it sends as soon as it may.
     pub sent_at_once: Vec<Vec<u8>>,
+    /// Whether the server answers empty payloads with empty ones, as the proxies do.
+    pub answers_probes: bool,
+    /// Whether it answers the others with what came.
+    pub echoes: bool,
     /// Everything that was sent: direction and bytes.
     pub log: Vec<(Direction, Vec<u8>)>,
     /// The client's address, as the server sees it: a NAT may change it. Datagrams to
@@ -163,6 +167,8 @@ impl<'a> Pair<'a> {
             server_connected: None,
             server_may_send: None,
             sent_at_once: Vec::new(),
+            answers_probes: false,
+            echoes: false,
             log: Vec::new(),
             client_address: client_address(),
             strays: Vec::new(),
@@ -263,6 +269,7 @@ impl<'a> Pair<'a> {
         }
         loop {
             let mut may_send = false;
+            let mut answer = None;
             let output = match self.server.poll_output(&mut buf) {
                 Output::Datagram { to, payload } => Some((to, payload.to_vec())),
                 Output::Event(event) => {
@@ -278,6 +285,9 @@ impl<'a> Pair<'a> {
                         Event::Data(data) => {
                             assert!(self.server_connected.is_some(), "data before Connected");
                             self.server_received.push(data.to_vec());
+                            let answers =
+                                if data.is_empty() { self.answers_probes } else { self.echoes };
+                            answer = answers.then(|| (event.handle, data.to_vec()));
                         }
                         Event::Provisional { record, bits, data } => {
                             self.server_early.push((record, bits, data.to_vec()));
@@ -302,6 +312,9 @@ impl<'a> Pair<'a> {
                 }
                 Output::Idle => break,
             };
+            if let Some((handle, payload)) = answer {
+                self.server.send(handle, self.now, &payload).unwrap();
+            }
             if let Some((handle, _)) = self.server_may_send.as_ref().filter(|_| may_send) {
                 for payload in &self.sent_at_once {
                     self.server.send(*handle, self.now, payload).unwrap();

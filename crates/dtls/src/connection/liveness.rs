@@ -1,0 +1,320 @@
+//! Whether the peer is still there.
+//!
+//! A probe is an empty payload, which the peer's application answers with another one, as the proxies
+//! do. It is sealed like data, so it works in both versions and under every tag, and its answer proves
+//! that the peer has the keys. Neither waits for others under shared tags.
+//!
+//! An association has a round of probes begun by three things: silence in a direction for an interval;
+//! an answer that is missing, where the peer's application has answered before; and a hint, which proves
+//! nothing. The gaps between the probes of a round grow, and follow the path's round trip. A peer that
+//! is silent on all of them is taken for dead; whatever is authentic and comes later shows that it is not.
+//! What then is done is the host's affair: the association goes on.
+
+use super::{Connection, Ending};
+use crate::handshake::State;
+use crate::stats::ReceiveStats;
+use crate::timer::{RoundTrips, Timer};
+use crate::tuning::{
+    LEAST_HINT_PAUSE, LEAST_PATIENCE, LEAST_PROBE_GAP, MOST_HINT_PAUSE, PROBES, REPEAT_INTERVAL,
+};
+use alloc::boxed::Box;
+use core::time::Duration;
+use vocabulary::Instant;
+
+/// The epoch of a hint. No association gets there, and others drop records of an epoch that they do not
+/// have before they look at anything else.
+pub(crate) const HINT_EPOCH: u16 = u16::MAX;
+
+/// How an association watches its peer ([`Connection::watch`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// After this much silence in either direction the peer is asked. A flow whose messages the
+    /// peer's application has never answered is asked at most this often.
+    pub interval: Duration,
+    /// Whether the peer answers empty payloads with empty payloads; `None` if that is not known, and is
+    /// asked as soon as the handshake is complete. The silence of a peer that does not says nothing.
+    pub answers: Option<bool>,
+}
+
+/// The state of a watched association. Its times are those of the last such event.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    watch: Watch,
+    /// When watching, and then the association, began.
+    since: Instant,
+    /// Anything was sent that the peer's application gets, probes included.
+    sent_at: Instant,
+    /// An authentic record came.
+    heard_at: Instant,
+    /// The first message since the peer's application was heard, and from when on its answer is
+    /// missed: later if the peer answered a probe meanwhile.
+    awaiting: Option<(Instant, Instant)>,
+    /// The peer's application has answered a message.
+    two_way: bool,
+    /// From a message to the next one of the peer's, and how long one may take after that.
+    answer_gaps: RoundTrips,
+    answer_patience: Duration,
+    /// Rounds that the peer answered while its application did not.
+    vain: u32,
+    /// Probes of this round, when its first and its last one left.
+    probes: u32,
+    round_at: Instant,
+    asked_at: Instant,
+    /// The last round had one probe, so that no answer of it is still to come.
+    measurable: bool,
+    /// A hint began this round.
+    hinted: bool,
+    hinted_at: Option<Instant>,
+    hint_pause: Duration,
+    /// A probe is to be written.
+    due: bool,
+    silent: bool,
+}
+
+impl Liveness {
+    fn new(watch: Watch, now: Instant) -> Self {
+        Self {
+            watch,
+            since: now,
+            sent_at: now,
+            heard_at: now,
+            awaiting: None,
+            two_way: false,
+            answer_gaps: RoundTrips::default(),
+            answer_patience: Duration::ZERO,
+            vain: 0,
+            probes: 0,
+            round_at: now,
+            asked_at: now,
+            measurable: true,
+            hinted: false,
+            hinted_at: None,
+            hint_pause: LEAST_HINT_PAUSE,
+            due: false,
+            silent: false,
+        }
+    }
+
+    fn answers(&self) -> bool {
+        self.watch.answers == Some(true)
+    }
+
+    /// The time after the last probe in which the next one is due, or the round has failed, where an
+    /// answer may take `path`.
+    fn gap(&self, path: Duration) -> Duration {
+        let mut gap = LEAST_PROBE_GAP.max(path / 4);
+        for _ in 1..self.probes.min(PROBES) {
+            gap += gap * 3 / 10;
+        }
+        // The peer is dead: whether it is back is asked ever less often.
+        gap.saturating_mul(1 << self.probes.saturating_sub(PROBES).min(16))
+            .min(self.watch.interval.max(gap))
+    }
+
+    /// When something is to be done, where an answer may take `path`.
+    fn deadline(&self, path: Duration) -> Instant {
+        if self.probes > 0 {
+            return self.asked_at + self.gap(path);
+        }
+        let quiet = self.sent_at.min(self.heard_at).max(self.asked_at) + self.watch.interval;
+        match self.awaiting.filter(|_| self.two_way && self.answers()) {
+            Some((_, from)) => quiet.min(from + self.patience(path)),
+            None => quiet,
+        }
+    }
+
+    /// How long an answer of the peer's application may be missing.
+    fn patience(&self, path: Duration) -> Duration {
+        let usual = path.max(self.answer_patience).max(LEAST_PATIENCE);
+        usual.saturating_mul(1 << self.vain.min(16)).min(self.watch.interval.max(path))
+    }
+
+    fn ask(&mut self, now: Instant) {
+        if self.probes == 0 {
+            self.round_at = now;
+        }
+        self.probes = self.probes.saturating_add(1);
+        (self.sent_at, self.asked_at) = (now, now);
+        self.due = true;
+    }
+
+    /// The round is over, because something came or because it cannot tell anything.
+    fn end_round(&mut self) {
+        self.measurable = self.probes <= 1;
+        (self.probes, self.hinted, self.due) = (0, false, false);
+    }
+}
+
+impl Connection {
+    /// Has the peer asked, with empty payloads, whether it is there: when it has been silent, when an
+    /// answer is missing, and upon hints. [`Self::peer_is_silent`] tells the outcome. The peer's
+    /// application must take empty payloads for such questions and answer each with an empty payload.
+    pub fn watch(&mut self, now: Instant, watch: Watch) {
+        self.now = self.now.max(now);
+        self.liveness = Some(Box::new(Liveness::new(watch, self.now)));
+        if matches!(self.state, State::Established(_)) {
+            self.begin_watching();
+        }
+    }
+
+    /// Whether the peer of a watched association answered none of a round of probes, nor anything else
+    /// since. It may be dead, or the path to it interrupted.
+    pub fn peer_is_silent(&self) -> bool {
+        self.liveness.as_ref().is_some_and(|liveness| liveness.silent)
+    }
+
+    /// Whether the peer of a watched association is known to answer probes.
+    pub fn peer_answers_probes(&self) -> bool {
+        self.liveness.as_ref().is_some_and(|liveness| liveness.answers())
+    }
+
+    /// Takes a sign that the peer may have forgotten the association, such as an ICMP error, which
+    /// anybody can forge: a watched peer is asked at once, but at most once a second, and ever more
+    /// rarely if such signs prove wrong.
+    pub fn suspect(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
+            return;
+        }
+        let Some(liveness) = &mut self.liveness else { return };
+        let ready = liveness.hinted_at.is_none_or(|last| now >= last + liveness.hint_pause);
+        if liveness.probes == 0 && ready {
+            liveness.hinted_at = Some(now);
+            liveness.hinted = true;
+            liveness.ask(now);
+            self.set_liveness_timer();
+        }
+    }
+
+    /// Sends a handshake's flight again before its time, because the peer seems to be back. Not more
+    /// often than duplicates of the peer's flights would.
+    pub fn hurry(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
+        let waits = self.ending == Ending::Open
+            && !matches!(self.state, State::Established(_))
+            && self.timers.is_set(Timer::Retransmit);
+        if ready && waits && !self.channel.flight.is_done() {
+            self.stats.sent.retransmissions += 1;
+            self.channel.flight.resend();
+            self.last_repeat = Some(self.now);
+        }
+    }
+
+    /// The handshake is complete.
+    pub(super) fn begin_watching(&mut self) {
+        let now = self.now;
+        let Some(liveness) = &mut self.liveness else { return };
+        // Where no flight measured the path, the whole handshake bounds it.
+        if self.round_trips.patience().is_none() {
+            self.round_trips.take(now.saturating_since(liveness.since));
+        }
+        (liveness.since, liveness.sent_at, liveness.heard_at) = (now, now, now);
+        if liveness.watch.answers.is_none() {
+            liveness.ask(now);
+        }
+        self.set_liveness_timer();
+    }
+
+    fn set_liveness_timer(&mut self) {
+        if self.ending == Ending::Open
+            && matches!(self.state, State::Established(_))
+            && let Some(liveness) = &self.liveness
+        {
+            let path = self.round_trips.patience().unwrap_or_default();
+            self.timers.set(Timer::Liveness, liveness.deadline(path));
+        }
+    }
+
+    /// The time of [`Timer::Liveness`] has come.
+    pub(super) fn liveness_due(&mut self) {
+        let (now, path) = (self.now, self.round_trips.patience().unwrap_or_default());
+        let Some(liveness) = &mut self.liveness else { return };
+        if liveness.probes > 0 && !liveness.answers() {
+            // It says nothing. Another one follows in an interval.
+            liveness.watch.answers.get_or_insert(false);
+            liveness.end_round();
+        }
+        if now >= liveness.deadline(path) {
+            if liveness.probes >= PROBES && !liveness.silent {
+                liveness.silent = true;
+                self.stats.received.silences += 1;
+            }
+            liveness.ask(now);
+            if liveness.probes > 1 {
+                // The address that datagrams leave from may not lead there any more.
+                self.path.local = None;
+            }
+        }
+        self.set_liveness_timer();
+    }
+
+    /// A message of the application was sealed.
+    pub(super) fn liveness_sent(&mut self) {
+        let now = self.now;
+        let Some(liveness) = &mut self.liveness else { return };
+        liveness.sent_at = now;
+        if liveness.awaiting.is_none() {
+            liveness.awaiting = Some((now, now));
+            self.set_liveness_timer();
+        }
+    }
+
+    /// Notes what came in a datagram: `before` is what was counted before it.
+    pub(super) fn liveness_heard(&mut self, before: &ReceiveStats) {
+        let (now, received) = (self.now, &self.stats.received);
+        let Some(liveness) = &mut self.liveness else { return };
+        if received.records == before.records {
+            return;
+        }
+        let data = received.delivered_bytes > before.delivered_bytes;
+        let empty = received.delivered > before.delivered && !data;
+        liveness.heard_at = now;
+        liveness.silent = false;
+        // Something else may have ended the round of the probe that this answers.
+        if empty && self.stats.sent.probes > 0 {
+            liveness.watch.answers = Some(true);
+        }
+        if liveness.probes > 0 {
+            if empty {
+                let took = now.saturating_since(liveness.round_at);
+                // An answer to a later probe than the first would take less.
+                let longer = self.round_trips.mean().is_none_or(|mean| took > mean);
+                if longer || liveness.probes == 1 && liveness.measurable {
+                    self.round_trips.take(took);
+                }
+            }
+            if liveness.hinted {
+                liveness.hint_pause = (liveness.hint_pause * 2).min(MOST_HINT_PAUSE);
+            }
+            liveness.end_round();
+            if liveness.awaiting.is_some() {
+                liveness.vain = liveness.vain.saturating_add(1);
+            }
+        }
+        if data {
+            if let Some((sent, _)) = liveness.awaiting.take() {
+                liveness.two_way = true;
+                let gap = now.saturating_since(sent);
+                liveness.answer_patience = liveness.answer_gaps.take(gap);
+            }
+            liveness.vain = 0;
+        } else if let Some((_, from)) = &mut liveness.awaiting {
+            *from = now;
+        }
+        self.set_liveness_timer();
+    }
+
+    /// Writes a probe if one is due.
+    pub(super) fn write_probe(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let liveness = self.liveness.as_mut()?;
+        if !core::mem::take(&mut liveness.due) {
+            return None;
+        }
+        let len = self.seal_data(buf, 0, false, |_| Ok(())).ok()?;
+        self.stats.sent.probes += 1;
+        self.stats.sent.probe_bytes += len as u64;
+        Some(len)
+    }
+}
