@@ -18,16 +18,19 @@ pub(crate) enum Timer {
     OldEpoch,
     /// A path challenge was not answered.
     PathChallenge,
+    /// A probe of the path's MTU was not answered.
+    PathMtu,
 }
 
 impl Timer {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
         Self::OpenSet,
         Self::OldEpoch,
         Self::PathChallenge,
+        Self::PathMtu,
     ];
 }
 

@@ -24,6 +24,7 @@ impl Connection {
                 }
                 Timer::OldEpoch => self.forget_old_epochs(),
                 Timer::PathChallenge => self.path_challenge_lost(),
+                Timer::PathMtu => self.probe_lost(),
             }
         }
     }
