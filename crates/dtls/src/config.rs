@@ -311,9 +311,15 @@ pub struct Settings {
     /// next record; off, such a peer is heard from anywhere but answered where it first was. RFC 9146,
     /// section 6, wants this off unless the application checks addresses itself.
     pub unchecked_address_change: bool,
-    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535, with connection IDs
-    /// 112 and more.
+    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535. Below 96 bytes no
+    /// connection ID of the peer is taken that is longer than what is above 64.
     pub datagram_bytes: usize,
+    /// The longest datagram to look for, in bytes of UDP payload: where payloads need more than
+    /// [`datagram_bytes`](Self::datagram_bytes), the path is probed for what it takes up to here (RFC
+    /// 8899), and they wait for the answer. Only with a peer that takes part in return routability
+    /// checks and, in DTLS 1.2, has a connection ID; the socket should forbid IP fragments. None: nothing
+    /// is probed, and no datagram is longer than `datagram_bytes`.
+    pub path_mtu: Option<usize>,
     /// Record numbers of data records.
     pub record_numbers: RecordNumbers,
     /// How those of records with aggregated tags are hidden.
@@ -372,6 +378,7 @@ impl Settings {
             return_routability: true,
             unchecked_address_change: false,
             datagram_bytes: tuning::DATAGRAM_BYTES,
+            path_mtu: None,
             record_numbers: RecordNumbers::default(),
             number_masks: NumberMasks::default(),
             max_wait: None,
@@ -439,16 +446,24 @@ impl Settings {
         if self.aggregation.is_wanted() && !self.ordered_suites().any(can_aggregate) {
             return Err(ConfigError::AggregationSuite);
         }
-        // The peer may want an ID of any length in each record.
-        let id = if self.connection_id.is_some() { ConnectionId::MAX_LEN } else { 0 };
-        let least = tuning::MIN_DATAGRAM_BYTES + id;
+        let least = tuning::MIN_DATAGRAM_BYTES;
         if !(least..=tuning::MAX_DATAGRAM_BYTES).contains(&self.datagram_bytes) {
             return Err(ConfigError::DatagramSize { bytes: self.datagram_bytes, least });
+        }
+        if let Some(bytes) = self.path_mtu.filter(|bytes| *bytes > tuning::MAX_DATAGRAM_BYTES) {
+            return Err(ConfigError::DatagramSize { bytes, least });
         }
         if self.initial_timeout.min(self.handshake_deadline) < tuning::LEAST_TIMEOUT {
             return Err(ConfigError::Timeout);
         }
         Ok(())
+    }
+
+    /// The longest connection ID of the peer that this end takes. It is in each record, and in short
+    /// datagrams has to leave room for what cannot be split: closing tags, and path messages.
+    pub(crate) fn longest_peer_id(&self) -> usize {
+        let room = self.datagram_bytes.saturating_sub(tuning::LEAST_BESIDE_ID);
+        ConnectionId::MAX_LEN.min(room)
     }
 
     /// The limit on records that this end states (RFC 8449): as set, or, where shared tags are
@@ -457,7 +472,8 @@ impl Settings {
         let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
         self.record_size_limit.or_else(|| {
             // A header of the flags and a byte of the number.
-            let limit = self.datagram_bytes.saturating_sub(2).min(MAX_CONTENT + 1);
+            let longest = self.path_mtu.unwrap_or(0).max(self.datagram_bytes);
+            let limit = longest.saturating_sub(2).min(MAX_CONTENT + 1);
             shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
         })
     }

@@ -315,9 +315,7 @@ pub enum ConfigError {
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below the least one, which is
-    /// [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) and room for a connection ID, or
-    /// above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
+    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) or above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
     DatagramSize {
         /// The size.
         bytes: usize,
@@ -351,9 +349,7 @@ impl fmt::Display for ConfigError {
             }
             Self::DatagramSize { bytes, least } => {
                 let most = crate::tuning::MAX_DATAGRAM_BYTES;
-                let ids = *least > crate::tuning::MIN_DATAGRAM_BYTES;
-                let with = if ids { " with connection IDs" } else { "" };
-                write!(f, "datagrams of {bytes} bytes, not {least} to {most}{with}")
+                write!(f, "datagrams of {bytes} bytes, not {least} to {most}")
             }
             Self::Timeout => f.write_str("a timeout that is over before anything can happen"),
             Self::Provider(error) => error.fmt(f),

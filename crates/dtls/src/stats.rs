@@ -84,8 +84,8 @@ counters! {
         messages,
         /// Bytes of such payloads.
         message_bytes,
-        /// Payloads that were queued in the handshake, for longer records than the peer turned
-        /// out to take, and dropped.
+        /// Payloads that were queued for longer records than the peer, or longer datagrams than the
+        /// path, turned out to take, and dropped.
         too_long,
         /// Payloads that waited for too long ([`Settings::max_age`](crate::Settings::max_age)), and were
         /// dropped.
@@ -103,6 +103,10 @@ counters! {
         probes,
         /// Bytes of datagrams with probes.
         probe_bytes,
+        /// Probes of how long a datagram the path takes.
+        mtu_probes,
+        /// Times that the path was found to take less than before.
+        black_holes,
     }
 }
 

@@ -20,10 +20,12 @@ pub(crate) enum Timer {
     PathChallenge,
     /// The peer is to be asked whether it is there.
     Liveness,
+    /// A probe of the path's MTU was not answered.
+    PathMtu,
 }
 
 impl Timer {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Retransmit,
         Self::Acknowledge,
         Self::HandshakeDeadline,
@@ -31,6 +33,7 @@ impl Timer {
         Self::OldEpoch,
         Self::PathChallenge,
         Self::Liveness,
+        Self::PathMtu,
     ];
 }
 

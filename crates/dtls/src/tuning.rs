@@ -46,6 +46,9 @@ pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
 pub const DATAGRAM_BYTES: usize = 1200;
 /// Smallest UDP payload limit that may be set; flights are fragmented to it.
 pub const MIN_DATAGRAM_BYTES: usize = 80;
+/// Bytes that a datagram has to have beside the peer's connection ID: a closing tag takes 57, a path
+/// message in DTLS 1.2 47.
+pub const LEAST_BESIDE_ID: usize = 64;
 /// Received data held for verification or for the application, in bytes: as many candidates as an
 /// [`Opener`](aggregation::Opener) holds, each as long as a datagram.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
@@ -125,6 +128,20 @@ pub const PATH_CHALLENGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes sent to an address that is not validated, for each received from there (RFC 9000,
 /// section 8.1, which RFC 9853, section 2, follows).
 pub const AMPLIFICATION: usize = 3;
+/// Probes of one length that are not answered before the path is taken not to take it (RFC 8899,
+/// section 5.1.2: `MAX_PROBES`). At 20 % loss each way one in twenty lengths fails by chance.
+pub const MAX_MTU_PROBES: u8 = 3;
+/// The shortest wait for a probe's answer. Handshakes measure the path, so RFC 8899's second, which is
+/// for paths that are not measured, is not needed (its section 5.1.1).
+pub const MTU_PROBE_PATIENCE: Duration = Duration::from_millis(100);
+/// The search for the path's MTU ends when the limit is known to within this many bytes: with the
+/// usual limits after five halvings.
+pub const MTU_STEP: usize = 8;
+/// How long a length that failed is not tried again (RFC 8899's `PMTU_RAISE_TIMER`).
+pub const MTU_RAISE_INTERVAL: Duration = Duration::from_secs(600);
+/// While long datagrams leave, the path is asked this often whether it still takes them. With
+/// [`MAX_MTU_PROBES`] a path that became narrower costs them some 5 s.
+pub const MTU_CONFIRM_INTERVAL: Duration = Duration::from_secs(4);
 /// Challenges of the peer that wait to be answered. It sends one at a time.
 pub const MAX_PATH_RESPONSES: usize = 8;
 /// Spare connection IDs a peer gets and is taken from: a few moves until the next request.

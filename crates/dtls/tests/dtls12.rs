@@ -314,12 +314,40 @@ fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
                 settings.datagram_bytes = bytes;
             })
         };
-        let error = ids(111).client.settings.check();
-        assert_eq!(error, Err(dtls::ConfigError::DatagramSize { bytes: 111, least: 112 }));
-        let mut pair = ids(112).pair(14);
+        let mut pair = ids(96).pair(14);
         pair.connect().assert_connected();
         exchange(&mut pair);
-        assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 112));
+        assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 96));
+        // A server gives no ID where the client's is too long, and a client takes none.
+        let mut pair = ids(95).pair(14);
+        pair.connect().assert_connected();
+        exchange(&mut pair);
+        let handle = pair.handle.unwrap();
+        let agreed = pair.server.connection(handle).unwrap().negotiated().unwrap();
+        assert!(agreed.send_cid.is_empty() && agreed.receive_cid.is_empty());
+    }
+}
+
+/// Frames of IEEE 802.15.4.
+#[test]
+fn links_of_80_bytes_carry_handshakes_and_data_with_connection_ids() {
+    for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
+        for id in [0, 4, 16] {
+            let configs = both(CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, |settings| {
+                *settings = Settings::new(settings.provider).unwrap();
+                settings.versions = vec![version];
+                settings.connection_id = Some(id);
+                settings.datagram_bytes = 80;
+            });
+            let mut pair = configs.pair(14);
+            pair.connect().assert_connected();
+            let most = pair.client.max_payload();
+            assert!(most >= 26, "{version}, IDs of {id} bytes: {most}");
+            pair.client_send(&vec![5; most]);
+            pair.run_for(Duration::from_secs(1));
+            assert_eq!(pair.server_received, [vec![5; most]]);
+            assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 80));
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
 //! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address that
 //!   was asked; `multicast`: those of a group's members; `address` and `interface`: addresses as
-//!   people write them, and interfaces by name;
+//!   people write them, and interfaces by name; `names`: hosts whose addresses change;
+//!   `path_mtu`: how long a datagram an interface takes;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
 //!   the address changes of a NAT.
 //!
@@ -57,6 +58,10 @@ pub mod impairment;
 pub mod interface;
 #[cfg(feature = "tokio")]
 pub mod multicast;
+#[cfg(feature = "tokio")]
+pub mod names;
+#[cfg(feature = "tokio")]
+pub mod path_mtu;
 mod rate_limited_log;
 #[cfg(feature = "tokio")]
 pub mod relay;

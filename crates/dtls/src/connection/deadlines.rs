@@ -25,6 +25,7 @@ impl Connection {
                 Timer::OldEpoch => self.forget_old_epochs(),
                 Timer::PathChallenge => self.path_challenge_lost(),
                 Timer::Liveness => self.liveness_due(),
+                Timer::PathMtu => self.probe_lost(),
             }
         }
     }

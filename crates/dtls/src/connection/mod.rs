@@ -5,6 +5,7 @@
 //! - `deadlines`: what happens when time has passed;
 //! - `dtls12`: what only DTLS 1.2 needs;
 //! - `path`: where the peer is, and return routability checks;
+//! - `mtu`: how long a datagram the path takes;
 //! - `ids`: new connection IDs;
 //! - `liveness`: whether the peer is still there;
 //! - `update`: what happens after the handshake: KeyUpdate and loss reports;
@@ -21,6 +22,7 @@ mod dtls12;
 mod early;
 mod ids;
 mod liveness;
+mod mtu;
 mod pace;
 mod path;
 mod queue;
@@ -69,6 +71,7 @@ use dtls12::Older;
 use early::EarlyRecords;
 use ids::Ids;
 use liveness::Liveness;
+use mtu::PathMtu;
 use pace::Pace;
 use path::Path;
 use queue::SendQueue;
@@ -227,6 +230,7 @@ pub struct Connection {
     path: Path,
     /// Whether the peer is still there, if the host wants to know.
     liveness: Option<Box<Liveness>>,
+    mtu: PathMtu,
     /// What only DTLS 1.2 needs.
     older: Older,
     stats: Stats,
@@ -318,6 +322,7 @@ impl Connection {
             round_trips: RoundTrips::default(),
             held: Held::new(settings.receive_buffer_bytes),
             queue: SendQueue::new(settings.send_buffer_bytes),
+            mtu: PathMtu::new(settings.datagram_bytes, settings.path_mtu),
             role,
             peer,
             now,
@@ -430,20 +435,31 @@ impl Connection {
     /// The longest payload that fits a datagram, whatever record it falls into, until an
     /// [`Event::AggregationChanged`]. What is queued then and fits no longer is dropped and counted.
     ///
-    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records.
+    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records. Where
+    /// [`Settings::path_mtu`] is set, it is what the path may turn out to take, and what it takes once
+    /// that is known.
     pub fn max_payload(&self) -> usize {
+        self.payload_of(self.reachable_datagram())
+    }
+
+    /// The longest payload that fits a datagram of `bytes`.
+    fn payload_of(&self, bytes: usize) -> usize {
+        bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit)
+    }
+
+    /// The most bytes that a datagram has beside its payload.
+    fn data_overhead(&self) -> usize {
         /// Flags, a 16-bit number, the type.
         const MOST: usize = 1 + 2 + 1;
         /// DTLS 1.2's header, explicit nonce, type inside and full tag.
         const MOST_12: usize = 13 + 8 + 1 + 16;
         let settings = self.role.settings();
-        let cid = if settings.connection_id.is_some() { ConnectionId::MAX_LEN } else { 0 };
-        let overhead = match (self.sending(), self.channel.send.peek()) {
+        let cid = settings.connection_id.map_or(0, |_| settings.longest_peer_id());
+        match (self.sending(), self.channel.send.peek()) {
             (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
             _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
             _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
-        };
-        settings.datagram_bytes.saturating_sub(overhead).min(self.channel.record_limit)
+        }
     }
 
     /// Keying material for the application (RFC 8446, section 7.5); `None`
@@ -482,12 +498,21 @@ impl Connection {
         self.queue.push(self.now, payload)
     }
 
+    /// Takes the payloads that `former` has queued and not sent, with the time for which they have
+    /// waited, in place of this association's own: a client goes on at another address of a
+    /// server that did not answer.
+    pub fn take_queue_of(&mut self, former: &mut Self) {
+        core::mem::swap(&mut self.queue, &mut former.queue);
+        former.queue.clear();
+    }
+
     /// Seals a payload right into `datagram` and returns its length: no queue,
     /// no copy but this one. Payloads queued by [`Self::send`] go first, so
     /// mix the two only after draining.
     ///
     /// # Errors
-    /// As [`Self::send`]; the handshake must be complete.
+    /// As [`Self::send`]; the handshake must be complete, and the path known to take the datagram
+    /// ([`Self::path_mtu`]): one that is too long for what is known has it probed.
     pub fn seal_into(
         &mut self,
         now: Instant,
@@ -501,11 +526,15 @@ impl Connection {
         if !self.is_connected() {
             return Err(SendError::NotConnected);
         }
-        if payload.len() > self.max_payload() {
+        if payload.len() > self.payload_of(self.confirmed_datagram()) {
+            if payload.len() <= self.max_payload() {
+                self.want_datagram(payload.len() + self.data_overhead());
+            }
             return Err(SendError::TooLong);
         }
         let len = self.seal_data(datagram, payload.len(), false, |w| w.bytes(payload))?;
         self.count_sent(len);
+        self.sent_datagram(len);
         Ok(len)
     }
 
@@ -606,6 +635,10 @@ impl Connection {
         if let Some(len) = self.build_datagram(buf) {
             self.count_sent(len);
             let to = AddressPair { peer: self.peer, local: self.path.local };
+            return Step::Datagram { len, to };
+        }
+        if let Some((len, to)) = self.build_mtu_probe(buf) {
+            self.count_sent(len);
             return Step::Datagram { len, to };
         }
         if let Some(notice) = self.notices.pop_front() {

@@ -173,6 +173,7 @@ impl Connection {
         let to = way.peer;
         let from = core::mem::replace(&mut self.peer, to);
         self.path.local = way.local;
+        self.forget_path_mtu();
         self.stats.received.moves += 1;
         // What the application did not take yet is not worth more than its last word.
         match self.notices.back_mut() {
@@ -198,6 +199,11 @@ impl Connection {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
+        // Records under shared tags have no padding of their own: zeros behind a message are it.
+        let content = match content.split_at_checked(PathMessage::LEN) {
+            Some((message, zeros)) if zeros.iter().all(|byte| *byte == 0) => message,
+            _ => content,
+        };
         // What does not parse is discarded (RFC 9853, section 5).
         let Ok(message) = return_routability::read(content) else {
             self.stats.received.malformed += 1;
@@ -219,6 +225,8 @@ impl Connection {
                 });
                 if right {
                     self.move_peer(from);
+                } else if from.peer == self.peer {
+                    self.probe_answered(&message.cookie);
                 }
             }
             // Answers a challenge over the old path, which the basic mode does not send.

@@ -171,6 +171,16 @@ fn a_cancelling_client_is_heard_until_it_closes() {
     }
 }
 
+/// RFC 8446, section 5.4, ends the connection; on datagrams it is discarded (RFC 9147, section 4.5.2).
+#[test]
+fn a_record_of_zeros_alone_is_malformed() {
+    let mut ends = Ends::connected();
+    let malformed = |ends: &Ends| ends.server.totals().received.malformed;
+    let before = malformed(&ends);
+    ends.client_says(APPLICATION_EPOCH, ContentType(0), |w| w.bytes(&[0; 40]));
+    assert_eq!((malformed(&ends), ends.server_closed), (before + 1, None));
+}
+
 #[test]
 fn keys_change_once_and_then_the_new_ones_announce_the_next() {
     let mut ends = Ends::connected();

@@ -31,9 +31,11 @@ impl Connection {
         {
             self.end(reason);
         }
-        let most = buf.len().min(self.settings().datagram_bytes).min(allowance);
+        let longest = buf.len().min(self.confirmed_datagram()).min(allowance);
+        let most = longest.min(self.settings().datagram_bytes);
         // Into this much fits whatever is not the application's; less could only lose it.
-        let buf = buf.get_mut(..most).filter(|buf| buf.len() >= MIN_DATAGRAM_BYTES)?;
+        let whole = buf.get_mut(..longest).filter(|_| most >= MIN_DATAGRAM_BYTES)?;
+        let buf = whole.get_mut(..most)?;
         match self.ending {
             Ending::Ended => return None,
             Ending::Farewell(alert, reason) => return self.build_farewell(buf, alert, reason),
@@ -68,7 +70,8 @@ impl Connection {
         if let Some(len) = self.write_probe(buf) {
             return Some(len);
         }
-        let sealed = self.write_queued(buf);
+        let sealed = self.write_queued(whole);
+        let buf = whole.get_mut(..most)?;
         match self.ending {
             // No key is left for it.
             Ending::Farewell(alert, reason) => self.build_farewell(buf, alert, reason),
@@ -156,8 +159,11 @@ impl Connection {
 
     /// Seals the first queued payload, if there is one. It stays queued if that fails.
     fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SendError>> {
-        let most = self.max_payload();
-        // Queued before it was known that the peer takes no records of this length.
+        // What waits for the path to be probed does not hold up the end.
+        let open = self.ending == Ending::Open;
+        let longest = if open { self.reachable_datagram() } else { self.confirmed_datagram() };
+        let most = self.payload_of(longest);
+        // Queued before it was known that peer or path take nothing of this length.
         while self.queue.front_len()? > most {
             self.queue.pop();
             self.stats.sent.too_long += 1;
@@ -168,11 +174,17 @@ impl Connection {
             self.stats.sent.stale += 1;
         }
         let len = self.queue.front_len()?;
+        if len > self.payload_of(self.confirmed_datagram()) {
+            // It waits until the path is known to take it.
+            self.want_datagram(len + self.data_overhead());
+            return None;
+        }
         let queue = core::mem::replace(&mut self.queue, super::SendQueue::new(0));
         let sealed = self.seal_data(buf, len, queue.has_more(), |w| queue.write_front(w));
         self.queue = queue;
-        if sealed.is_ok() {
+        if let Ok(bytes) = sealed {
             self.queue.pop();
+            self.sent_datagram(bytes);
         }
         Some(sealed)
     }

@@ -436,7 +436,7 @@ impl Offer {
         let server = handshake.server_traffic(&hash);
         log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &random, &client);
         log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
-        let extras = extras::read_cid_answer(hello.extensions, cid)?;
+        let extras = extras::read_cid_answer(settings, hello.extensions, cid)?;
         channel.agree_on_cids(&extras);
         // The handshake epoch keeps the standard layout, whatever follows.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));

@@ -88,7 +88,9 @@ impl Answer {
         let peer_cid =
             offer.get(ExtensionType::CONNECTION_ID).map(read_connection_id).transpose()?;
         // A longer ID would cost more than it helps: then none.
-        if let (Some(own), Some(Some(theirs))) = (cid, peer_cid.map(ConnectionId::new)) {
+        let usable = |cid: &&[u8]| cid.len() <= settings.longest_peer_id();
+        let theirs = peer_cid.filter(usable).and_then(ConnectionId::new);
+        if let (Some(own), Some(theirs)) = (cid, theirs) {
             (extras.receive_cid, extras.send_cid) = (own, theirs);
             extras.return_routability = settings.return_routability
                 && offer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();
@@ -154,12 +156,14 @@ pub(crate) fn is_offered(
 
 /// Reads a server's answer about connection IDs; what was not offered was refused before.
 pub(crate) fn read_cid_answer(
+    settings: &Settings,
     answer: Extensions<'_>,
     cid: Option<ConnectionId>,
 ) -> Result<Extras, Fault> {
     let mut extras = Extras::NONE;
     if let (Some(content), Some(own)) = (answer.get(ExtensionType::CONNECTION_ID), cid) {
         let theirs = ConnectionId::new(read_connection_id(content)?)
+            .filter(|theirs| theirs.len() <= settings.longest_peer_id())
             .ok_or(Misbehaviour::IllegalParameter("connection ID length"))?;
         (extras.receive_cid, extras.send_cid) = (own, theirs);
         extras.return_routability = answer.get(ExtensionType::RETURN_ROUTABILITY_CHECK).is_some();

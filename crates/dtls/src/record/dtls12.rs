@@ -155,12 +155,19 @@ impl Keys12 {
         self.header_len() + more
     }
 
-    /// Seals a record into the front of `buf`.
+    /// Whether a record can be padded: the form with an ID can (RFC 9146, section 4).
+    pub(super) fn can_pad(&self) -> bool {
+        !self.cid.is_empty()
+    }
+
+    /// Seals a record into the front of `buf`, with at least `least` bytes of content and, in the form
+    /// with an ID, padding.
     pub(super) fn seal(
         &self,
         buf: &mut [u8],
         Place { epoch, number }: Place,
         kind: ContentType,
+        least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Written, SealError> {
         let header_len = self.header_len();
@@ -172,6 +179,9 @@ impl Keys12 {
             kind
         } else {
             w.u8(kind.0)?;
+            while w.len() <= least {
+                w.u8(0)?;
+            }
             ContentType::TLS12_CID
         };
         let content_len = w.len();
@@ -280,7 +290,7 @@ mod tests {
         let mut buf = vec![0; MAX_CONTENT + 100];
         let place = Place { epoch: 1, number: 0x0203 };
         let kind = ContentType::APPLICATION_DATA;
-        let written = keys.seal(&mut buf, place, kind, |w| w.bytes(content)).unwrap();
+        let written = keys.seal(&mut buf, place, kind, 0, |w| w.bytes(content)).unwrap();
         buf.truncate(written.len);
         buf
     }
@@ -371,7 +381,7 @@ mod tests {
             let mut buf = vec![0; MAX_CONTENT + 100];
             let kind = ContentType::APPLICATION_DATA;
             let place = Place { epoch: 1, number: 0 };
-            let too_long = keys.seal(&mut buf, place, kind, |w| w.bytes(&vec![5; MAX_CONTENT + 1]));
+            let too_long = keys.seal(&mut buf, place, kind, 0, |w| w.bytes(&[5; MAX_CONTENT + 1]));
             assert_eq!(too_long, Err(SealError::Full));
         }
     }

@@ -192,14 +192,50 @@ impl SendEpoch {
         shape: Shape,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Sealed, SealError> {
+        self.seal_padded(buf, kind, shape, 0, content)
+    }
+
+    /// Whether records can be padded: not those of DTLS 1.2 without a connection ID.
+    pub fn can_pad(&self) -> bool {
+        match &self.layout {
+            Layout::Dtls12(keys) => keys.can_pad(),
+            Layout::Dtls13(_) => true,
+        }
+    }
+
+    /// Seals a record that fills `buf`, with zeros as padding. Under shared tags these are part of
+    /// the content.
+    pub fn seal_filling(
+        &mut self,
+        buf: &mut [u8],
+        kind: ContentType,
+        shape: Shape,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Sealed, SealError> {
+        if !self.can_pad() {
+            return Err(SealError::Full);
+        }
+        let least = buf.len().checked_sub(self.overhead(kind, shape)).ok_or(SealError::Full)?;
+        self.seal_padded(buf, kind, shape, least, content)
+    }
+
+    /// Seals a record whose content and padding have `least` bytes or more.
+    fn seal_padded(
+        &mut self,
+        buf: &mut [u8],
+        kind: ContentType,
+        shape: Shape,
+        least: usize,
+        content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
+    ) -> Result<Sealed, SealError> {
         let number = self.next;
         if number > MAX_RECORD_NUMBER || self.usage.state() == KeyState::Exhausted {
             return Err(SealError::Exhausted);
         }
         let place = Place { epoch: self.epoch, number };
         let written = match &mut self.layout {
-            Layout::Dtls12(keys) => keys.seal(buf, place, kind, content)?,
-            Layout::Dtls13(sealing) => sealing.seal(buf, place, kind, shape, content)?,
+            Layout::Dtls12(keys) => keys.seal(buf, place, kind, least, content)?,
+            Layout::Dtls13(sealing) => sealing.seal(buf, place, kind, shape, least, content)?,
         };
         self.usage.add_sealed(written.additional_len, written.content_len);
         self.next = number + 1;

@@ -113,7 +113,7 @@ impl Offer {
         if settings.require_extended_master_secret && !extended_master {
             return Err(Misbehaviour::Insecure("handshake without extended_master_secret").into());
         }
-        let extras = extras::read_cid_answer(hello.extensions, self.cid)?;
+        let extras = extras::read_cid_answer(settings, hello.extensions, self.cid)?;
         let extras = extras::read_limit_answer(settings, version, hello.extensions, extras)?;
         channel.record_limit = extras.record_limit;
         channel.agree_on_cids(&extras);

@@ -244,7 +244,10 @@ impl Standard {
         tally.arrivals += 1;
         tally.authentic(stats);
         // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
-        let end = content.iter().rposition(|byte| *byte != 0)?;
+        let Some(end) = content.iter().rposition(|byte| *byte != 0) else {
+            stats.malformed += 1;
+            return None;
+        };
         let kind = ContentType(content[end]);
         if end > MAX_CONTENT {
             stats.malformed += 1;

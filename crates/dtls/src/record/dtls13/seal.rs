@@ -88,13 +88,14 @@ impl Sealing {
         }
     }
 
-    /// Seals a record into the front of `buf`.
+    /// Seals a record into the front of `buf`, with at least `least` bytes of content and padding.
     pub(in crate::record) fn seal(
         &mut self,
         buf: &mut [u8],
         Place { epoch, number }: Place,
         kind: ContentType,
         shape: Shape,
+        least: usize,
         content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
     ) -> Result<Written, SealError> {
         let tags_len = match &self.tags {
@@ -113,13 +114,16 @@ impl Sealing {
                 content(&mut w)?;
                 w.u8(kind.0)?;
                 // A record's sample must be whole (RFC 9147, section 4.2.3): CCM_8 may need padding.
-                while w.len() + tags_len < 16 {
+                while w.len() + tags_len < 16 || w.len() <= least {
                     w.u8(0)?;
                 }
             }
             Tags::Aggregated { .. } => {
                 w.u8(kind.0)?;
                 content(&mut w)?;
+                while w.len() <= least {
+                    w.u8(0)?;
+                }
             }
         }
         let content_len = w.len();

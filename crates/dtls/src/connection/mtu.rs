@@ -1,0 +1,318 @@
+//! The longest datagram that the path to the peer takes, found by authenticated probes (DPLPMTUD, RFC
+//! 8899).
+//!
+//! Datagrams of [`Settings::datagram_bytes`](crate::Settings::datagram_bytes) are taken for granted
+//! (RFC 8899's `BASE_PLPMTU`). A longer one leaves only when a probe as long as it was answered, up to
+//! [`Settings::path_mtu`](crate::Settings::path_mtu). A probe is a path challenge (RFC 9853) that is
+//! padded to its length: the response proves that the whole datagram arrived. Nothing is probed before
+//! a payload needs it, so that a sensor that never sends long messages never sends long probes.
+//!
+//! A payload that needs a longer datagram waits for the probe's answer, one round trip where the path
+//! takes it. It is dropped and counted when the path does not.
+
+use super::{Connection, Ending};
+use crate::codepoints::ContentType;
+use crate::handshake::State;
+use crate::messages::return_routability::{PathMessage, PathMessageKind};
+use crate::record::SendEpoch;
+use crate::timer::Timer;
+use crate::tuning::{
+    MAX_MTU_PROBES, MTU_CONFIRM_INTERVAL, MTU_PROBE_PATIENCE, MTU_RAISE_INTERVAL, MTU_STEP,
+};
+use alloc::vec::Vec;
+use subtle::ConstantTimeEq;
+use vocabulary::{AddressPair, Encode, Instant};
+
+/// What is known of the path, in bytes of UDP payload.
+#[derive(Debug)]
+pub(super) struct PathMtu {
+    /// What is taken for granted.
+    base: usize,
+    /// The most that is looked for.
+    limit: usize,
+    /// The longest datagram that arrived; at least `base`.
+    confirmed: usize,
+    /// The longest that has not failed yet.
+    ceiling: usize,
+    /// When what failed may be tried again.
+    raise_at: Instant,
+    /// When a path that takes long datagrams is asked whether it still does.
+    confirm_at: Instant,
+    /// What the first queued payload needs, if that is more than `confirmed`.
+    demand: usize,
+    round: Option<Round>,
+}
+
+/// Probes of one or two lengths, sent up to [`MAX_MTU_PROBES`] times.
+#[derive(Debug)]
+struct Round {
+    lengths: Vec<usize>,
+    /// Those that are to be sent now.
+    due: Vec<usize>,
+    tries: u8,
+    cookies: Vec<(usize, [u8; 8])>,
+}
+
+impl PathMtu {
+    pub(super) fn new(base: usize, limit: Option<usize>) -> Self {
+        let limit = limit.unwrap_or(base).max(base);
+        Self {
+            base,
+            limit,
+            confirmed: base,
+            ceiling: limit,
+            raise_at: Instant::MAX,
+            confirm_at: Instant::ZERO,
+            demand: 0,
+            round: None,
+        }
+    }
+
+    /// The longest datagram that arrived.
+    pub(super) const fn confirmed(&self) -> usize {
+        self.confirmed
+    }
+
+    /// The longest datagram that may turn out to arrive.
+    fn reach(&self, now: Instant) -> usize {
+        if now >= self.raise_at { self.limit } else { self.ceiling }
+    }
+
+    /// Begins to look for the lengths that are worth a probe.
+    fn search(&mut self) {
+        let (confirmed, ceiling, demand) = (self.confirmed, self.ceiling, self.demand);
+        if ceiling <= confirmed {
+            return;
+        }
+        // Most paths take all that the interface does; else what is needed now, or half way.
+        let first = if ceiling == self.limit { ceiling } else { (confirmed + ceiling).div_ceil(2) };
+        let mut lengths = Vec::from([first]);
+        if confirmed < demand && demand <= ceiling && demand != first {
+            lengths.push(demand);
+        }
+        self.begin(lengths);
+    }
+
+    fn begin(&mut self, lengths: Vec<usize>) {
+        let due = lengths.clone();
+        self.round = Some(Round { lengths, due, tries: 1, cookies: Vec::new() });
+    }
+
+    /// A probe of `bytes` arrived. Returns whether the round is over.
+    fn arrived(&mut self, now: Instant, bytes: usize) -> bool {
+        self.confirmed = self.confirmed.max(bytes);
+        self.confirm_at = now + MTU_CONFIRM_INTERVAL;
+        let confirmed = self.confirmed;
+        if let Some(round) = &mut self.round {
+            round.due.retain(|due| *due > confirmed);
+            if round.lengths.iter().all(|length| *length <= confirmed) {
+                self.next_round();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Goes on with the search, as long as that is worth it.
+    fn next_round(&mut self) {
+        self.round = None;
+        let needed = self.confirmed < self.demand && self.demand <= self.ceiling;
+        if needed || self.ceiling.saturating_sub(self.confirmed) > MTU_STEP {
+            self.search();
+        } else {
+            self.ceiling = self.confirmed;
+        }
+    }
+
+    /// No answer came in time. Returns whether the path takes less than it did.
+    fn expired(&mut self, now: Instant) -> bool {
+        let confirmed = self.confirmed;
+        let Some(round) = &mut self.round else { return false };
+        if round.tries < MAX_MTU_PROBES {
+            round.tries += 1;
+            // A round of one length that is confirmed already asks whether that still holds.
+            let again = round.lengths.iter().copied();
+            round.due = match round.lengths[..] {
+                [only] => Vec::from([only]),
+                _ => again.filter(|length| *length > confirmed).collect(),
+            };
+            return false;
+        }
+        let failed = round.lengths.iter().copied().filter(|length| *length > confirmed).min();
+        let black_hole = failed.is_none();
+        if black_hole {
+            self.confirmed = self.base;
+            self.ceiling = confirmed.saturating_sub(1).max(self.base);
+        }
+        if let Some(failed) = failed {
+            self.ceiling = (failed - 1).max(confirmed);
+        }
+        self.raise_at = now + MTU_RAISE_INTERVAL;
+        self.next_round();
+        black_hole
+    }
+}
+
+impl Connection {
+    /// The longest datagram that is known to arrive at the peer, in bytes of UDP payload.
+    pub const fn path_mtu(&self) -> usize {
+        self.mtu.confirmed()
+    }
+
+    /// Takes it that the path takes datagrams of `bytes`, as another association with the same peer
+    /// found out. The first one is accompanied by a probe that shows whether that holds here.
+    pub fn presume_path_mtu(&mut self, bytes: usize) {
+        let mtu = &mut self.mtu;
+        mtu.confirmed = mtu.confirmed.max(bytes.min(mtu.ceiling));
+    }
+
+    /// The longest datagram that may be sent once the path has been probed.
+    pub(super) fn reachable_datagram(&self) -> usize {
+        if self.can_probe() { self.mtu.reach(self.now) } else { self.mtu.base }
+    }
+
+    /// The longest datagram that may be sent now.
+    pub(super) fn confirmed_datagram(&self) -> usize {
+        if self.can_probe() { self.mtu.confirmed } else { self.mtu.base }
+    }
+
+    /// Whether the peer answers probes; before the handshake is complete, whether it may turn out to.
+    fn can_probe(&self) -> bool {
+        let settings = self.settings();
+        match self.negotiated() {
+            Some(agreed) => {
+                agreed.return_routability
+                    && self.channel.send.peek().is_some_and(SendEpoch::can_pad)
+            }
+            None => settings.connection_id.is_some() && settings.return_routability,
+        }
+    }
+
+    /// The first queued payload needs a datagram of `bytes`.
+    pub(super) fn want_datagram(&mut self, bytes: usize) {
+        if !matches!(self.state, State::Established(_)) {
+            return;
+        }
+        let mtu = &mut self.mtu;
+        mtu.demand = bytes;
+        if self.now >= mtu.raise_at {
+            (mtu.ceiling, mtu.raise_at) = (mtu.limit, Instant::MAX);
+        }
+        if mtu.round.is_none() {
+            mtu.search();
+        }
+    }
+
+    /// A datagram of `bytes` with a payload left: is the path asked whether it still takes it?
+    pub(super) fn sent_datagram(&mut self, bytes: usize) {
+        let mtu = &mut self.mtu;
+        if bytes > mtu.base && mtu.round.is_none() && self.now >= mtu.confirm_at {
+            mtu.begin(Vec::from([mtu.confirmed]));
+        }
+    }
+
+    /// The peer has another address: nothing is known of the path there.
+    pub(super) fn forget_path_mtu(&mut self) {
+        self.mtu = PathMtu::new(self.mtu.base, Some(self.mtu.limit));
+        self.timers.stop(Timer::PathMtu);
+    }
+
+    /// A response came from the peer's address that may be a probe's.
+    pub(super) fn probe_answered(&mut self, cookie: &[u8; 8]) {
+        let Some(round) = &self.mtu.round else { return };
+        let mut cookies = round.cookies.iter();
+        let known = cookies.find(|(_, sent)| sent.ct_eq(cookie).into());
+        if let Some((bytes, _)) = known.copied()
+            && self.mtu.arrived(self.now, bytes)
+        {
+            self.timers.stop(Timer::PathMtu);
+        }
+    }
+
+    /// No answer to a probe came in time.
+    pub(super) fn probe_lost(&mut self) {
+        if self.mtu.expired(self.now) {
+            self.stats.sent.black_holes += 1;
+        }
+    }
+
+    /// The next probe as a datagram: its length and where it goes.
+    pub(super) fn build_mtu_probe(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
+        if self.ending != Ending::Open || !self.can_probe() {
+            return None;
+        }
+        let round = self.mtu.round.as_mut()?;
+        let bytes = round.due.pop()?;
+        let cookie = self.channel.rng.array();
+        round.cookies.push((bytes, cookie));
+        // A peer that moved has the same keys, and answers from where it is.
+        self.timers.set(Timer::PathMtu, self.now + self.timeout.max(MTU_PROBE_PATIENCE));
+        let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
+        let kind = ContentType::RETURN_ROUTABILITY_CHECK;
+        let most = self.channel.record_limit;
+        let epoch = self.channel.send.newest()?;
+        let fits = bytes.checked_sub(epoch.overhead(kind, super::transmit::LAST_CONTROL))?;
+        let datagram = buf.get_mut(..bytes).filter(|_| fits <= most)?;
+        let sealed =
+            epoch.seal_filling(datagram, kind, super::transmit::LAST_CONTROL, |w| message.write(w));
+        self.stats.sent.mtu_probes += 1;
+        let to = AddressPair { peer: self.peer, local: self.path.local };
+        sealed.ok().map(|sealed| (sealed.len, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Probes until nothing is left to find, over a path that takes `takes` bytes.
+    fn searched(takes: usize, demand: usize) -> (PathMtu, usize) {
+        let mut mtu = PathMtu::new(1200, Some(1452));
+        let (now, mut probes) = (Instant::from_micros(5), 0);
+        mtu.demand = demand;
+        mtu.search();
+        while let Some(round) = &mut mtu.round {
+            let sent = std::mem::take(&mut round.due);
+            probes += sent.len();
+            if let Some(arrived) = sent.into_iter().filter(|bytes| *bytes <= takes).max() {
+                mtu.arrived(now, arrived);
+                if mtu.demand <= mtu.confirmed {
+                    mtu.demand = 0;
+                }
+            } else {
+                mtu.expired(now);
+                if mtu.demand > mtu.ceiling {
+                    mtu.demand = 0;
+                }
+            }
+        }
+        (mtu, probes)
+    }
+
+    #[test]
+    fn every_path_between_base_and_limit_is_found_to_within_a_step() {
+        for takes in 1200..1500 {
+            let (mtu, probes) = searched(takes, 1302);
+            let most = takes.min(1452);
+            assert!(mtu.confirmed <= most && mtu.confirmed + MTU_STEP >= most, "{takes}: {mtu:?}");
+            assert!(probes <= 24, "{takes}: {probes} probes");
+        }
+        assert_eq!(searched(1452, 1302).1, 2, "the usual path takes two");
+        assert_eq!(searched(1452, 1452).1, 1);
+    }
+
+    #[test]
+    fn a_path_that_became_narrower_leads_back_to_what_is_taken_for_granted() {
+        let (mut mtu, _) = searched(1452, 1302);
+        let now = Instant::from_micros(9);
+        mtu.begin(Vec::from([mtu.confirmed]));
+        for _ in 1..MAX_MTU_PROBES {
+            assert!(!mtu.expired(now));
+            assert_eq!(mtu.round.as_ref().unwrap().due, [1452]);
+        }
+        assert!(mtu.expired(now));
+        assert_eq!((mtu.confirmed, mtu.ceiling), (1200, 1451));
+        assert_eq!(mtu.reach(now), 1451);
+        assert_eq!(mtu.reach(now + MTU_RAISE_INTERVAL), 1452);
+    }
+}

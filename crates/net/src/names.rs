@@ -1,0 +1,233 @@
+//! Names of hosts whose addresses change: looked up at the start, again each minute, and whenever a
+//! host does not answer.
+
+use crate::address;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+/// A name that has an address is looked up again after this time.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The first gap between two lookups of a name that has no address, as before the network is up. Gaps
+/// double up to [`INTERVAL`].
+const FIRST_GAP: Duration = Duration::from_secs(1);
+
+/// However often a host does not answer, its name is looked up once in this time.
+const LEAST_GAP: Duration = Duration::from_secs(5);
+
+/// The answer to a lookup, when it comes.
+pub type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Looks up `HOST:PORT`.
+#[derive(Clone)]
+pub struct Lookup(Arc<dyn Fn(&str) -> Answer + Send + Sync>);
+
+impl Lookup {
+    /// The operating system's resolver.
+    ///
+    /// A lookup has a thread of its own, which a program that ends does not wait for: without a name
+    /// server a lookup takes many seconds.
+    pub fn system() -> Self {
+        Self::new(|text| {
+            let (text, (tell, told)) = (text.to_owned(), oneshot::channel());
+            let spawned = std::thread::Builder::new().name("resolver".into()).spawn(move || {
+                let _ = tell.send(address::resolve(&text));
+            });
+            Box::pin(async move {
+                spawned?;
+                told.await.map_err(|_| io::Error::other("the resolver ended"))?
+            })
+        })
+    }
+
+    /// Another one, as for tests.
+    pub fn new(lookup: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        Self(Arc::new(lookup))
+    }
+
+    /// Looks up `text` once.
+    ///
+    /// # Errors
+    /// The name is not known, or nobody can be asked.
+    pub async fn once(&self, text: &str) -> io::Result<Vec<SocketAddr>> {
+        let found = (self.0)(text).await?;
+        if found.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no address"));
+        }
+        Ok(found)
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lookup")
+    }
+}
+
+/// Looks a name up without end and gives each result to `take`: again a minute after a success,
+/// after growing gaps when there is no address, and soon after each `again`.
+pub async fn follow(
+    lookup: &Lookup,
+    text: &str,
+    again: &Notify,
+    mut take: impl FnMut(io::Result<Vec<SocketAddr>>),
+) {
+    let mut gap = FIRST_GAP;
+    loop {
+        let began = Instant::now();
+        let found = lookup.once(text).await;
+        let next = match &found {
+            Ok(_) => {
+                gap = FIRST_GAP;
+                INTERVAL
+            }
+            Err(_) => {
+                let next = gap;
+                gap = (gap * 2).min(INTERVAL);
+                next
+            }
+        };
+        take(found);
+        let after = Instant::now();
+        tokio::select! {
+            () = sleep_until(after + next) => {}
+            () = again.notified() => sleep_until((began + LEAST_GAP).min(after + next)).await,
+        }
+    }
+}
+
+/// The addresses of one host, and which of them is in use.
+///
+/// The one that answers stays in use as long as its name leads there. One that does not answer gives
+/// way to the next, in the resolver's order (RFC 6724), and after the last the first is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidates {
+    found: Vec<SocketAddr>,
+    at: usize,
+}
+
+impl Candidates {
+    /// The address in use; `None` before any is known.
+    pub fn current(&self) -> Option<SocketAddr> {
+        self.found.get(self.at).copied()
+    }
+
+    /// How many addresses are known.
+    pub const fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Whether none is known.
+    pub const fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Takes the result of a lookup. Returns whether another address is in use now.
+    pub fn found(&mut self, mut found: Vec<SocketAddr>) -> bool {
+        let mut known = Vec::new();
+        found.retain(|address| {
+            let new = !known.contains(address);
+            known.push(*address);
+            new
+        });
+        let old = self.current();
+        let kept = found.iter().position(|address| Some(*address) == old);
+        self.found = found;
+        self.at = kept.unwrap_or(0);
+        self.current() != old
+    }
+
+    /// `address` did not answer: if it is in use, the next one is from now on. Returns whether that is
+    /// another one.
+    pub fn silent(&mut self, address: SocketAddr) -> bool {
+        if self.current() != Some(address) || self.found.len() < 2 {
+            return false;
+        }
+        self.at = (self.at + 1) % self.found.len();
+        true
+    }
+
+    /// `address` answered: it is used from now on, if the name leads there.
+    pub fn answered(&mut self, address: SocketAddr) {
+        if let Some(at) = self.found.iter().position(|known| *known == address) {
+            self.at = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn address(last: u8) -> SocketAddr {
+        ([192, 0, 2, last], 5684).into()
+    }
+
+    #[test]
+    fn the_address_that_answers_stays_and_a_silent_one_gives_way() {
+        let mut candidates = Candidates::default();
+        assert_eq!(candidates.current(), None);
+        assert!(!candidates.silent(address(1)));
+        assert!(candidates.found(vec![address(1), address(2), address(1), address(3)]));
+        assert_eq!((candidates.len(), candidates.current()), (3, Some(address(1))));
+        assert!(candidates.silent(address(1)));
+        assert!(!candidates.silent(address(1)), "another flow noticed the same");
+        assert_eq!(candidates.current(), Some(address(2)));
+        // Resolvers turn their answers round.
+        assert!(!candidates.found(vec![address(3), address(1), address(2)]));
+        assert_eq!(candidates.current(), Some(address(2)));
+        assert!(candidates.silent(address(2)));
+        assert_eq!(candidates.current(), Some(address(3)));
+        candidates.answered(address(1));
+        assert_eq!(candidates.current(), Some(address(1)));
+        assert!(candidates.found(vec![address(9)]), "the name moved");
+        assert!(!candidates.silent(address(9)), "there is no other");
+        assert_eq!(candidates.current(), Some(address(9)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn gaps_grow_until_the_name_is_known_then_it_is_looked_up_each_minute() {
+        let start = Instant::now();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let times = Arc::clone(&asked);
+        let lookup = Lookup::new(move |text| {
+            assert_eq!(text, "gateway.example:5684");
+            let mut asked = times.lock().unwrap();
+            asked.push(start.elapsed().as_secs());
+            let count = asked.len();
+            Box::pin(async move {
+                match count {
+                    1..=4 => Err(io::Error::other("no name server")),
+                    _ => Ok(vec![address(1)]),
+                }
+            })
+        });
+        let again = Notify::new();
+        let results = Mutex::new(Vec::new());
+        let run = follow(&lookup, "gateway.example:5684", &again, |found| {
+            results.lock().unwrap().push(found.is_ok());
+        });
+        let asking = async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            again.notify_one();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // Too soon after the last one.
+            again.notify_one();
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        };
+        tokio::select! {
+            () = run => unreachable!(),
+            () = asking => {}
+        }
+        assert_eq!(*asked.lock().unwrap(), [0, 1, 3, 7, 15, 75, 100, 105]);
+        assert_eq!(results.lock().unwrap()[3..5], [false, true]);
+    }
+}
