@@ -214,7 +214,7 @@ fn a_damaged_store_is_an_error_and_no_panic() {
     let whole = bytes("listener");
     let path = directory.0.join("member.redb");
     let (mut refused, mut opened) = (0, 0);
-    for at in (0..whole.len()).step_by(4099).chain(0..64) {
+    for at in (0..whole.len()).step_by(1009).chain(0..320) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
         std::fs::write(&path, damaged).unwrap();

@@ -112,8 +112,9 @@ pub(crate) struct ProxyClientArgs {
     /// Identity of the key to use [default: that of the PSK file's first line].
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,
-    /// Send an empty record when a flow was silent for so long in either direction, and
-    /// start its association anew when three of them went unanswered; 0 for never.
+    /// Ask the server, by an empty record, whether it is there when a flow was silent for this long
+    /// in either direction; where the service answers messages, also when an answer is missing.
+    /// 0 for never.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) keepalive: Quantity<Duration>,
     /// Do not test the key with a first handshake at the start.

@@ -177,6 +177,48 @@ fn a_server_that_comes_back_is_found_again() {
     echoes(&socket, &local, b"two");
 }
 
+/// An application sends twice a second; its server is killed, and another one is there soon.
+#[test]
+fn a_server_that_is_killed_is_named_once_and_so_is_its_return() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let stats = dir.path("client.json");
+    let service = echo().to_string();
+    let (mut server, address) = start("server", &service, &keys, &[]);
+    let (mut client, local) = start("client", &address, &keys, &["--stats-file", &stats]);
+    let socket = application();
+    echoes(&socket, &local, b"before");
+    server.signal("KILL");
+    server.wait();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut exchange = |number: u8| {
+        socket.send_to(&[number; 5], &local).unwrap();
+        let mut buf = [0; 100];
+        socket.recv(&mut buf).is_ok()
+    };
+    assert!(!exchange(0));
+    let args = ["proxy", "server", "--listen", &address, "--connect", &service, "-v"];
+    let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
+    server.wait_for("carrying");
+    let vain = (1..60).take_while(|number| !exchange(*number)).count();
+    assert!(vain < 59, "the flow never came back");
+    let line = client.wait_for("does not answer");
+    assert!(line.contains(&address) && line.contains("WARN"), "{line}");
+    let line = client.wait_for("answers again");
+    assert!(line.contains(&address), "{line}");
+    client.signal("TERM");
+    assert_eq!(client.wait(), Some(0));
+    let json = statistics(&stats);
+    assert_eq!(json["dtls"]["silences"], 1, "{json}");
+    assert!(json["dtls"]["probes"].as_u64() >= Some(6), "{json}");
+    assert!(json["dtls"]["probe_bytes"].as_u64() >= Some(6 * 20), "{json}");
+    assert_eq!(
+        (&json["flows"]["failed"], &json["flows"]["open"]),
+        (&0.into(), &0.into()),
+        "{json}"
+    );
+}
+
 #[test]
 fn a_key_file_open_to_others_is_refused_and_so_is_a_port_in_use() {
     let dir = TempDir::new();

@@ -60,6 +60,38 @@ pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
+/// Has the system keep what the network says of this socket's datagrams that did not arrive (ICMP), though
+/// it is connected to no peer. [`AddressedSocket::take_reports`] takes it.
+///
+/// # Errors
+///
+/// Those of the operating system. Other systems than Linux tell nothing.
+pub fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::socket::{setsockopt, sockopt};
+        match socket.local_addr()? {
+            SocketAddr::V4(_) => setsockopt(socket, sockopt::Ipv4RecvErr, &true)?,
+            SocketAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvErr, &true)?,
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
+}
+
+/// How many reports are taken before something else is done.
+#[cfg(target_os = "linux")]
+const MOST_REPORTS: usize = 64;
+
+/// What the network may say of a datagram, that [`blocking`](crate::blocking) does not know of: an address that may
+/// not be spoken to, or a datagram that is too long.
+pub(crate) fn is_report(error: &io::Error) -> bool {
+    /// Linux: EACCES, ENONET, EPROTO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP, EHOSTDOWN.
+    const REPORTS: [i32; 7] = [13, 64, 71, 90, 92, 95, 112];
+    cfg!(target_os = "linux") && error.raw_os_error().is_some_and(|code| REPORTS.contains(&code))
+}
+
 /// The local address of a socket that talks to `peer` alone.
 fn any_address(peer: SocketAddr) -> IpAddr {
     match peer.ip() {
@@ -142,6 +174,44 @@ impl AddressedSocket {
     /// Those of the socket.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, AddressPair)> {
         poll_fn(|context| self.poll_recv_from(context, buf)).await
+    }
+
+    /// Waits until there is something to receive, or until the network has said that something did not
+    /// arrive: then [`Self::take_reports`] is to be called.
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket.
+    pub async fn readable(&self) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        return Ok(self.socket.ready(Interest::READABLE | Interest::ERROR).await?.is_error());
+        #[cfg(not(target_os = "linux"))]
+        self.socket.readable().await.map(|()| false)
+    }
+
+    /// Takes what the network has said of datagrams that did not arrive, where [`report_unreachable`] wants
+    /// it. Returns how many times. Anybody can forge it.
+    pub fn take_reports(&self) -> usize {
+        #[cfg(not(target_os = "linux"))]
+        return 0;
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+            let mut count = 0;
+            // What was sent and who says so is of no interest.
+            let mut control = RecvAncillaryBuffer::default();
+            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+            let _ = self.socket.try_io(Interest::ERROR, || -> io::Result<()> {
+                // Each call takes one; the error that says that there are no more ends the readiness.
+                // Whoever floods us with reports does not keep us here.
+                while count < MOST_REPORTS {
+                    recvmsg(&self.socket, &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
+                    count += 1;
+                }
+                Ok(())
+            });
+            count
+        }
     }
 
     /// Sends a datagram from `way.local`, or as the routes have it if that is not known or is no

@@ -7,7 +7,7 @@
 
 use crate::Clock;
 use crate::blocking::is_loss;
-use crate::socket::AddressedSocket;
+use crate::socket::{AddressedSocket, is_report};
 use ::tokio::net::UdpSocket;
 use ::tokio::sync::Notify;
 use ::tokio::time::{Instant as TokioInstant, sleep_until};
@@ -38,6 +38,13 @@ pub trait Host<E: Engine>: Send {
     fn drained(&mut self, now: Instant, engine: &mut E) -> bool {
         let _ = (now, engine);
         false
+    }
+
+    /// The network says of a datagram that it did not arrive (ICMP), where the socket was asked for that
+    /// ([`report_unreachable`](crate::socket::report_unreachable)). Anybody can forge it. It may call the
+    /// engine.
+    fn unreachable(&mut self, now: Instant, engine: &mut E) {
+        let _ = (now, engine);
     }
 
     /// Whether [`Driver::run`] shall end. Asked whenever the engine has
@@ -183,8 +190,10 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                 inner.unsent.is_some()
             };
             ::tokio::select! {
-                ready = self.socket.get_ref().readable() => {
-                    ready?;
+                reports = self.socket.readable() => {
+                    if reports? {
+                        self.take_reports();
+                    }
                     self.receive(&mut buf)?;
                 }
                 () = &mut timer, if armed.is_some() => {
@@ -200,13 +209,23 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         }
     }
 
+    fn take_reports(&self) {
+        if self.socket.take_reports() > 0 {
+            let now = self.clock.now();
+            let mut inner = self.lock();
+            let Inner { engine, host, .. } = &mut *inner;
+            host.unreachable(now, engine);
+            inner.drain(&self.socket, now);
+        }
+    }
+
     fn receive(&self, buf: &mut [u8]) -> io::Result<()> {
         let mut inner = self.lock();
         for _ in 0..BATCH {
             let (len, way) = match self.socket.try_recv_from(buf) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if is_loss(&error) => continue,
+                Err(error) if is_loss(&error) || is_report(&error) => continue,
                 Err(error) => return Err(error),
             };
             inner.counters.received += 1;
@@ -259,7 +278,12 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
 impl SocketCounters {
     /// Sends, and counts; `false` if the socket has no room.
     fn send(&mut self, socket: &AddressedSocket, payload: &[u8], way: AddressPair) -> bool {
-        match socket.try_send_to(payload, way) {
+        let mut sent = socket.try_send_to(payload, way);
+        if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
+            // It may be about an earlier datagram, and this one has not left.
+            sent = socket.try_send_to(payload, way);
+        }
+        match sent {
             Ok(()) => {
                 self.sent += 1;
                 self.sent_bytes += payload.len() as u64;

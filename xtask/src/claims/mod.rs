@@ -29,6 +29,7 @@ mod macs;
 mod masks;
 mod overload;
 mod peers;
+mod reconnect;
 mod sessions;
 
 use crate::claim::{Claim, Unmeasured};
@@ -64,6 +65,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Claim> {
         masks::CLAIMS,
         overload::CLAIMS,
         peers::CLAIMS,
+        reconnect::CLAIMS,
         sessions::CLAIMS,
     ]
     .into_iter()

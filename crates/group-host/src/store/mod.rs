@@ -71,13 +71,55 @@ fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&path).map_err(at_path)?;
+    let mut file = options.open(&path).map_err(at_path)?;
+    if !has_sizes_of_a_database(&mut file).map_err(at_path)? {
+        return Err(StoreError::Damaged("its first bytes"));
+    }
     match guarded(|| checked(file)) {
         Some(Ok(database)) => Ok(Arc::new(database)),
         Some(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path)),
         Some(Err(error)) => Err(error.into()),
         None => Err(StoreError::Damaged("the database cannot read it")),
     }
+}
+
+/// Whether the sizes at the beginning of a file, which are used before their checksum is, fit its length:
+/// by them the database asks for memory, and ends the program where that is not to be had. Files that
+/// are too short to have them are the database's to refuse.
+fn has_sizes_of_a_database(file: &mut std::fs::File) -> io::Result<bool> {
+    use std::io::{Read, Seek};
+    /// Of redb, which stores it.
+    const PAGE_BYTES: u64 = 4096;
+    /// Of redb: the pages of a region of 4 GiB.
+    const MOST_PAGES: u32 = 1 << 20;
+    /// Those pages' bitmaps fit in fewer.
+    const MOST_HEADER_PAGES: u32 = 1 << 10;
+    /// The numbers of the pages that all others are found from. Their upper five bits are the
+    /// logarithm of how many pages of the least size such a page has.
+    const ROOTS: [usize; 4] = [72, 104, 200, 232];
+    let len = file.metadata()?.len();
+    let mut head = [0; 320];
+    if len < head.len() as u64 {
+        return Ok(true);
+    }
+    file.rewind()?;
+    file.read_exact(&mut head)?;
+    file.rewind()?;
+    // After the name of the format and three bytes: the size of a page, a region's pages for the
+    // header and for data, full regions, and data pages of the last region.
+    let mut sizes = head[12..32].chunks_exact(4).map(|size| {
+        let size: [u8; 4] = size.try_into().expect("chunks of four");
+        u32::from_le_bytes(size)
+    });
+    let mut size = || sizes.next().expect("five of them");
+    let (page, header, data, full, last) = (size(), size(), size(), size(), size());
+    let pages = u64::from(full) * u64::from(data) + u64::from(last);
+    Ok(u64::from(page) == PAGE_BYTES
+        && header <= MOST_HEADER_PAGES
+        && (1..=MOST_PAGES).contains(&data)
+        && last <= data
+        && pages <= len / PAGE_BYTES
+        && ROOTS.iter().all(|root| PAGE_BYTES << (head[root + 7] >> 3) <= len))
 }
 
 /// Opens a file and reads all of it against its checksums: later the database would take what is

@@ -2,12 +2,13 @@
 
 use super::counters::{Count, Totals, add_socket};
 use super::loops::{self, LoopGuard};
+use super::reconnect::{Action, Server, Successors, UNANSWERED};
 use super::report::{self, Facts, Peer};
 use super::status::Standing;
 use super::{
     ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unread, unshared,
 };
-use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats};
+use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats, Watch};
 use net::Clock;
 use net::address::Named;
 use net::socket::{self, AddressedSocket};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use vocabulary::{AddressPair, Instant};
 
@@ -29,12 +31,6 @@ const DATAGRAM_BYTES: usize = 65_535;
 
 /// How often flows are looked at for silence.
 const SWEEP: Duration = Duration::from_millis(500);
-
-/// This many unanswered keepalives mean that the other proxy has forgotten the flow.
-const UNANSWERED: u32 = 3;
-
-/// An answer to a keepalive has at least this long, or a tenth of the interval.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the first handshake waits for its keepalive to be answered. Only a
 /// server that answers none makes the start take that long.
@@ -53,7 +49,7 @@ pub(crate) struct Options {
     pub(crate) keepalive: Option<Duration>,
 }
 
-type Flow = Driver<Connection, FlowHost>;
+pub(super) type Flow = Driver<Connection, FlowHost>;
 
 /// A running client proxy.
 #[derive(Debug)]
@@ -74,11 +70,15 @@ pub(crate) struct ClientProxy {
     /// Whether the server has ever answered a keepalive. Those that are no
     /// proxies of ours need not, and silence then says nothing.
     answers: Arc<AtomicBool>,
+    server: Arc<Server>,
+    /// A flow is to be looked after.
+    attention: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Flows {
     open: HashMap<AddressPair, Arc<Flow>>,
+    successors: Successors,
     /// What flows that are no more have counted.
     ended: Stats,
     ended_socket: SocketCounters,
@@ -86,7 +86,7 @@ struct Flows {
 
 /// What stands between an association and its application.
 #[derive(Debug)]
-struct FlowHost {
+pub(super) struct FlowHost {
     local: Arc<AddressedSocket>,
     application: AddressPair,
     server: SocketAddr,
@@ -95,17 +95,31 @@ struct FlowHost {
     loops: Arc<LoopGuard>,
     /// How many of this proxy's flows led to this one, until it is remembered.
     hops: Option<u32>,
+    /// It is to take another flow's place.
+    succeeds: bool,
     /// Messages that were dropped because they had waited for too long, as far as the log knows.
     stale: u64,
     /// When the application last sent or got something.
     active_at: Instant,
-    sent_at: Instant,
-    heard_at: Instant,
-    asked_at: Instant,
-    /// Keepalives sent since anything was heard.
-    unanswered: u32,
+    /// When it last sent something.
+    pub(super) sent_at: Instant,
+    began_at: Instant,
+    /// Whether the server is silent, and how many hints came, as far as is known here.
+    silent: bool,
+    hints: u64,
+    /// A hint came that nobody has looked at.
+    pub(super) hinted: bool,
     answers: Arc<AtomicBool>,
+    state: Arc<Server>,
+    attention: Arc<Notify>,
     ended: Option<CloseReason>,
+}
+
+impl Flows {
+    /// All flows, and the handshakes beside them.
+    fn all(&self) -> impl Iterator<Item = &Arc<Flow>> {
+        self.open.values().chain(self.successors.flows())
+    }
 }
 
 impl Host<Connection> for FlowHost {
@@ -113,7 +127,10 @@ impl Host<Connection> for FlowHost {
         match event {
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
-                self.heard_at = now;
+                self.state.answers(self.server, now);
+                if self.succeeds {
+                    self.attention.notify_one();
+                }
                 tracing::debug!(
                     "flow {}: {}",
                     Named::from(self.application),
@@ -124,10 +141,7 @@ impl Host<Connection> for FlowHost {
                 }
             }
             Event::Data(payload) | Event::Provisional { data: payload, .. } => {
-                self.heard_at = now;
-                let asked = std::mem::take(&mut self.unanswered) > 0;
                 if payload.is_empty() {
-                    self.answers.fetch_or(asked, Ordering::Relaxed);
                     self.totals.keepalives.one();
                     return;
                 }
@@ -165,6 +179,11 @@ impl Host<Connection> for FlowHost {
                 let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
                 if ordinary {
                     tracing::debug!("flow {}: {reason}", Named::from(self.application));
+                } else if reason == CloseReason::HandshakeTimeout {
+                    // The log has named the server already.
+                    self.totals.failed.one();
+                    self.state.silent(self.server, now);
+                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else {
                     self.totals.failed.one();
                     tracing::warn!(
@@ -179,6 +198,7 @@ impl Host<Connection> for FlowHost {
     }
 
     fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
+        self.watched(now, connection);
         if let Some(hops) = self.hops
             && let Some(residues) = loops::residues(connection)
         {
@@ -193,8 +213,36 @@ impl Host<Connection> for FlowHost {
         false
     }
 
+    fn unreachable(&mut self, now: Instant, connection: &mut Connection) {
+        connection.suspect(now);
+    }
+
     fn is_finished(&self, _: &Connection) -> bool {
         self.ended.is_some()
+    }
+}
+
+impl FlowHost {
+    /// Tells whoever looks after flows what is new about the server.
+    fn watched(&mut self, now: Instant, connection: &Connection) {
+        if connection.peer_answers_probes() && !self.answers.load(Ordering::Relaxed) {
+            self.answers.store(true, Ordering::Relaxed);
+        }
+        let hints = connection.stats().received.hints;
+        if hints > self.hints {
+            (self.hints, self.hinted) = (hints, true);
+        }
+        let silent = connection.peer_is_silent();
+        if silent != self.silent {
+            match silent {
+                true => self.state.silent(self.server, now),
+                false => self.state.answers(self.server, now),
+            }
+        }
+        if silent != self.silent || silent && self.hinted {
+            self.silent = silent;
+            self.attention.notify_one();
+        }
     }
 }
 
@@ -215,6 +263,8 @@ impl ClientProxy {
             totals: Arc::default(),
             revoked: AtomicBool::new(false),
             answers: Arc::default(),
+            server: Arc::default(),
+            attention: Arc::default(),
         }
     }
 
@@ -295,6 +345,7 @@ impl ClientProxy {
                     Err(error) => return Err(error),
                 },
                 _ = sweep.tick() => self.sweep(&mut tasks),
+                () = self.attention.notified() => self.sweep(&mut tasks),
                 Some(_) = tasks.join_next() => {}
             }
         }
@@ -302,7 +353,7 @@ impl ClientProxy {
 
     /// Says goodbye on all flows.
     pub(crate) fn close_all(&self) {
-        let open: Vec<_> = self.flows().open.values().cloned().collect();
+        let open: Vec<_> = self.flows().all().cloned().collect();
         for flow in open {
             flow.call(|connection, _, now| connection.close(now));
         }
@@ -322,7 +373,7 @@ impl ClientProxy {
     pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
         let flows = self.flows();
         let (mut stats, mut socket) = (flows.ended, flows.ended_socket);
-        for flow in flows.open.values() {
+        for flow in flows.all() {
             flow.call(|connection, _, _| stats += connection.stats());
             add_socket(&mut socket, &flow.counters());
         }
@@ -347,7 +398,7 @@ impl ClientProxy {
 
     /// What the kernel dropped at the sockets of open flows.
     fn outer_overruns(&self) -> u64 {
-        self.flows().open.values().map(|flow| overruns(flow.socket())).sum()
+        self.flows().all().map(|flow| overruns(flow.socket())).sum()
     }
 
     /// The other ends of the open flows.
@@ -394,7 +445,13 @@ impl ClientProxy {
                 let listen = self.local_addr().map(|listen| listen.to_string());
                 return self.totals.count_loop(from.peer, &listen.unwrap_or_default());
             };
-            match self.open(from, hops, tasks) {
+            if self.open_flows() >= self.options.max_flows {
+                let max = self.options.max_flows;
+                let why = format!("{max} flows are open (--max-flows)");
+                self.totals.refused_messages.one();
+                return self.totals.count_refused(&why);
+            }
+            match self.open(from, Some(hops), tasks) {
                 Ok(flow) => {
                     if self.send(&flow, payload) == Err(SendError::Closed) {
                         self.totals.refused_messages.one();
@@ -429,16 +486,14 @@ impl ClientProxy {
         sent
     }
 
+    /// Begins a flow that so many of this proxy's flows led to; without that number, one that is to take
+    /// the place of the application's flow.
     fn open(
         &self,
         application: AddressPair,
-        hops: u32,
+        hops: Option<u32>,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Arc<Flow>> {
-        if self.open_flows() >= self.options.max_flows {
-            let max = self.options.max_flows;
-            return Err(io::Error::other(format!("{max} flows are open (--max-flows)")));
-        }
         if self.revoked.load(Ordering::Relaxed) {
             return Err(io::Error::other("all keys are revoked (!revoke-all in the PSK file)"));
         }
@@ -451,21 +506,36 @@ impl ClientProxy {
             config: Arc::clone(&config),
             totals: Arc::clone(&self.totals),
             loops: Arc::clone(&self.loops),
-            hops: Some(hops),
+            hops: Some(hops.unwrap_or(0)),
+            succeeds: hops.is_none(),
             stale: 0,
             active_at: now,
             sent_at: now,
-            heard_at: now,
-            asked_at: now,
-            unanswered: 0,
+            began_at: now,
+            silent: false,
+            hints: 0,
+            hinted: false,
             answers: Arc::clone(&self.answers),
+            state: Arc::clone(&self.server),
+            attention: Arc::clone(&self.attention),
             ended: None,
         };
         let socket = Self::outer_socket(self.options.server)?;
-        let connection = self.connection(config)?;
+        // Only what it says sooner is lost on systems that do not tell.
+        let _ = socket::report_unreachable(&socket);
+        let mut connection = self.connection(config)?;
+        if let Some(interval) = self.options.keepalive {
+            let answers = self.answers.load(Ordering::Relaxed).then_some(true);
+            connection.watch(now, Watch { interval, answers });
+        }
         let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
         let flow = Arc::new(flow);
-        self.flows().open.insert(application, Arc::clone(&flow));
+        let mut flows = self.flows();
+        match hops {
+            Some(_) => drop(flows.open.insert(application, Arc::clone(&flow))),
+            None => flows.successors.began(application, Arc::clone(&flow)),
+        }
+        drop(flows);
         self.totals.opened.one();
         let totals = Arc::clone(&self.totals);
         tasks.spawn(serve(Arc::clone(&flow), Arc::clone(&self.flows), totals, application));
@@ -476,50 +546,37 @@ impl ClientProxy {
         self.totals.complain_of_overruns(&self.known_overruns, overruns(self.local.get_ref()));
         let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
         for (application, flow) in open {
-            let forgotten = flow.call(|connection, host, now| {
-                if now - host.active_at >= self.options.idle_timeout {
+            let idle = flow.call(|connection, host, now| {
+                let idle = now - host.active_at >= self.options.idle_timeout;
+                if idle {
                     connection.close(now);
-                    return false;
+                } else if connection.stats().received.datagrams == 0
+                    && now - host.began_at >= UNANSWERED
+                {
+                    host.state.silent(host.server, now);
                 }
-                self.keep_alive(connection, host, now)
+                idle
             });
-            if forgotten {
-                let server = self.options.server;
-                tracing::warn!(
-                    "flow {application}: {server} does not answer keepalives; starting anew"
-                );
-                // The new flow takes the old one's place; the old one says goodbye and ends.
-                if let Err(error) = self.open(application, 0, tasks) {
-                    self.totals.count_refused(&error);
+            if idle {
+                continue;
+            }
+            let action = self.flows().successors.look_after(application, &flow);
+            match action {
+                Action::Nothing => {}
+                // It has a slot of its own only once it is complete.
+                Action::Begin => {
+                    if let Err(error) = self.open(application, None, tasks) {
+                        self.totals.count_refused(&error);
+                    }
                 }
-                flow.call(|connection, _, now| connection.close(now));
+                Action::Replace(successor) => {
+                    let times = flow.call(|_, host, _| (host.active_at, host.sent_at));
+                    successor.call(|_, host, _| (host.active_at, host.sent_at) = times);
+                    self.flows().open.insert(application, successor);
+                    flow.call(|connection, _, now| connection.close(now));
+                }
             }
         }
-    }
-
-    /// Sends a keepalive if one is due. Returns whether the flow seems forgotten.
-    fn keep_alive(&self, connection: &mut Connection, host: &mut FlowHost, now: Instant) -> bool {
-        let Some(interval) = self.options.keepalive else { return false };
-        // An application that sends and hears nothing looks the same as one whose server is gone.
-        let silent = now - host.sent_at >= interval || now - host.heard_at >= interval;
-        let answers = self.answers.load(Ordering::Relaxed);
-        let pause = if answers { ask_again(interval, host.unanswered) } else { interval };
-        if !silent || now - host.asked_at < pause || !connection.is_connected() {
-            return false;
-        }
-        if host.unanswered >= UNANSWERED && answers {
-            return true;
-        }
-        if host.unanswered > 0 {
-            // The address that the flow leaves from may not lead there any more.
-            connection.forget_local();
-        }
-        if connection.send(now, &[]).is_ok() {
-            (host.sent_at, host.asked_at) = (now, now);
-            host.unanswered = host.unanswered.saturating_add(1);
-            self.totals.keepalives.one();
-        }
-        false
     }
 
     fn connection(&self, config: Arc<ClientConfig>) -> io::Result<Connection> {
@@ -537,8 +594,7 @@ impl ClientProxy {
     }
 
     fn sweep_interval(&self) -> Duration {
-        let shortest = self.options.keepalive.unwrap_or(SWEEP).min(self.options.idle_timeout);
-        (shortest / 2).clamp(Duration::from_millis(5), SWEEP)
+        (self.options.idle_timeout / 2).clamp(Duration::from_millis(5), SWEEP)
     }
 
     fn current_config(&self) -> Arc<ClientConfig> {
@@ -548,12 +604,6 @@ impl ClientProxy {
     fn flows(&self) -> MutexGuard<'_, Flows> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How long after a keepalive the next one is due. A server that answers is asked
-/// again soon when it does not, so that one that was restarted is not missed for long.
-fn ask_again(interval: Duration, unanswered: u32) -> Duration {
-    if unanswered == 0 { interval } else { (interval / 10).max(PATIENCE).min(interval) }
 }
 
 /// Runs a flow to its end and keeps its counters.
@@ -575,7 +625,9 @@ async fn serve(
     // A successor may have taken the place already.
     if flows.open.get(&application).is_some_and(|open| Arc::ptr_eq(open, &flow)) {
         flows.open.remove(&application);
+        flows.successors.forget(application);
     }
+    flows.successors.ended(application, &flow);
 }
 
 /// Sends a keepalive when the handshake is complete, and says goodbye when it is answered.
@@ -615,21 +667,5 @@ impl Host<Connection> for Check {
 
     fn is_finished(&self, _: &Connection) -> bool {
         self.ended.is_some()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_does_not_answer_is_asked_again_sooner_but_not_at_once() {
-        let seconds = Duration::from_secs;
-        assert_eq!(ask_again(seconds(30), 0), seconds(30));
-        assert_eq!(ask_again(seconds(30), 1), seconds(3));
-        assert_eq!(ask_again(seconds(30), UNANSWERED), seconds(3));
-        assert_eq!(ask_again(seconds(5), 1), seconds(1));
-        let short = Duration::from_millis(100);
-        assert_eq!(ask_again(short, 1), short, "never later than without");
     }
 }

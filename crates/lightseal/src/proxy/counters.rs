@@ -229,7 +229,7 @@ impl Totals {
             "undelivered": self.undelivered.get(),
             "bounced": self.bounced.get(),
             "unread": self.unread.get(),
-            "keepalives": self.keepalives.get(),
+            "keepalives": self.keepalives.get() + dtls.sent.probes,
             "loops": self.loops.get(),
             "overruns": {
                 "local": self.overruns_local.get() + overruns.0,
@@ -255,6 +255,8 @@ struct DtlsCounters {
     closing_tags: u64,
     retransmissions: u64,
     path_challenges: u64,
+    probes: u64,
+    probe_bytes: u64,
     moves: u64,
     received_datagrams: u64,
     received_bytes: u64,
@@ -275,6 +277,8 @@ struct DtlsCounters {
     unknown_epoch: u64,
     buffer_full: u64,
     exhausted: u64,
+    hints: u64,
+    silences: u64,
 }
 
 impl From<&Stats> for DtlsCounters {
@@ -292,6 +296,8 @@ impl From<&Stats> for DtlsCounters {
             closing_tags: sent.closing_tags,
             retransmissions: sent.retransmissions,
             path_challenges: sent.path_challenges,
+            probes: sent.probes,
+            probe_bytes: sent.probe_bytes,
             moves: received.moves,
             received_datagrams: received.datagrams,
             received_bytes: received.bytes,
@@ -312,6 +318,8 @@ impl From<&Stats> for DtlsCounters {
             unknown_epoch: received.unknown_epoch,
             buffer_full: received.buffer_full,
             exhausted: received.exhausted,
+            hints: received.hints,
+            silences: received.silences,
         }
     }
 }

@@ -6,6 +6,7 @@
 //!   for each of them a socket towards the service;
 //! - [`command`]: the two as commands that run until told to stop;
 //! - [`loops`]: whether what is carried comes back;
+//! - [`reconnect`]: what becomes of flows whose server does not answer;
 //! - [`counters`]: what is counted, and how it is shown;
 //! - [`report`]: what a proxy reports of itself and its peers, and why something was dropped;
 //! - [`status_socket`], [`status_command`], [`status_text`]: a proxy that runs is asked for its report;
@@ -19,6 +20,7 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
 pub(crate) mod loops;
+mod reconnect;
 pub(crate) mod report;
 pub(crate) mod server;
 pub(crate) mod status;

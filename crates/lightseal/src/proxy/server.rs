@@ -436,6 +436,7 @@ impl ServerProxy {
             "ignored": endpoint.ignored,
             "full": endpoint.full,
             "evicted": endpoint.evicted,
+            "hints": endpoint.hints,
             "last_refusal": endpoint.last_refusal.map(|(peer, why)| format!("{}: {why}", Named(peer))),
         });
         let facts = Facts {

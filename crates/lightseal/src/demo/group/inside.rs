@@ -108,6 +108,7 @@ async fn join(
         stubborn: true,
         anew: false,
         unconfirmed: false,
+        patient: false,
     };
     let ports = relay::Options { listen: listen.then(|| loopback(0)), service, port: PORT };
     let mut relay = Relay::open(ports).context("a UDP port")?;
