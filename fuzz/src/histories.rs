@@ -414,7 +414,9 @@ impl History {
         let mut wrong = Vec::new();
         for got in device.got.drain(..) {
             let (content, by) = match got {
-                Got::Request(sender, content) => (content, Some(sender)),
+                Got::Request(sender, content) | Got::Direct(sender, content) => {
+                    (content, Some(sender))
+                }
                 Got::Response(_, content) => (content, None),
             };
             self.report.delivered += 1;
