@@ -6,21 +6,37 @@ use net::socket;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
+/// What `--flag` names, as `host:port`; nothing is looked up.
+///
+/// # Errors
+///
+/// If it was not given or has no port.
+pub(crate) fn given<'a>(flag: &str, text: Option<&'a str>) -> Result<&'a str, Failure> {
+    let Some(text) = text else {
+        return Err(Failure::new(format_args!("no --{flag} address given")));
+    };
+    let (host, port) = text.rsplit_once(':').unzip();
+    if port.is_none_or(|port| port.is_empty() || port.ends_with(']')) {
+        return Err(Failure::new(format_args!(
+            "--{flag} {text}: the port is missing, as in {text}:5684"
+        )));
+    }
+    let unfit = |host: &str| host.is_empty() || host.contains(':') && !host.starts_with('[');
+    if port.is_some_and(|port| port.parse::<u16>().is_err()) || host.is_some_and(unfit) {
+        return Err(Failure::new(format_args!(
+            "--{flag} {text}: not of the form HOST:PORT, [IPV6]:PORT"
+        )));
+    }
+    Ok(text)
+}
+
 /// The first address that `text` (`host:port`) resolves to; see [`net::address::resolve`].
 ///
 /// # Errors
 ///
 /// If it was not given or does not resolve.
 pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Failure> {
-    let Some(text) = text else {
-        return Err(Failure::new(format_args!("no --{flag} address given")));
-    };
-    let port = text.rsplit_once(':').map(|(_, port)| port);
-    if port.is_none_or(|port| port.is_empty() || port.ends_with(']')) {
-        return Err(Failure::new(format_args!(
-            "--{flag} {text}: the port is missing, as in {text}:5684"
-        )));
-    }
+    let text = given(flag, text)?;
     let addresses = net::address::resolve(text).context(format_args!("--{flag} {text}"))?;
     let first = addresses.first().copied();
     first.ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))

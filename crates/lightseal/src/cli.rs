@@ -178,9 +178,11 @@ pub(crate) struct ProxyArgs {
     /// Close a flow that carried nothing for so long.
     #[arg(long, value_name = "TIME", default_value = "5min")]
     pub(crate) idle_timeout: Quantity<Duration>,
-    /// Largest UDP payload towards the other proxy.
-    #[arg(long, value_name = "BYTES", default_value = "1200")]
-    pub(crate) max_datagram: Quantity<Bytes>,
+    /// Largest UDP payload towards the other proxy, 80 to 9216; where this is given the path is not
+    /// probed [default: 1200, and for messages that need more as much as the path is found to take, up
+    /// to the interface's MTU].
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) max_datagram: Option<Quantity<Bytes>>,
     /// Most flows at a time; further ones are refused.
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]

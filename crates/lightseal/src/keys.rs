@@ -15,8 +15,11 @@ use std::sync::{PoisonError, RwLock};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// No sensible key file is larger: at 100 bytes a line, 160 000 keys.
-const MAX_FILE_BYTES: u64 = 16 << 20;
+/// No sensible key file is larger: at 100 bytes a line, ten million keys.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// What editors on Windows begin files with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The line of a file that has no key on purpose: every key that was read before is revoked.
 const REVOKE_ALL: &str = "!revoke-all";
@@ -116,7 +119,7 @@ impl State {
         let metadata = file.metadata().context(format_args!("PSK file {name}"))?;
         refuse_exposed(&format!("PSK file {name}"), path, &metadata)?;
         if metadata.len() > MAX_FILE_BYTES {
-            return Err(Failure::new(format_args!("PSK file {name}: longer than 16 MiB")));
+            return Err(Failure::new(format_args!("PSK file {name}: longer than 1 GiB")));
         }
         // Reserved whole, so that growing leaves no copies of keys behind.
         let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
@@ -124,9 +127,12 @@ impl State {
             .take(MAX_FILE_BYTES)
             .read_to_string(&mut text)
             .context(format_args!("PSK file {name}"))?;
-        let (keys, first) = parse(&text).map_err(|(line, what)| {
+        let Parsed { keys, first, invisible } = parse(&text).map_err(|(line, what)| {
             Failure::new(format_args!("PSK file {name}, line {line}: {what}"))
         })?;
+        if let Some(warning) = invisible {
+            tracing::warn!("PSK file {name}, {warning}");
+        }
         if first.is_none() && !revokes_all(&text) {
             return Err(Failure::new(format_args!(
                 "PSK file {name} holds no key; the line {REVOKE_ALL} in it revokes all keys on purpose"
@@ -160,17 +166,58 @@ pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
     })
 }
 
-type Parsed = (Keys, Option<String>);
+/// What the text of a key file holds.
+struct Parsed {
+    keys: Keys,
+    first: Option<String>,
+    invisible: Option<Invisible>,
+}
+
+/// Characters in identities that nobody can see, and that the other end's identity may lack.
+struct Invisible {
+    /// The first line with one, and the character.
+    line: usize,
+    character: char,
+    /// Lines with such characters.
+    lines: usize,
+}
+
+impl std::fmt::Display for Invisible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { line, character, lines } = self;
+        let code = u32::from(*character);
+        write!(f, "line {line}: the identity has a character that cannot be seen, U+{code:04X}")?;
+        match lines {
+            1 => Ok(()),
+            _ => write!(f, " ({lines} lines have such characters)"),
+        }
+    }
+}
+
+/// Whether a character leaves no mark of its own: control characters, spaces other than the usual one,
+/// and those of Unicode's category Cf that texts are known to carry along.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || character.is_whitespace() && character != ' '
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | BYTE_ORDER_MARK
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
 
 fn revokes_all(text: &str) -> bool {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     text.lines().any(|line| line.trim() == REVOKE_ALL)
 }
 
 fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
     let mut keys = Keys::new();
     let mut first = None;
+    let mut invisible: Option<Invisible> = None;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let revokes_all = revokes_all(text);
     for (number, line) in (1..).zip(text.lines()) {
+        let whole = line.trim_matches([' ', '\t', '\r']);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') || line == REVOKE_ALL {
             continue;
@@ -186,6 +233,13 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         if identity.is_empty() || identity.len() > 256 {
             return Err((number, "the identity must have 1 to 256 bytes"));
         }
+        // Spaces of any kind around an identity do not count, but they may stand in the other end's.
+        let written = whole.rsplit_once(':').map_or("", |(written, _)| written);
+        let written = written.trim_end_matches([' ', '\t']);
+        if let Some(character) = written.chars().find(|character| is_invisible(*character)) {
+            let (line, lines) = (number, 0);
+            invisible.get_or_insert(Invisible { line, character, lines }).lines += 1;
+        }
         let key = decode_hex(hex).ok_or((number, "the key is not hexadecimal"))?;
         if key.len() < 16 {
             return Err((number, "the key is shorter than 16 bytes"));
@@ -195,7 +249,7 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         }
         first.get_or_insert_with(|| identity.to_owned());
     }
-    Ok((keys, first))
+    Ok(Parsed { keys, first, invisible })
 }
 
 /// The bytes of an even number of hexadecimal digits.
@@ -224,9 +278,12 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
         || identity.is_empty()
         || identity.len() > 256
         || identity.starts_with('#')
-        || identity.chars().any(char::is_control);
+        || identity.chars().any(is_invisible);
     if unfit {
-        return Err(Failure::new("an identity has 1 to 256 bytes, no # first and no space around"));
+        return Err(Failure::new(
+            "an identity has 1 to 256 bytes, no # first, no space around and no \
+                 character that cannot be seen",
+        ));
     }
     // Colons are fine, as in urn:dev:1: the last one of a line separates. A whole line is none.
     let behind = identity.rsplit_once(':').map(|(_, behind)| behind);
@@ -259,7 +316,7 @@ mod tests {
     #[test]
     fn comments_and_empty_lines_mean_nothing_and_order_is_kept() {
         let text = format!("# keys\n\n zebra : {HEX} \nurn:dev:1:{HEX}ff\n");
-        let (keys, first) = parse(&text).unwrap();
+        let Parsed { keys, first, .. } = parse(&text).unwrap();
         assert_eq!(first.as_deref(), Some("zebra"));
         assert_eq!(keys["zebra"][..], (0..16).collect::<Vec<u8>>()[..]);
         assert_eq!(keys["urn:dev:1"].len(), 17);
@@ -280,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_file_without_a_key_says_so_on_purpose() {
-        assert_eq!(parse("# gone\n!revoke-all\n").unwrap().0.len(), 0);
+        assert_eq!(parse("# gone\n!revoke-all\n").unwrap().keys.len(), 0);
         let both = format!("!revoke-all\na:{HEX}\n");
         assert_eq!(error(&both), (2, "a key beside !revoke-all; remove one of the two"));
         let folder = std::env::temp_dir();
@@ -298,13 +355,50 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_skipped_and_invisible_characters_are_named_with_their_line() {
+        let Parsed { keys, first, invisible } = parse(&format!("\u{feff}a b:{HEX}\r\n")).unwrap();
+        assert_eq!((keys.len(), first.as_deref()), (1, Some("a b")));
+        assert!(invisible.is_none());
+        for (identity, code) in [
+            ("sen\u{200b}sor", "U+200B"),
+            ("sen\u{feff}sor", "U+FEFF"),
+            ("sen\tsor", "U+0009"),
+            ("sensor\u{a0}", "U+00A0"),
+            ("\u{202e}sensor", "U+202E"),
+        ] {
+            let text = format!("a:{HEX}\n\n{identity}:{HEX}\n");
+            let said = parse(&text).unwrap().invisible.unwrap().to_string();
+            assert!(said.starts_with("line 3: ") && said.ends_with(code), "{said}");
+        }
+        let text = format!("a\u{200b}:{HEX}\nb:{HEX}\nc\u{200b}:{HEX}\n");
+        let said = parse(&text).unwrap().invisible.unwrap().to_string();
+        assert!(said.starts_with("line 1: ") && said.ends_with("(2 lines have such characters)"));
+        assert!(parse(&format!("grüße, 日本:{HEX}")).unwrap().invisible.is_none());
+    }
+
+    /// More than the 16 MiB that were the bound once.
+    #[test]
+    fn a_file_of_two_hundred_thousand_devices_is_read() {
+        let path = std::env::temp_dir().join(format!("lightseal-keys-many-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let line = |n: u32| format!("urn:dev:sensor-{n:08}:{n:064x}\n");
+        let text: String = (0..200_000).map(line).collect();
+        assert!(text.len() > 16 << 20);
+        store(&path, text.as_bytes()).unwrap();
+        let file = KeyFile::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.len(), 200_000);
+        assert!(file.psk(b"urn:dev:sensor-00199999").is_some());
+    }
+
+    #[test]
     fn what_is_generated_can_be_read() {
         let line = generate("sensor-1").unwrap();
-        let (keys, _) = parse(&line).unwrap();
+        let keys = parse(&line).unwrap().keys;
         assert_eq!(keys["sensor-1"].len(), 32);
         assert_ne!(*generate("sensor-1").unwrap(), *line);
         assert!(generate(&format!("sensor-1:{HEX}")).unwrap_err().to_string().contains("alone"));
-        let (keys, _) = parse(&generate("urn:dev:mac:0024befffe804ff1").unwrap()).unwrap();
+        let keys = parse(&generate("urn:dev:mac:0024befffe804ff1").unwrap()).unwrap().keys;
         assert_eq!(keys["urn:dev:mac:0024befffe804ff1"].len(), 32);
         assert!(generate("#x").is_err() && generate("").is_err() && generate("a\nb").is_err());
     }

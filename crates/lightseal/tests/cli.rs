@@ -195,8 +195,8 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
     let base = ["--listen", "127.0.0.1:0", "--connect", "127.0.0.1:9", "--psk-file", &keys];
     let log = dir.path("no/such/folder");
     for (wrong, expected) in [
-        (["--max-datagram", "79"], "79 bytes, not 80 to"),
-        (["--max-datagram", "9217"], "at most 9216"),
+        (["--max-datagram", "79"], "79 bytes, not 80 to 9216"),
+        (["--max-datagram", "9217"], "9217 bytes, not 80 to 9216"),
         (["--idle-timeout", "0"], "--idle-timeout must be longer than 0"),
         (["--handshake-timeout", "0"], "--handshake-timeout must be longer than 0"),
         (["--key-log", &log], "key log"),

@@ -191,7 +191,7 @@ fn a_server_that_is_killed_is_named_once_and_so_is_its_return() {
     server.signal("KILL");
     server.wait();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    let mut exchange = |number: u8| {
+    let exchange = |number: u8| {
         socket.send_to(&[number; 5], &local).unwrap();
         let mut buf = [0; 100];
         socket.recv(&mut buf).is_ok()

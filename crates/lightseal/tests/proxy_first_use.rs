@@ -197,7 +197,8 @@ fn the_limit_is_said_at_the_start_and_holds_from_the_first_message_on() {
     let (_server, address) =
         start("server", &echo().to_string(), &keys, &["--max-datagram", "9216"]);
     let args = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
-    let mut client = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
+    let more = ["--psk-file", &keys, "--max-datagram", "1200"];
+    let mut client = Running::start(&[&args[..], &more].concat());
     let line = client.wait_for("carrying");
     let after = |what: &str| line.split(what).nth(1).unwrap().split(' ').next().unwrap();
     let (local, longest) = (after("carrying "), after("up to ").parse::<usize>().unwrap());
@@ -208,6 +209,30 @@ fn the_limit_is_said_at_the_start_and_holds_from_the_first_message_on() {
         application.send_to(&vec![1; longest + 1], local).unwrap();
     }
     client.wait_for(&format!("REFUSED a datagram of {} bytes: at most {longest}", longest + 1));
+}
+
+/// DNS with the usual EDNS size, and whatever the proxy says that it carries.
+#[test]
+fn by_default_messages_are_as_long_as_the_path_takes() {
+    let dir = TempDir::new();
+    let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
+    let stats = dir.path("client.json");
+    let (_server, address) = start("server", &echo_as_it_came().to_string(), &keys, &[]);
+    let args = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
+    let more = ["--psk-file", &keys, "--stats-file", &stats];
+    let mut client = Running::start(&[&args[..], &more].concat());
+    let line = client.wait_for("carrying");
+    let after = |what: &str| line.split(what).nth(1).unwrap().split(' ').next().unwrap();
+    let (local, longest) = (after("carrying "), after("up to ").parse::<usize>().unwrap());
+    assert!(longest >= 1232, "{line}");
+    let (application, mut buf) = (application(), vec![0; 10_000]);
+    for bytes in [longest, 1232, longest, 1] {
+        application.send_to(&vec![1; bytes], local).unwrap();
+        assert_eq!(application.recv_from(&mut buf).unwrap().0, bytes);
+    }
+    let json = statistics_now(&client, &stats);
+    assert_eq!((&json["oversize"], &json["dtls"]["too_long"]), (&0.into(), &0.into()));
+    assert!((1..=3).contains(&json["dtls"]["mtu_probes"].as_u64().unwrap()), "{json}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
         sender.send_to(b"message", &local).unwrap();
         sender.recv_from(&mut buf).unwrap();
     }
-    sender.send_to(&[7; 3000], &local).unwrap();
+    sender.send_to(&[7; 20_000], &local).unwrap();
     let port = sender.local_addr().unwrap();
     let asked = |socket: &str, more: &[&str]| {
         printed(&[&["proxy", "status", "--status-socket", socket][..], more].concat())

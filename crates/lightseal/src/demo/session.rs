@@ -4,6 +4,7 @@ use super::readings::{MESSAGE_BYTES, Message, number};
 use crate::failure::{Context, Failure};
 use crate::proxy;
 use crate::proxy::client::{self, ClientProxy};
+use crate::proxy::destination::Destination;
 use crate::proxy::server::{self, ServerProxy};
 use dtls::{AggregationPolicy, ClientConfig, Psk, RecordNumbers, Scheme, ServerConfig, Settings};
 use net::relay::{self, Relay};
@@ -125,13 +126,14 @@ impl Session {
         seed: u64,
         log: &Arc<SentLog>,
     ) -> Result<Self, Failure> {
+        let at = |address| Arc::new(Destination::at(address));
         let mut tasks = JoinSet::new();
         let psk = psk()?;
         let service = loopback()?;
         let settings = settings(scheme)?;
         let config = ServerConfig::with(Arc::new(psk.clone()), settings.clone());
         let options = server::Options {
-            service: service.local_addr().context("service")?,
+            service: at(service.local_addr().context("service")?),
             max_flows: 1,
             idle_timeout: NEVER,
         };
@@ -148,7 +150,7 @@ impl Session {
         let relay = Arc::new(Relay::new(loopback()?, relay_settings));
         let config = ClientConfig::with(psk, settings);
         let options = client::Options {
-            server: relay.local_addr().context("relay")?,
+            server: at(relay.local_addr().context("relay")?),
             max_flows: 1,
             idle_timeout: NEVER,
             keepalive: None,

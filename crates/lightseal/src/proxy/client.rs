@@ -1,9 +1,13 @@
 //! The proxy in front of applications.
 
+mod successors;
+
 use super::counters::{Count, Totals, add_socket};
+use super::destination::Destination;
 use super::loops::{self, LoopGuard};
 use super::reconnect::{Action, Server, Successors, UNANSWERED};
 use super::report::{self, Facts, Peer};
+use super::shares::Shares;
 use super::status::Standing;
 use super::{
     ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unread, unshared,
@@ -11,6 +15,7 @@ use super::{
 use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats, Watch};
 use net::Clock;
 use net::address::Named;
+use net::path_mtu;
 use net::socket::{self, AddressedSocket};
 use net::tokio::{Driver, Host, SocketCounters};
 use serde_json::Value;
@@ -21,6 +26,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use successors::Beginning;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -40,7 +46,7 @@ const ANSWER: Duration = Duration::from_millis(700);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The server proxy.
-    pub(crate) server: SocketAddr,
+    pub(crate) server: Arc<Destination>,
     /// Most flows at a time.
     pub(crate) max_flows: usize,
     /// Close a flow whose application was silent, both ways, for so long.
@@ -82,6 +88,7 @@ struct Flows {
     /// What flows that are no more have counted.
     ended: Stats,
     ended_socket: SocketCounters,
+    shares: Shares,
 }
 
 /// What stands between an association and its application.
@@ -90,6 +97,9 @@ pub(super) struct FlowHost {
     local: Arc<AddressedSocket>,
     application: AddressPair,
     server: SocketAddr,
+    destination: Arc<Destination>,
+    /// Addresses that were tried before this one.
+    tries: u32,
     config: Arc<ClientConfig>,
     totals: Arc<Totals>,
     loops: Arc<LoopGuard>,
@@ -99,11 +109,15 @@ pub(super) struct FlowHost {
     succeeds: bool,
     /// Messages that were dropped because they had waited for too long, as far as the log knows.
     stale: u64,
+    /// Messages that were dropped because the path takes none of their length, as far as the log knows.
+    too_long: u64,
     /// When the application last sent or got something.
     active_at: Instant,
     /// When it last sent something.
     pub(super) sent_at: Instant,
+    /// When its handshake began, at whichever address of the server, and at this one.
     began_at: Instant,
+    opened_at: Instant,
     /// Whether the server is silent, and how many hints came, as far as is known here.
     silent: bool,
     hints: u64,
@@ -127,7 +141,8 @@ impl Host<Connection> for FlowHost {
         match event {
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
-                self.state.answers(self.server, now);
+                self.state.answers(&self.destination.named(self.server), now);
+                self.destination.answered(self.server);
                 if self.succeeds {
                     self.attention.notify_one();
                 }
@@ -182,7 +197,8 @@ impl Host<Connection> for FlowHost {
                 } else if reason == CloseReason::HandshakeTimeout {
                     // The log has named the server already.
                     self.totals.failed.one();
-                    self.state.silent(self.server, now);
+                    self.state.silent(&self.destination.named(self.server), now);
+                    self.destination.silent(self.server);
                     tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else {
                     self.totals.failed.one();
@@ -205,7 +221,14 @@ impl Host<Connection> for FlowHost {
             self.loops.remember(now, residues, hops);
             self.hops = None;
         }
-        let stale = connection.stats().sent.stale;
+        let sent = connection.stats().sent;
+        if sent.too_long > self.too_long {
+            let longest = connection.max_payload();
+            let count = sent.too_long - self.too_long;
+            self.totals.complain_of_narrow_path(&Named(self.server), longest, count);
+            self.too_long = sent.too_long;
+        }
+        let stale = sent.stale;
         if stale > self.stale {
             self.totals.complain_of_stale(&self.application, stale - self.stale);
             self.stale = stale;
@@ -235,8 +258,8 @@ impl FlowHost {
         let silent = connection.peer_is_silent();
         if silent != self.silent {
             match silent {
-                true => self.state.silent(self.server, now),
-                false => self.state.answers(self.server, now),
+                true => self.state.silent(&self.destination.named(self.server), now),
+                false => self.state.answers(&self.destination.named(self.server), now),
             }
         }
         if silent != self.silent || silent && self.hinted {
@@ -290,17 +313,21 @@ impl ClientProxy {
         self.close_all();
     }
 
-    /// Tries a handshake and a keepalive, and says goodbye. `Ok(Err(reason))`
+    /// Tries a handshake with `server` and a keepalive, and says goodbye. `Ok(Err(reason))`
     /// says why the handshake failed.
     ///
     /// # Errors
     ///
     /// If no socket or randomness can be had.
-    pub(crate) async fn check(&self, patience: Duration) -> io::Result<Result<(), CloseReason>> {
+    pub(crate) async fn check(
+        &self,
+        server: SocketAddr,
+        patience: Duration,
+    ) -> io::Result<Result<(), CloseReason>> {
         let mut config = ClientConfig::clone(&self.current_config());
         config.settings.handshake_deadline = patience.min(config.settings.handshake_deadline);
-        let socket = Self::outer_socket(self.options.server)?;
-        let connection = self.connection(Arc::new(config))?;
+        let socket = self.outer_socket(server)?;
+        let connection = self.connection(server, Arc::new(config))?;
         let driver = Driver::new(socket, self.clock, connection, Check::default());
         let mut running = pin!(driver.run());
         loop {
@@ -336,8 +363,10 @@ impl ClientProxy {
         let mut tasks = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_interval());
         let mut buf = vec![0; DATAGRAM_BYTES];
+        let mut resolving = pin!(self.options.server.run());
         loop {
             tokio::select! {
+                () = &mut resolving => {}
                 arrived = self.local.recv_from(&mut buf) => match arrived {
                     Ok((len, from)) => self.carry(from, &buf[..len], &mut tasks),
                     // An application that is gone: the next recv tells of others.
@@ -389,7 +418,7 @@ impl ClientProxy {
         let facts = Facts {
             uptime: self.clock.now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
-            connect: self.options.server,
+            connect: self.options.server.to_string(),
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
@@ -445,13 +474,13 @@ impl ClientProxy {
                 let listen = self.local_addr().map(|listen| listen.to_string());
                 return self.totals.count_loop(from.peer, &listen.unwrap_or_default());
             };
-            if self.open_flows() >= self.options.max_flows {
+            if self.open_flows() >= self.options.max_flows && !self.make_room(from) {
                 let max = self.options.max_flows;
                 let why = format!("{max} flows are open (--max-flows)");
                 self.totals.refused_messages.one();
                 return self.totals.count_refused(&why);
             }
-            match self.open(from, Some(hops), tasks) {
+            match self.open(from, Beginning::New { hops }, tasks) {
                 Ok(flow) => {
                     if self.send(&flow, payload) == Err(SendError::Closed) {
                         self.totals.refused_messages.one();
@@ -486,14 +515,14 @@ impl ClientProxy {
         sent
     }
 
-    /// Begins a flow that so many of this proxy's flows led to; without that number, one that is to take
-    /// the place of the application's flow.
+    /// Begins a flow of the application.
     fn open(
         &self,
         application: AddressPair,
-        hops: Option<u32>,
+        beginning: Beginning<'_>,
         tasks: &mut JoinSet<()>,
     ) -> io::Result<Arc<Flow>> {
+        let server = self.options.server.address()?;
         if self.revoked.load(Ordering::Relaxed) {
             return Err(io::Error::other("all keys are revoked (!revoke-all in the PSK file)"));
         }
@@ -502,16 +531,20 @@ impl ClientProxy {
         let host = FlowHost {
             local: Arc::clone(&self.local),
             application,
-            server: self.options.server,
+            server,
+            destination: Arc::clone(&self.options.server),
+            tries: 0,
             config: Arc::clone(&config),
             totals: Arc::clone(&self.totals),
             loops: Arc::clone(&self.loops),
-            hops: Some(hops.unwrap_or(0)),
-            succeeds: hops.is_none(),
+            hops: Some(beginning.hops()),
+            succeeds: matches!(beginning, Beginning::Beside),
             stale: 0,
+            too_long: 0,
             active_at: now,
             sent_at: now,
             began_at: now,
+            opened_at: now,
             silent: false,
             hints: 0,
             hinted: false,
@@ -520,20 +553,29 @@ impl ClientProxy {
             attention: Arc::clone(&self.attention),
             ended: None,
         };
-        let socket = Self::outer_socket(self.options.server)?;
+        let socket = self.outer_socket(server)?;
         // Only what it says sooner is lost on systems that do not tell.
         let _ = socket::report_unreachable(&socket);
-        let mut connection = self.connection(config)?;
+        let mut connection = self.connection(server, config)?;
         if let Some(interval) = self.options.keepalive {
             let answers = self.answers.load(Ordering::Relaxed).then_some(true);
             connection.watch(now, Watch { interval, answers });
         }
         let flow = Driver::new(socket, self.clock, connection, host).with_buffers(ARRIVAL_BYTES);
         let flow = Arc::new(flow);
+        self.presume_path_mtu(server, &flow);
+        if let Beginning::InPlaceOf(former) = beginning {
+            former.call(|former, former_host, _| {
+                flow.call(|connection, host, _| {
+                    connection.take_queue_of(former);
+                    host.succeed(former_host);
+                });
+            });
+        }
         let mut flows = self.flows();
-        match hops {
-            Some(_) => drop(flows.open.insert(application, Arc::clone(&flow))),
-            None => flows.successors.began(application, Arc::clone(&flow)),
+        match beginning {
+            Beginning::Beside => flows.successors.began(application, Arc::clone(&flow)),
+            _ => drop(flows.open.insert(application, Arc::clone(&flow))),
         }
         drop(flows);
         self.totals.opened.one();
@@ -553,19 +595,29 @@ impl ClientProxy {
                 } else if connection.stats().received.datagrams == 0
                     && now - host.began_at >= UNANSWERED
                 {
-                    host.state.silent(host.server, now);
+                    host.state.silent(&host.destination.named(host.server), now);
                 }
                 idle
             });
             if idle {
                 continue;
             }
+            if self.is_to_go_elsewhere(&flow) {
+                let beginning = Beginning::InPlaceOf(&flow);
+                if let Err(error) = self.open(application, beginning, tasks) {
+                    self.totals.count_refused(&error);
+                }
+                flow.call(|connection, _, now| connection.close(now));
+                continue;
+            }
+            self.move_successor(application, tasks);
             let action = self.flows().successors.look_after(application, &flow);
             match action {
                 Action::Nothing => {}
                 // It has a slot of its own only once it is complete.
                 Action::Begin => {
-                    if let Err(error) = self.open(application, None, tasks) {
+                    self.options.server.look_again();
+                    if let Err(error) = self.open(application, Beginning::Beside, tasks) {
                         self.totals.count_refused(&error);
                     }
                 }
@@ -579,18 +631,21 @@ impl ClientProxy {
         }
     }
 
-    fn connection(&self, config: Arc<ClientConfig>) -> io::Result<Connection> {
+    fn connection(&self, server: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Connection> {
         let rng = os_random().map_err(io::Error::other)?;
-        let server = self.options.server;
         Connection::client(config, server, self.clock.now(), rng).map_err(io::Error::other)
     }
 
-    fn outer_socket(server: SocketAddr) -> io::Result<UdpSocket> {
+    fn outer_socket(&self, server: SocketAddr) -> io::Result<UdpSocket> {
         let any: IpAddr = match server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        socket::bind((any, 0).into())
+        let socket = socket::bind((any, 0).into())?;
+        if self.current_config().settings.path_mtu.is_some() {
+            path_mtu::forbid_fragments(&socket)?;
+        }
+        Ok(socket)
     }
 
     fn sweep_interval(&self) -> Duration {

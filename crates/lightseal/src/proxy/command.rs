@@ -2,6 +2,7 @@
 
 use super::ARRIVAL_BYTES;
 use super::client::{self, ClientProxy};
+use super::destination::Destination;
 use super::explained;
 use super::report::Report;
 use super::server::{self, ServerProxy};
@@ -15,12 +16,16 @@ use crate::failure::{Context, Failure};
 use crate::keys::KeyFile;
 use crate::signals::{Signal, Signals};
 use crate::statistics;
+use crate::units::Quantity;
 use dtls::codepoints::AlertDescription;
+use dtls::tuning::MIN_DATAGRAM_BYTES;
 use dtls::{ClientConfig, CloseReason, RecordNumbers, ServerConfig, SessionSlots, Settings};
 use net::address::Named;
+use net::names::Lookup;
+use net::path_mtu;
 use std::future::Future;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,6 +34,12 @@ use tokio::time::MissedTickBehavior;
 
 /// How long the first handshake may take before the proxy goes on without.
 const CHECK: Duration = Duration::from_secs(5);
+
+/// The same for each address of a server that has several.
+const CHECK_EACH: Duration = Duration::from_millis(2_500);
+
+/// How long the start waits for the address of a name; without one it goes on, and waits.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// How often the key file is looked at.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
@@ -60,16 +71,19 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
         return print(include_str!("client.toml"));
     }
     let keys = open_keys(&args.proxy)?;
-    let settings = settings(&args.proxy, CLIENT_ID_BYTES)?;
+    let server = destination(&args.proxy)?;
+    server.settle(SETTLE).await;
+    // Where the name is not known yet, any interface may lead there.
+    let anywhere = (Ipv4Addr::UNSPECIFIED, 0).into();
+    let largest = server.current().map_or_else(|| path_mtu::at(anywhere), path_mtu::towards);
+    let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
     let configure = || {
         let psk = keys.choose(args.identity.as_deref())?;
         Ok::<_, Failure>(Arc::new(ClientConfig::with(psk, settings.clone())))
     };
     let config = configure()?;
-    let server = address::resolve("connect", args.proxy.connect.as_deref())?;
-    not_itself(&args.proxy, server)?;
     let options = client::Options {
-        server,
+        server: Arc::clone(&server),
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
         keepalive: Some(args.keepalive.0).filter(|time| !time.is_zero()),
@@ -78,12 +92,18 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     super::raise_socket_limit();
     let local = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ClientProxy::new(local, Arc::clone(&config), options);
+    let mut running = pin!(proxy.run());
+    // Before the name is known nothing can be checked; what applications send is refused.
+    let Some(address) = first_address(&server, &mut running, &mut signals).await? else {
+        return Ok(());
+    };
+    not_itself(&args.proxy, address)?;
     if !args.no_check {
-        check(&proxy, server, &String::from_utf8_lossy(config.psk.identity())).await?;
+        check(&proxy, &server, &String::from_utf8_lossy(config.psk.identity())).await?;
     }
     let listen = proxy.local_addr().context("local socket")?;
-    let (longest, from, to) = (proxy.longest_message(), Named(listen), Named(server));
-    tracing::info!("carrying {from} to {to}, messages of up to {longest} bytes");
+    let (longest, from) = (proxy.longest_message(), Named(listen));
+    tracing::info!("carrying {from} to {server}, messages of up to {longest} bytes");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -102,7 +122,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let socket = status_socket::open(asked, "client", listen)?;
     let mut running = pin!(async {
         tokio::select! {
-            ended = proxy.run() => ended,
+            ended = running => ended,
             never = status_socket::serve(socket.as_ref(), || proxy.statistics()) => match never {},
         }
     });
@@ -135,17 +155,21 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
         return print(include_str!("server.toml"));
     }
     let keys = Arc::new(open_keys(&args.proxy)?);
-    let mut config =
-        ServerConfig::with(Arc::clone(&keys) as _, settings(&args.proxy, SERVER_ID_BYTES)?);
+    let largest = path_mtu::at(address::resolve("listen", args.proxy.listen.as_deref())?);
+    let settings = settings(&args.proxy, SERVER_ID_BYTES, largest)?;
+    let mut config = ServerConfig::with(Arc::clone(&keys) as _, settings);
     if args.when_full.is_some() && args.max_sessions.is_none() {
         return Err(Failure::new("--when-full needs --max-sessions"));
     }
     let when_full = args.when_full.unwrap_or_default();
     config.slots = SessionSlots { most: args.max_sessions, when_full };
-    let service = address::resolve("connect", args.proxy.connect.as_deref())?;
-    not_itself(&args.proxy, service)?;
+    let service = destination(&args.proxy)?;
+    service.settle(SETTLE).await;
+    if let Some(address) = service.current() {
+        not_itself(&args.proxy, address)?;
+    }
     let options = server::Options {
-        service,
+        service: Arc::clone(&service),
         max_flows: args.proxy.max_flows,
         idle_timeout: args.proxy.idle_timeout.0,
     };
@@ -155,8 +179,8 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     let proxy = ServerProxy::new(listen, Arc::new(config), options).context("server proxy")?;
     let listen = proxy.local_addr().context("listening socket")?;
     let (longest, count) = (proxy.longest_message(), counted(keys.len(), "key"));
-    let (from, to) = (Named(listen), Named(service));
-    tracing::info!("carrying {from} to {to}, messages of up to {longest} bytes; {count}");
+    let from = Named(listen);
+    tracing::info!("carrying {from} to {service}, messages of up to {longest} bytes; {count}");
     let stats_file = args.proxy.stats_file.as_deref();
     let reload = |force| {
         if let Some(revoked) = keys.reload(force)? {
@@ -262,18 +286,69 @@ async fn until_stopped(
     }
 }
 
-async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Result<(), Failure> {
-    let shown = Named(server);
-    tracing::debug!("testing the key of {identity:?} with {shown}");
-    match proxy.check(CHECK).await.context(format_args!("cannot reach {shown}"))? {
-        Ok(()) => Ok(()),
+/// The first address of the server, once its name is known; `None` if the program is to stop before.
+async fn first_address(
+    server: &Destination,
+    mut running: impl Future<Output = std::io::Result<()>> + Unpin,
+    signals: &mut Signals,
+) -> Result<Option<SocketAddr>, Failure> {
+    loop {
+        tokio::select! {
+            biased;
+            address = server.wait() => return Ok(Some(address)),
+            ended = &mut running => ended.context("socket")?,
+            signal = signals.next() => if matches!(signal, Signal::Stop) {
+                return Ok(None);
+            },
+        }
+    }
+}
+
+/// Tries the key with the server, at each of its addresses until one answers.
+async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Result<(), Failure> {
+    let addresses = server.len().max(1);
+    let patience = if addresses > 1 { CHECK_EACH } else { CHECK };
+    for tried in 1..=addresses {
+        let address = server.address().context("server")?;
+        let shown = Named(address);
+        tracing::debug!("testing the key of {identity:?} with {shown}");
+        let outcome = proxy.check(address, patience).await;
+        let outcome = match outcome {
+            // A family of addresses that this host has no route for.
+            Err(error) if tried < addresses => {
+                tracing::debug!("cannot reach {shown}: {error}");
+                Err(CloseReason::HandshakeTimeout)
+            }
+            outcome => outcome.context(format_args!("cannot reach {shown}"))?,
+        };
+        match outcome {
+            Err(CloseReason::HandshakeTimeout) if tried < addresses => server.silent(address),
+            outcome => return judge(outcome, address, server, identity),
+        }
+    }
+    Ok(())
+}
+
+/// What the first handshake says about server and key.
+fn judge(
+    outcome: Result<(), CloseReason>,
+    address: SocketAddr,
+    server: &Destination,
+    identity: &str,
+) -> Result<(), Failure> {
+    match outcome {
+        Ok(()) => {
+            server.answered(address);
+            Ok(())
+        }
         Err(CloseReason::HandshakeTimeout) => {
-            tracing::warn!("{shown} does not answer; going on, it may come later");
+            server.silent(address);
+            tracing::warn!("{server} does not answer; going on, it may come later");
             Ok(())
         }
         // Which is no word on the key.
         Err(reason @ CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR)) => {
-            tracing::warn!("{}; going on, it may later", explained(server, &reason));
+            tracing::warn!("{}; going on, it may later", explained(address, &reason));
             Ok(())
         }
         Err(
@@ -283,8 +358,9 @@ async fn check(proxy: &ClientProxy, server: SocketAddr, identity: &str) -> Resul
                 | AlertDescription::HANDSHAKE_FAILURE
                 | AlertDescription::INSUFFICIENT_SECURITY,
             )),
-        ) => Err(Failure::new(explained(server, &reason))),
+        ) => Err(Failure::new(explained(address, &reason))),
         Err(reason) => {
+            let shown = Named(address);
             Err(Failure::new(format_args!("{shown} refused identity {identity:?}: {reason}")))
         }
     }
@@ -308,6 +384,12 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
     KeyFile::open(Path::new(path))
 }
 
+/// What `--connect` names.
+fn destination(args: &ProxyArgs) -> Result<Arc<Destination>, Failure> {
+    let name = address::given("connect", args.connect.as_deref())?;
+    Ok(Arc::new(Destination::new(name, Lookup::system())))
+}
+
 /// Refuses a proxy that would send to itself.
 fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
     let listen = address::resolve("listen", args.listen.as_deref())?;
@@ -321,16 +403,31 @@ fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-fn settings(args: &ProxyArgs, id_bytes: u8) -> Result<Settings, Failure> {
+/// How long datagrams are: as was asked for, or as the path is found to take, up to `largest`.
+fn size(args: &ProxyArgs, largest: usize, settings: &mut Settings) -> Result<(), Failure> {
+    let Some(Quantity(bytes)) = args.max_datagram else {
+        let largest = largest.clamp(MIN_DATAGRAM_BYTES, ARRIVAL_BYTES);
+        settings.datagram_bytes = settings.datagram_bytes.min(largest);
+        settings.path_mtu = Some(largest);
+        return Ok(());
+    };
+    let bytes = usize::try_from(bytes.0).unwrap_or(usize::MAX);
+    if !(MIN_DATAGRAM_BYTES..=ARRIVAL_BYTES).contains(&bytes) {
+        return Err(Failure::new(format_args!(
+            "--max-datagram of {bytes} bytes, not {MIN_DATAGRAM_BYTES} to {ARRIVAL_BYTES}"
+        )));
+    }
+    settings.datagram_bytes = bytes;
+    Ok(())
+}
+
+fn settings(args: &ProxyArgs, id_bytes: u8, largest: usize) -> Result<Settings, Failure> {
     let mut settings = super::settings().context("settings")?;
     settings.delivery = args.deliver;
     aggregate::apply(args.aggregate.as_deref().unwrap_or_default(), &mut settings)?;
     settings.max_wait = args.max_wait.map(|time| time.0);
     settings.max_age = Some(args.max_age.0).filter(|age| !age.is_zero());
-    settings.datagram_bytes = usize::try_from(args.max_datagram.0.0).unwrap_or(usize::MAX);
-    if settings.datagram_bytes > ARRIVAL_BYTES {
-        return Err(Failure::new(format_args!("--max-datagram is at most {ARRIVAL_BYTES} bytes")));
-    }
+    size(args, largest, &mut settings)?;
     if args.status.is_some_and(|interval| interval.0 < LEAST_STATUS) {
         return Err(Failure::new("--status must be 10ms at least"));
     }

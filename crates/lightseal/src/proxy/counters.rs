@@ -62,6 +62,8 @@ pub(crate) struct Totals {
     pub(crate) opened: Count,
     /// Flows refused because there were too many, or no socket could be had.
     pub(crate) refused: Count,
+    /// Flows that were ended for those of another identity or network that had fewer.
+    pub(crate) gave_way: Count,
     /// Associations that ended otherwise than by a farewell.
     pub(crate) failed: Count,
     /// From the local side to the other proxy.
@@ -174,6 +176,21 @@ impl Totals {
         }
     }
 
+    /// Complains of messages that are longer than the path to `server` takes.
+    pub(crate) fn complain_of_narrow_path(
+        &self,
+        server: &dyn std::fmt::Display,
+        longest: usize,
+        count: u64,
+    ) {
+        if self.loud_oversize.due().is_some() {
+            tracing::warn!(
+                "dropped {count} messages that are longer than the path to {server} takes: {longest} \
+                 bytes at most"
+            );
+        }
+    }
+
     /// Complains of messages that waited for too long.
     pub(crate) fn complain_of_stale(&self, whom: &dyn std::fmt::Display, count: u64) {
         if self.loud_stale.due().is_some() {
@@ -218,6 +235,7 @@ impl Totals {
                 "open": open,
                 "opened": self.opened.get(),
                 "refused": self.refused.get(),
+                "gave_way": self.gave_way.get(),
                 "failed": self.failed.get(),
             },
             "outward": self.outward.json(),
@@ -257,6 +275,8 @@ struct DtlsCounters {
     path_challenges: u64,
     probes: u64,
     probe_bytes: u64,
+    mtu_probes: u64,
+    black_holes: u64,
     moves: u64,
     received_datagrams: u64,
     received_bytes: u64,
@@ -298,6 +318,8 @@ impl From<&Stats> for DtlsCounters {
             path_challenges: sent.path_challenges,
             probes: sent.probes,
             probe_bytes: sent.probe_bytes,
+            mtu_probes: sent.mtu_probes,
+            black_holes: sent.black_holes,
             moves: received.moves,
             received_datagrams: received.datagrams,
             received_bytes: received.bytes,

@@ -5,8 +5,10 @@
 //! - [`server`]: in front of a service. One socket for all associations, and
 //!   for each of them a socket towards the service;
 //! - [`command`]: the two as commands that run until told to stop;
+//! - [`destination`]: where the other proxy or the service is;
 //! - [`loops`]: whether what is carried comes back;
 //! - [`reconnect`]: what becomes of flows whose server does not answer;
+//! - [`shares`]: who gives way when all flows are taken;
 //! - [`counters`]: what is counted, and how it is shown;
 //! - [`report`]: what a proxy reports of itself and its peers, and why something was dropped;
 //! - [`status_socket`], [`status_command`], [`status_text`]: a proxy that runs is asked for its report;
@@ -19,10 +21,12 @@
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod counters;
+pub(crate) mod destination;
 pub(crate) mod loops;
 mod reconnect;
 pub(crate) mod report;
 pub(crate) mod server;
+pub(crate) mod shares;
 pub(crate) mod status;
 pub(crate) mod status_command;
 pub(crate) mod status_socket;

@@ -7,9 +7,7 @@
 //! never away costs nothing but that handshake.
 
 use super::client::Flow;
-use net::address::Named;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vocabulary::{AddressPair, Instant};
@@ -32,23 +30,20 @@ pub(super) struct Server {
 
 impl Server {
     /// It does not answer. It is named once.
-    pub(super) fn silent(&self, server: SocketAddr, now: Instant) {
+    pub(super) fn silent(&self, server: &str, now: Instant) {
         let mut since = self.silent_since.lock().unwrap_or_else(PoisonError::into_inner);
         if since.is_none() {
             *since = Some(now);
-            let server = Named(server);
-            tracing::warn!("the server at {server} does not answer; starting anew with it");
+            tracing::warn!("the server {server} does not answer; starting anew with it");
         }
     }
 
     /// It answers.
-    pub(super) fn answers(&self, server: SocketAddr, now: Instant) {
+    pub(super) fn answers(&self, server: &str, now: Instant) {
         let mut since = self.silent_since.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(since) = since.take() {
-            let (server, seconds) = (Named(server), (now - since).as_secs_f64());
-            tracing::warn!(
-                "the server at {server} answers again, {seconds:.1} s after that was said"
-            );
+            let seconds = (now - since).as_secs_f64();
+            tracing::warn!("the server {server} answers again, {seconds:.1} s after that was said");
         }
     }
 }
@@ -138,6 +133,11 @@ impl Successors {
         if let Some(successor) = self.of.get_mut(&application) {
             successor.flow.take_if(|known| Arc::ptr_eq(known, flow));
         }
+    }
+
+    /// The flow whose handshake goes on beside that of `application`.
+    pub(super) fn flow(&self, application: AddressPair) -> Option<Arc<Flow>> {
+        self.of.get(&application)?.flow.clone()
     }
 
     /// Nothing is to take the place of that flow any more.

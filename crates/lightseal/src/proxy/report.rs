@@ -145,7 +145,7 @@ pub(crate) const REASONS: &[Reason] = &[
     reason("refused_flow", "/refused_messages", "the flow was refused; the log says why"),
     reason("loop", "/loops", "the proxy's own messages came back: a loop"),
     reason("queue_full", "/queue_full", "the queue of the flow was full"),
-    reason("too_long_for_peer", "/dtls/too_long", "longer than the peer takes"),
+    reason("too_long_for_peer", "/dtls/too_long", "longer than the peer or the path takes"),
     reason("stale", "/dtls/stale", "waited too long for an association (--max-age)"),
     reason("unsent", "/dtls/unsent", "still queued when the association ended"),
     reason("network_refused", "/socket/refused", "the system could not send: no route, no room"),
@@ -173,7 +173,7 @@ fn drops(statistics: &Value) -> BTreeMap<&'static str, u64> {
 pub(crate) struct Facts {
     pub(crate) uptime: Duration,
     pub(crate) listen: Option<SocketAddr>,
-    pub(crate) connect: SocketAddr,
+    pub(crate) connect: String,
     pub(crate) peers: Vec<Peer>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn complete(statistics: &mut Value, facts: Facts) {
     statistics["uptime_seconds"] = json!(uptime.as_secs());
     statistics["listen"] =
         listen.map_or_else(String::new, |listen| Named(listen).to_string()).into();
-    statistics["connect"] = json!(Named(connect).to_string());
+    statistics["connect"] = json!(connect);
     statistics["drops"] = json!(drops);
     statistics["peers"] = json!(peers);
     statistics["peers_left_out"] = json!(left_out);
@@ -213,7 +213,7 @@ mod tests {
         let facts = Facts {
             uptime: Duration::from_millis(7_900),
             listen: None,
-            connect: ([127, 0, 0, 1], 5684).into(),
+            connect: "127.0.0.1:5684".into(),
             peers: vec![peer(false, 0), peer(true, 9), peer(true, 2)],
         };
         complete(&mut value, facts);

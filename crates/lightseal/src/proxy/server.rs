@@ -1,8 +1,10 @@
 //! The proxy in front of a service.
 
 use super::counters::{Count, Totals};
+use super::destination::Destination;
 use super::loops::{self, EphemeralPorts, Residues};
 use super::report::{self, Facts, Peer};
+use super::shares::Shares;
 use super::status::Standing;
 use super::{ARRIVAL_BYTES, described, longest_message, os_random, overruns, unread, unshared};
 use dtls::{
@@ -11,7 +13,7 @@ use dtls::{
 };
 use net::address::Named;
 use net::tokio::{Driver, Host, SocketCounters};
-use net::{Clock, socket};
+use net::{Clock, path_mtu, socket};
 use serde_json::Value;
 use socket2::SockRef;
 use std::collections::{BTreeSet, HashMap};
@@ -30,7 +32,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The service.
-    pub(crate) service: SocketAddr,
+    pub(crate) service: Arc<Destination>,
     /// Most associations at a time.
     pub(crate) max_flows: usize,
     /// Close an association that carried nothing, both ways, for so long.
@@ -69,6 +71,7 @@ struct ServerHost {
     answers: Vec<Handle>,
     /// Associations there is no room for.
     refused: Vec<Handle>,
+    shares: Shares,
     /// Handshakes refused so far, as far as the log knows.
     refusals: u64,
 }
@@ -76,6 +79,8 @@ struct ServerHost {
 #[derive(Debug)]
 struct Association {
     peer: SocketAddr,
+    /// Whose key it has.
+    identity: Arc<[u8]>,
     /// Towards the service.
     service: Option<Service>,
     /// What came with the handshake's end, before there was a socket.
@@ -86,6 +91,7 @@ struct Association {
 /// A socket towards the service.
 #[derive(Debug)]
 struct Service {
+    address: SocketAddr,
     socket: Arc<UdpSocket>,
     task: AbortHandle,
     totals: Arc<Totals>,
@@ -95,11 +101,11 @@ struct Service {
 const MOST_EARLY: usize = 16;
 
 impl Service {
-    fn send(&self, to: SocketAddr, payload: &[u8]) {
+    fn send(&self, payload: &[u8]) {
         // Past the runtime, which has not heard yet that a fresh socket is writable.
         match SockRef::from(&*self.socket).send(payload) {
             Ok(_) => self.totals.inward.message(payload),
-            Err(error) => self.totals.count_undelivered(&named(to), &error),
+            Err(error) => self.totals.count_undelivered(&named(self.address), &error),
         }
     }
 }
@@ -131,13 +137,19 @@ impl Host<Endpoint> for ServerHost {
                     self.totals.complain_of_unshared(&shown, &why);
                 }
                 let max = self.options.max_flows;
-                if self.associations.len() >= max {
+                let owner: Arc<[u8]> = negotiated.psk_identity.as_slice().into();
+                if self.associations.len() >= max && !self.make_room(now, &owner) {
                     self.totals.count_refused(&format_args!("{max} flows are open (--max-flows)"));
                     self.refused.push(handle);
                     return;
                 }
-                let association =
-                    Association { peer, service: None, early: Vec::new(), active_at: now };
+                let association = Association {
+                    peer,
+                    identity: owner,
+                    service: None,
+                    early: Vec::new(),
+                    active_at: now,
+                };
                 self.associations.insert(handle, association);
                 self.opening.push(handle);
             }
@@ -152,7 +164,7 @@ impl Host<Endpoint> for ServerHost {
                     return;
                 }
                 match &association.service {
-                    Some(service) => service.send(self.options.service, payload),
+                    Some(service) => service.send(payload),
                     None if association.early.len() < MOST_EARLY => {
                         association.early.push(payload.to_vec());
                     }
@@ -235,12 +247,27 @@ impl ServerHost {
         self.totals.refused_messages.add(early as u64);
     }
 
+    /// Ends an association of the identity that has most of them, for one of `newcomer`'s; `false` if
+    /// that has its share.
+    fn make_room(&mut self, now: Instant, newcomer: &Arc<[u8]>) -> bool {
+        let all = self.associations.iter();
+        let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
+        let active = |handle: &Handle| self.associations.get(handle).map(|of| of.active_at);
+        let gives_way = self.shares.who_gives_way(now, newcomer, owners, active);
+        let Some(handle) = gives_way else { return false };
+        let ended = self.associations.remove(&handle);
+        self.count_early(ended);
+        self.refused.push(handle);
+        self.totals.gave_way.one();
+        true
+    }
+
     /// Gives an association its socket towards the service, from a port that leaves one of these
     /// residues if it can be.
     fn open(&mut self, handle: Handle, residues: Option<Residues>) -> io::Result<()> {
         // It may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
-        let to = self.options.service;
+        let to = self.options.service.address()?;
         let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
         let socket = Arc::new(socket::connect_from(&ports, to)?);
         let totals = Arc::clone(&self.totals);
@@ -249,13 +276,15 @@ impl ServerHost {
             handle,
             service: Arc::clone(&socket),
             from: to,
+            destination: Arc::clone(&self.options.service),
             longest: self.longest,
             totals: Arc::clone(&totals),
         };
         let task = tokio::spawn(answers.carry()).abort_handle();
-        let service = association.service.insert(Service { socket, task, totals });
+        let service = Service { address: to, socket, task, totals };
+        let service = association.service.insert(service);
         for payload in association.early.drain(..) {
-            service.send(to, &payload);
+            service.send(&payload);
         }
         Ok(())
     }
@@ -267,6 +296,7 @@ struct Answers {
     handle: Handle,
     service: Arc<UdpSocket>,
     from: SocketAddr,
+    destination: Arc<Destination>,
     longest: usize,
     totals: Arc<Totals>,
 }
@@ -274,7 +304,7 @@ struct Answers {
 impl Answers {
     /// Carries them until the association ends.
     async fn carry(self) {
-        let Self { outer, handle, service, from, longest, totals } = self;
+        let Self { outer, handle, service, from, destination, longest, totals } = self;
         let mut buf = vec![0; ARRIVAL_BYTES];
         loop {
             let len = match service.recv(&mut buf).await {
@@ -286,6 +316,7 @@ impl Answers {
                 // The service is not there yet, or not any more: it may come back.
                 Err(error) => {
                     totals.count_bounced(&named(from), &error);
+                    destination.silent(from);
                     continue;
                 }
             };
@@ -330,6 +361,9 @@ impl ServerProxy {
         let rng = os_random().map_err(io::Error::other)?;
         let longest = longest_message(&config.settings).map_err(io::Error::other)?;
         let policy = config.settings.aggregation.clone();
+        if config.settings.path_mtu.is_some() {
+            path_mtu::forbid_fragments(&listen)?;
+        }
         let endpoint = Endpoint::server(config, rng).map_err(io::Error::other)?;
         let totals = Arc::<Totals>::default();
         let outer = Arc::new_cyclic(|outer| {
@@ -344,6 +378,7 @@ impl ServerProxy {
                 opening: Vec::new(),
                 answers: Vec::new(),
                 refused: Vec::new(),
+                shares: Shares::default(),
                 refusals: 0,
             };
             Driver::new(listen, Clock::start(), endpoint, host)
@@ -370,8 +405,10 @@ impl ServerProxy {
         let shortest = (self.options.idle_timeout / 2).clamp(Duration::from_millis(5), SWEEP);
         let mut sweep = tokio::time::interval(shortest);
         let mut running = std::pin::pin!(self.outer.run());
+        let mut resolving = std::pin::pin!(self.options.service.run());
         loop {
             tokio::select! {
+                () = &mut resolving => {}
                 ended = &mut running => return ended,
                 _ = sweep.tick() => self.sweep(),
             }
@@ -442,7 +479,7 @@ impl ServerProxy {
         let facts = Facts {
             uptime: self.outer.clock().now().saturating_since(Instant::ZERO),
             listen: self.local_addr().ok(),
-            connect: self.options.service,
+            connect: self.options.service.to_string(),
             peers: self.peers(),
         };
         report::complete(&mut value, facts);
@@ -504,7 +541,7 @@ mod tests {
             let psk = Psk::external(b"sensor", &[7; 32]).unwrap();
             let service = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let options = Options {
-                service: service.local_addr().unwrap(),
+                service: Arc::new(Destination::at(service.local_addr().unwrap())),
                 max_flows: 8,
                 idle_timeout: Duration::from_secs(60),
             };

@@ -1,0 +1,328 @@
+//! Where the other proxy or the service is: a name that may have several addresses, and may move.
+
+use crate::loud::Loud;
+use net::address::Named;
+use net::names::{Candidates, Lookup, follow};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What `--connect` names.
+#[derive(Debug)]
+pub(crate) struct Destination {
+    /// As it was written.
+    name: String,
+    lookup: Lookup,
+    candidates: Mutex<Candidates>,
+    /// The name is to be looked up before its time.
+    again: Notify,
+    /// An address was found for the first time.
+    known: Notify,
+    /// Whether the log knows that lookups fail.
+    failing: AtomicBool,
+    loud_silence: Loud,
+}
+
+impl Destination {
+    /// What `name` stands for, according to `lookup`, from when [`Self::run`] runs. An address in
+    /// figures needs no lookup.
+    pub(crate) fn new(name: &str, lookup: Lookup) -> Self {
+        let mut candidates = Candidates::default();
+        candidates.found(name.parse().into_iter().collect());
+        Self {
+            name: name.to_owned(),
+            lookup,
+            candidates: Mutex::new(candidates),
+            again: Notify::new(),
+            known: Notify::new(),
+            failing: AtomicBool::new(false),
+            loud_silence: Loud::default(),
+        }
+    }
+
+    /// The address in use; `None` before the name is known.
+    pub(crate) fn current(&self) -> Option<SocketAddr> {
+        self.candidates().current()
+    }
+
+    /// The address in use, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not known yet.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.current().ok_or_else(|| {
+            let name = &self.name;
+            io::Error::other(format!("no address of {name} (--connect) is known yet"))
+        })
+    }
+
+    /// How many addresses are known.
+    pub(crate) fn len(&self) -> usize {
+        self.candidates().len()
+    }
+
+    /// `address` does not answer: the next address is in use from now on, if there is another one,
+    /// and the name is looked up again.
+    pub(crate) fn silent(&self, address: SocketAddr) {
+        let mut candidates = self.candidates();
+        if candidates.silent(address)
+            && let Some(next) = candidates.current()
+            && self.loud_silence.due().is_some()
+        {
+            let (address, next) = (Named(address), Named(next));
+            tracing::warn!("{} at {address} does not answer; trying {next}", self.name);
+        }
+        drop(candidates);
+        self.again.notify_one();
+    }
+
+    /// The name is looked up again before its time.
+    pub(crate) fn look_again(&self) {
+        self.again.notify_one();
+    }
+
+    /// One of its addresses, for the log: with the name, if there is one.
+    pub(crate) fn named(&self, address: SocketAddr) -> String {
+        match self.name.parse::<SocketAddr>() {
+            Ok(_) => format!("at {}", Named(address)),
+            Err(_) => format!("{} at {}", self.name, Named(address)),
+        }
+    }
+
+    /// An address, for which there is nothing to look up.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self::new(&address.to_string(), Lookup::system())
+    }
+
+    /// `address` answered.
+    pub(crate) fn answered(&self, address: SocketAddr) {
+        self.candidates().answered(address);
+    }
+
+    /// Waits until an address is known.
+    pub(crate) async fn wait(&self) -> SocketAddr {
+        loop {
+            let known = self.known.notified();
+            if let Some(address) = self.current() {
+                return address;
+            }
+            known.await;
+        }
+    }
+
+    /// Looks the name up, for `patience` at most.
+    pub(crate) async fn settle(&self, patience: Duration) {
+        tokio::select! {
+            () = self.run() => {}
+            _ = self.wait() => {}
+            () = tokio::time::sleep(patience) => {}
+        }
+    }
+
+    /// Looks the name up again and again, and says what becomes of it.
+    pub(crate) async fn run(&self) {
+        if self.name.parse::<SocketAddr>().is_ok() {
+            return std::future::pending().await;
+        }
+        follow(&self.lookup, &self.name, &self.again, |found| {
+            let name = &self.name;
+            let found = match found {
+                Ok(found) => found,
+                // Said once as long as it lasts.
+                Err(error) => {
+                    if !self.failing.swap(true, Ordering::Relaxed) {
+                        let then = match self.current() {
+                            None => "waiting for it".to_owned(),
+                            Some(address) => format!("staying with {}", Named(address)),
+                        };
+                        tracing::warn!("--connect {name}: {error}; {then}");
+                    }
+                    return;
+                }
+            };
+            let failing = self.failing.swap(false, Ordering::Relaxed);
+            let mut candidates = self.candidates();
+            let (before, moved) = (candidates.current(), candidates.found(found));
+            let now = candidates.current();
+            drop(candidates);
+            match (before, now) {
+                (Some(before), Some(now)) if moved => {
+                    tracing::warn!("{name} moved from {} to {}", Named(before), Named(now));
+                }
+                (None, Some(now)) if failing => tracing::info!("{name} is at {}", Named(now)),
+                _ => {}
+            }
+            self.known.notify_waiters();
+        })
+        .await;
+    }
+
+    fn candidates(&self) -> MutexGuard<'_, Candidates> {
+        self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.current() {
+            Some(address) if self.name.parse::<SocketAddr>().is_err() => {
+                write!(f, "{} at {}", self.name, Named(address))
+            }
+            _ => f.write_str(&self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::client::{ClientProxy, Options};
+    use crate::proxy::server::{self, ServerProxy};
+    use dtls::{ClientConfig, Psk, ServerConfig};
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+    use tokio::net::UdpSocket;
+    use tokio::task::JoinHandle;
+
+    /// An hour, for what no test waits for.
+    const LONG: Duration = Duration::from_secs(3600);
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn psk() -> Psk {
+        Psk::external(b"sensor", &[7; 32]).unwrap()
+    }
+
+    async fn loopback() -> UdpSocket {
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap()
+    }
+
+    /// A server proxy whose service answers with `word`.
+    async fn server(word: &'static [u8]) -> (SocketAddr, JoinHandle<()>) {
+        let service = loopback().await;
+        let options = server::Options {
+            service: Arc::new(Destination::at(service.local_addr().unwrap())),
+            max_flows: 8,
+            idle_timeout: LONG,
+        };
+        let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
+        let proxy = ServerProxy::new(loopback().await, config, options).unwrap();
+        let address = proxy.local_addr().unwrap();
+        let task = tokio::spawn(async move {
+            let mut buf = [0; 100];
+            let mut running = std::pin::pin!(proxy.run());
+            loop {
+                tokio::select! {
+                    _ = &mut running => return,
+                    arrived = service.recv_from(&mut buf) => {
+                        let (_, from) = arrived.unwrap();
+                        service.send_to(word, from).await.unwrap();
+                    }
+                }
+            }
+        });
+        (address, task)
+    }
+
+    /// A client proxy whose server's name is looked up so, and where it listens.
+    async fn client(lookup: Lookup) -> (Arc<ClientProxy>, SocketAddr) {
+        let options = Options {
+            server: Arc::new(Destination::new("gateway.test:5684", lookup)),
+            max_flows: 8,
+            idle_timeout: LONG,
+            keepalive: Some(Duration::from_millis(200)),
+        };
+        let config = Arc::new(ClientConfig::new(psk()).unwrap());
+        let proxy = Arc::new(ClientProxy::new(loopback().await, config, options));
+        let local = proxy.local_addr().unwrap();
+        let running = Arc::clone(&proxy);
+        tokio::spawn(async move { running.run().await });
+        (proxy, local)
+    }
+
+    /// Asks until `word` is the answer.
+    async fn answers(application: &UdpSocket, local: SocketAddr, word: &[u8]) {
+        let asking = async {
+            let mut buf = [0; 100];
+            loop {
+                application.send_to(b"?", local).await.unwrap();
+                let answer = application.recv(&mut buf);
+                if let Ok(Ok(len)) = tokio::time::timeout(Duration::from_millis(100), answer).await
+                    && &buf[..len] == word
+                {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, asking).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_name_that_is_not_known_yet_is_waited_for_and_what_comes_is_counted() {
+        let (address, _server) = server(b"here").await;
+        let tries = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&tries);
+        let (proxy, local) = client(Lookup::new(move |_| {
+            let known = counted.fetch_add(1, Ordering::Relaxed) > 0;
+            let found = if known { Ok(vec![address]) } else { Err(io::Error::other("no DNS")) };
+            Box::pin(async { found })
+        }))
+        .await;
+        let application = loopback().await;
+        answers(&application, local, b"here").await;
+        assert!(proxy.totals().refused.get() > 0);
+        assert_eq!(tries.load(Ordering::Relaxed), 2);
+    }
+
+    /// What was queued for the address that is silent arrives at the next one.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn all_addresses_are_tried_and_the_queue_goes_along() {
+        let silent = loopback().await;
+        let (address, _server) = server(b"second").await;
+        let found = vec![silent.local_addr().unwrap(), address];
+        let (proxy, local) = client(Lookup::new(move |_| {
+            let found = found.clone();
+            Box::pin(async { Ok(found) })
+        }))
+        .await;
+        let application = loopback().await;
+        while proxy.open_flows() == 0 {
+            application.send_to(b"only once", local).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let mut buf = [0; 100];
+        let answer = tokio::time::timeout(PATIENCE, application.recv(&mut buf)).await;
+        assert_eq!(&buf[..answer.unwrap().unwrap()], b"second");
+        assert_eq!(proxy.totals().failed.get(), 0);
+        // The next flow goes there at once.
+        let other = loopback().await;
+        other.send_to(b"?", local).await.unwrap();
+        let answer = tokio::time::timeout(PATIENCE, other.recv(&mut buf)).await;
+        assert_eq!(&buf[..answer.unwrap().unwrap()], b"second");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_moved_name_moves_new_flows_and_old_ones_when_their_server_is_silent() {
+        let (old, old_server) = server(b"old").await;
+        let (new, _new_server) = server(b"new").await;
+        let moved = Arc::new(AtomicBool::new(false));
+        let to = Arc::clone(&moved);
+        let (proxy, local) = client(Lookup::new(move |_| {
+            let at = if to.load(Ordering::Relaxed) { new } else { old };
+            Box::pin(async move { Ok(vec![at]) })
+        }))
+        .await;
+        let application = loopback().await;
+        answers(&application, local, b"old").await;
+        moved.store(true, Ordering::Relaxed);
+        // It still answers: the flow stays.
+        answers(&application, local, b"old").await;
+        old_server.abort();
+        answers(&application, local, b"new").await;
+        assert_eq!(proxy.open_flows(), 1);
+    }
+}
