@@ -84,7 +84,7 @@ fn a_direct_request_is_delivered_once_to_its_listener_and_answered() {
 fn direct_requests_follow_a_listener_to_another_port() {
     let mut field = room(paired());
     let to = listener(&field, 1);
-    let mut ask = |field: &mut Field| {
+    let ask = |field: &mut Field| {
         let (at, datagram) = field.devices[0].ask_one(field.now, to, b"on").unwrap();
         field.deliver(0, at, &datagram);
         at

@@ -54,8 +54,8 @@ use crate::messages::Fragment;
 use crate::record::held::{Received, Slot};
 use crate::record::seal::Shape;
 use crate::record::{
-    ConnectionId, Held, NumberLength, PlaintextHeader, ReceiveEpoch, RecordId, Resolution,
-    SecurityLevel, SendEpoch,
+    ConnectionId, Held, PlaintextHeader, ReceiveEpoch, RecordId, Resolution, SecurityLevel,
+    SendEpoch,
 };
 use crate::stats::Stats;
 use crate::timer::{RoundTrips, Timer, Timers};
@@ -430,36 +430,6 @@ impl Connection {
     /// Received and queued payloads held in memory, in bytes.
     pub fn buffered_bytes(&self) -> usize {
         self.held.bytes() + self.queue.bytes()
-    }
-
-    /// The longest payload that fits a datagram, whatever record it falls into, until an
-    /// [`Event::AggregationChanged`]. What is queued then and fits no longer is dropped and counted.
-    ///
-    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records. Where
-    /// [`Settings::path_mtu`] is set, it is what the path may turn out to take, and what it takes once
-    /// that is known.
-    pub fn max_payload(&self) -> usize {
-        self.payload_of(self.reachable_datagram())
-    }
-
-    /// The longest payload that fits a datagram of `bytes`.
-    fn payload_of(&self, bytes: usize) -> usize {
-        bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit)
-    }
-
-    /// The most bytes that a datagram has beside its payload.
-    fn data_overhead(&self) -> usize {
-        /// Flags, a 16-bit number, the type.
-        const MOST: usize = 1 + 2 + 1;
-        /// DTLS 1.2's header, explicit nonce, type inside and full tag.
-        const MOST_12: usize = 13 + 8 + 1 + 16;
-        let settings = self.role.settings();
-        let cid = settings.connection_id.map_or(0, |_| settings.longest_peer_id());
-        match (self.sending(), self.channel.send.peek()) {
-            (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
-            _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
-            _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
-        }
     }
 
     /// Keying material for the application (RFC 8446, section 7.5); `None`

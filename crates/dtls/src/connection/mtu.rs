@@ -11,10 +11,11 @@
 //! takes it. It is dropped and counted when the path does not.
 
 use super::{Connection, Ending};
+use crate::ProtocolVersion;
 use crate::codepoints::ContentType;
 use crate::handshake::State;
 use crate::messages::return_routability::{PathMessage, PathMessageKind};
-use crate::record::SendEpoch;
+use crate::record::{NumberLength, SendEpoch};
 use crate::timer::Timer;
 use crate::tuning::{
     MAX_MTU_PROBES, MTU_CONFIRM_INTERVAL, MTU_PROBE_PATIENCE, MTU_RAISE_INTERVAL, MTU_STEP,
@@ -154,6 +155,36 @@ impl PathMtu {
 }
 
 impl Connection {
+    /// The longest payload that fits a datagram, whatever record it falls into, until an
+    /// [`AggregationChanged`](super::Event::AggregationChanged). What is queued then and fits no longer is dropped and counted.
+    ///
+    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records. Where
+    /// [`path_mtu`](crate::Settings::path_mtu) is set, it is what the path may turn out to take, and what it takes once
+    /// that is known.
+    pub fn max_payload(&self) -> usize {
+        self.payload_of(self.reachable_datagram())
+    }
+
+    /// The longest payload that fits a datagram of `bytes`.
+    pub(super) fn payload_of(&self, bytes: usize) -> usize {
+        bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit)
+    }
+
+    /// The most bytes that a datagram has beside its payload.
+    pub(super) fn data_overhead(&self) -> usize {
+        /// Flags, a 16-bit number, the type.
+        const MOST: usize = 1 + 2 + 1;
+        /// DTLS 1.2's header, explicit nonce, type inside and full tag.
+        const MOST_12: usize = 13 + 8 + 1 + 16;
+        let settings = self.role.settings();
+        let cid = settings.connection_id.map_or(0, |_| settings.longest_peer_id());
+        match (self.sending(), self.channel.send.peek()) {
+            (Some(_), Some(epoch)) => epoch.largest_data_overhead(NumberLength::Two),
+            _ if settings.speaks(ProtocolVersion::Dtls12) => MOST_12 + cid,
+            _ => MOST + cid + settings.ordered_suites().map(|s| s.tag_len).max().unwrap_or(0),
+        }
+    }
+
     /// The longest datagram that is known to arrive at the peer, in bytes of UDP payload.
     pub const fn path_mtu(&self) -> usize {
         self.mtu.confirmed()

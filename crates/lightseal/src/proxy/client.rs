@@ -1,18 +1,18 @@
 //! The proxy in front of applications.
 
+mod flow;
 mod successors;
 
 use super::counters::{Count, Totals, add_socket};
 use super::destination::Destination;
-use super::loops::{self, LoopGuard};
+use super::loops::LoopGuard;
 use super::reconnect::{Action, Server, Successors, UNANSWERED};
 use super::report::{self, Facts, Peer};
 use super::shares::Shares;
 use super::status::Standing;
-use super::{
-    ARRIVAL_BYTES, described, explained, longest_message, os_random, overruns, unread, unshared,
-};
-use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution, SendError, Stats, Watch};
+use super::{ARRIVAL_BYTES, longest_message, os_random, overruns, unread};
+use dtls::{ClientConfig, CloseReason, Connection, Event, SendError, Stats, Watch};
+use flow::FlowHost;
 use net::Clock;
 use net::address::Named;
 use net::path_mtu;
@@ -91,181 +91,10 @@ struct Flows {
     shares: Shares,
 }
 
-/// What stands between an association and its application.
-#[derive(Debug)]
-pub(super) struct FlowHost {
-    local: Arc<AddressedSocket>,
-    application: AddressPair,
-    server: SocketAddr,
-    destination: Arc<Destination>,
-    /// Addresses that were tried before this one.
-    tries: u32,
-    config: Arc<ClientConfig>,
-    totals: Arc<Totals>,
-    loops: Arc<LoopGuard>,
-    /// How many of this proxy's flows led to this one, until it is remembered.
-    hops: Option<u32>,
-    /// It is to take another flow's place.
-    succeeds: bool,
-    /// Messages that were dropped because they had waited for too long, as far as the log knows.
-    stale: u64,
-    /// Messages that were dropped because the path takes none of their length, as far as the log knows.
-    too_long: u64,
-    /// When the application last sent or got something.
-    active_at: Instant,
-    /// When it last sent something.
-    pub(super) sent_at: Instant,
-    /// When its handshake began, at whichever address of the server, and at this one.
-    began_at: Instant,
-    opened_at: Instant,
-    /// Whether the server is silent, and how many hints came, as far as is known here.
-    silent: bool,
-    hints: u64,
-    /// A hint came that nobody has looked at.
-    pub(super) hinted: bool,
-    answers: Arc<AtomicBool>,
-    state: Arc<Server>,
-    attention: Arc<Notify>,
-    ended: Option<CloseReason>,
-}
-
 impl Flows {
     /// All flows, and the handshakes beside them.
     fn all(&self) -> impl Iterator<Item = &Arc<Flow>> {
         self.open.values().chain(self.successors.flows())
-    }
-}
-
-impl Host<Connection> for FlowHost {
-    fn event(&mut self, now: Instant, event: Event<'_>) {
-        match event {
-            Event::MaySend(_) => {}
-            Event::Connected(negotiated) => {
-                self.state.answers(&self.destination.named(self.server), now);
-                self.destination.answered(self.server);
-                if self.succeeds {
-                    self.attention.notify_one();
-                }
-                tracing::debug!(
-                    "flow {}: {}",
-                    Named::from(self.application),
-                    described(&negotiated)
-                );
-                if let Some(why) = unshared(&self.config.settings.aggregation, &negotiated) {
-                    self.totals.complain_of_unshared(&self.server, &why);
-                }
-            }
-            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
-                if payload.is_empty() {
-                    self.totals.keepalives.one();
-                    return;
-                }
-                self.active_at = now;
-                match self.local.try_send_to(payload, self.application) {
-                    Ok(()) => self.totals.inward.message(payload),
-                    Err(error) => {
-                        self.totals.count_undelivered(&Named::from(self.application), &error);
-                    }
-                }
-            }
-            Event::Resolved(_, resolution) => {
-                if let Resolution::Refuted { bytes } = resolution {
-                    tracing::warn!(
-                        "flow {}: a forged message was delivered, {bytes} bytes ago",
-                        Named::from(self.application)
-                    );
-                }
-            }
-            Event::PeerMoved { from, to } => {
-                tracing::debug!(
-                    "flow {}: the server at {} is at {} now",
-                    Named::from(self.application),
-                    Named(from),
-                    Named(to)
-                );
-            }
-            Event::AggregationChanged { send, receive } => {
-                tracing::debug!(
-                    "flow {}: tags {send} out, {receive} in",
-                    Named::from(self.application)
-                );
-            }
-            Event::Closed(reason) => {
-                let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
-                if ordinary {
-                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
-                } else if reason == CloseReason::HandshakeTimeout {
-                    // The log has named the server already.
-                    self.totals.failed.one();
-                    self.state.silent(&self.destination.named(self.server), now);
-                    self.destination.silent(self.server);
-                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
-                } else {
-                    self.totals.failed.one();
-                    tracing::warn!(
-                        "flow {}: {}",
-                        Named::from(self.application),
-                        explained(self.server, &reason)
-                    );
-                }
-                self.ended = Some(reason);
-            }
-        }
-    }
-
-    fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
-        self.watched(now, connection);
-        if let Some(hops) = self.hops
-            && let Some(residues) = loops::residues(connection)
-        {
-            self.loops.remember(now, residues, hops);
-            self.hops = None;
-        }
-        let sent = connection.stats().sent;
-        if sent.too_long > self.too_long {
-            let longest = connection.max_payload();
-            let count = sent.too_long - self.too_long;
-            self.totals.complain_of_narrow_path(&Named(self.server), longest, count);
-            self.too_long = sent.too_long;
-        }
-        let stale = sent.stale;
-        if stale > self.stale {
-            self.totals.complain_of_stale(&self.application, stale - self.stale);
-            self.stale = stale;
-        }
-        false
-    }
-
-    fn unreachable(&mut self, now: Instant, connection: &mut Connection) {
-        connection.suspect(now);
-    }
-
-    fn is_finished(&self, _: &Connection) -> bool {
-        self.ended.is_some()
-    }
-}
-
-impl FlowHost {
-    /// Tells whoever looks after flows what is new about the server.
-    fn watched(&mut self, now: Instant, connection: &Connection) {
-        if connection.peer_answers_probes() && !self.answers.load(Ordering::Relaxed) {
-            self.answers.store(true, Ordering::Relaxed);
-        }
-        let hints = connection.stats().received.hints;
-        if hints > self.hints {
-            (self.hints, self.hinted) = (hints, true);
-        }
-        let silent = connection.peer_is_silent();
-        if silent != self.silent {
-            match silent {
-                true => self.state.silent(&self.destination.named(self.server), now),
-                false => self.state.answers(&self.destination.named(self.server), now),
-            }
-        }
-        if silent != self.silent || silent && self.hinted {
-            self.silent = silent;
-            self.attention.notify_one();
-        }
     }
 }
 

@@ -1,0 +1,187 @@
+//! What stands between a flow's association and its application.
+
+use crate::proxy::counters::Totals;
+use crate::proxy::destination::Destination;
+use crate::proxy::loops::{self, LoopGuard};
+use crate::proxy::reconnect::Server;
+use crate::proxy::{described, explained, unshared};
+use dtls::{ClientConfig, CloseReason, Connection, Event, Resolution};
+use net::address::Named;
+use net::socket::AddressedSocket;
+use net::tokio::Host;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use vocabulary::{AddressPair, Instant};
+
+/// The association's host.
+#[derive(Debug)]
+pub(in crate::proxy) struct FlowHost {
+    pub(in crate::proxy) local: Arc<AddressedSocket>,
+    pub(in crate::proxy) application: AddressPair,
+    pub(in crate::proxy) server: SocketAddr,
+    pub(in crate::proxy) destination: Arc<Destination>,
+    /// Addresses that were tried before this one.
+    pub(in crate::proxy) tries: u32,
+    pub(in crate::proxy) config: Arc<ClientConfig>,
+    pub(in crate::proxy) totals: Arc<Totals>,
+    pub(in crate::proxy) loops: Arc<LoopGuard>,
+    /// How many of this proxy's flows led to this one, until it is remembered.
+    pub(in crate::proxy) hops: Option<u32>,
+    /// It is to take another flow's place.
+    pub(in crate::proxy) succeeds: bool,
+    /// Messages that were dropped because they had waited for too long, as far as the log knows.
+    pub(in crate::proxy) stale: u64,
+    /// Messages that were dropped because the path takes none of their length, as far as the log knows.
+    pub(in crate::proxy) too_long: u64,
+    /// When the application last sent or got something.
+    pub(in crate::proxy) active_at: Instant,
+    /// When it last sent something.
+    pub(in crate::proxy) sent_at: Instant,
+    /// When its handshake began, at whichever address of the server, and at this one.
+    pub(in crate::proxy) began_at: Instant,
+    pub(in crate::proxy) opened_at: Instant,
+    /// Whether the server is silent, and how many hints came, as far as is known here.
+    pub(in crate::proxy) silent: bool,
+    pub(in crate::proxy) hints: u64,
+    /// A hint came that nobody has looked at.
+    pub(in crate::proxy) hinted: bool,
+    pub(in crate::proxy) answers: Arc<AtomicBool>,
+    pub(in crate::proxy) state: Arc<Server>,
+    pub(in crate::proxy) attention: Arc<Notify>,
+    pub(in crate::proxy) ended: Option<CloseReason>,
+}
+
+impl Host<Connection> for FlowHost {
+    fn event(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::MaySend(_) => {}
+            Event::Connected(negotiated) => {
+                self.state.answers(&self.destination.named(self.server), now);
+                self.destination.answered(self.server);
+                if self.succeeds {
+                    self.attention.notify_one();
+                }
+                tracing::debug!(
+                    "flow {}: {}",
+                    Named::from(self.application),
+                    described(&negotiated)
+                );
+                if let Some(why) = unshared(&self.config.settings.aggregation, &negotiated) {
+                    self.totals.complain_of_unshared(&self.server, &why);
+                }
+            }
+            Event::Data(payload) | Event::Provisional { data: payload, .. } => {
+                if payload.is_empty() {
+                    self.totals.keepalives.one();
+                    return;
+                }
+                self.active_at = now;
+                match self.local.try_send_to(payload, self.application) {
+                    Ok(()) => self.totals.inward.message(payload),
+                    Err(error) => {
+                        self.totals.count_undelivered(&Named::from(self.application), &error);
+                    }
+                }
+            }
+            Event::Resolved(_, resolution) => {
+                if let Resolution::Refuted { bytes } = resolution {
+                    tracing::warn!(
+                        "flow {}: a forged message was delivered, {bytes} bytes ago",
+                        Named::from(self.application)
+                    );
+                }
+            }
+            Event::PeerMoved { from, to } => {
+                tracing::debug!(
+                    "flow {}: the server at {} is at {} now",
+                    Named::from(self.application),
+                    Named(from),
+                    Named(to)
+                );
+            }
+            Event::AggregationChanged { send, receive } => {
+                tracing::debug!(
+                    "flow {}: tags {send} out, {receive} in",
+                    Named::from(self.application)
+                );
+            }
+            Event::Closed(reason) => {
+                let ordinary = matches!(reason, CloseReason::Local | CloseReason::Peer);
+                if ordinary {
+                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
+                } else if reason == CloseReason::HandshakeTimeout {
+                    // The log has named the server already.
+                    self.totals.failed.one();
+                    self.state.silent(&self.destination.named(self.server), now);
+                    self.destination.silent(self.server);
+                    tracing::debug!("flow {}: {reason}", Named::from(self.application));
+                } else {
+                    self.totals.failed.one();
+                    tracing::warn!(
+                        "flow {}: {}",
+                        Named::from(self.application),
+                        explained(self.server, &reason)
+                    );
+                }
+                self.ended = Some(reason);
+            }
+        }
+    }
+
+    fn drained(&mut self, now: Instant, connection: &mut Connection) -> bool {
+        self.watched(now, connection);
+        if let Some(hops) = self.hops
+            && let Some(residues) = loops::residues(connection)
+        {
+            self.loops.remember(now, residues, hops);
+            self.hops = None;
+        }
+        let sent = connection.stats().sent;
+        if sent.too_long > self.too_long {
+            let longest = connection.max_payload();
+            let count = sent.too_long - self.too_long;
+            self.totals.complain_of_narrow_path(&Named(self.server), longest, count);
+            self.too_long = sent.too_long;
+        }
+        let stale = sent.stale;
+        if stale > self.stale {
+            self.totals.complain_of_stale(&self.application, stale - self.stale);
+            self.stale = stale;
+        }
+        false
+    }
+
+    fn unreachable(&mut self, now: Instant, connection: &mut Connection) {
+        connection.suspect(now);
+    }
+
+    fn is_finished(&self, _: &Connection) -> bool {
+        self.ended.is_some()
+    }
+}
+
+impl FlowHost {
+    /// Tells whoever looks after flows what is new about the server.
+    fn watched(&mut self, now: Instant, connection: &Connection) {
+        if connection.peer_answers_probes() && !self.answers.load(Ordering::Relaxed) {
+            self.answers.store(true, Ordering::Relaxed);
+        }
+        let hints = connection.stats().received.hints;
+        if hints > self.hints {
+            (self.hints, self.hinted) = (hints, true);
+        }
+        let silent = connection.peer_is_silent();
+        if silent != self.silent {
+            match silent {
+                true => self.state.silent(&self.destination.named(self.server), now),
+                false => self.state.answers(&self.destination.named(self.server), now),
+            }
+        }
+        if silent != self.silent || silent && self.hinted {
+            self.silent = silent;
+            self.attention.notify_one();
+        }
+    }
+}
