@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(Some(&gives_way), quietest);
             flows.retain(|flow| *flow != gives_way);
             flows.push((newcomer, 1));
-            now = now + PAUSE;
+            now += PAUSE;
         }
         // Four of a, three of b, one of c: b has its share.
         let all = || flows.iter().map(|flow| (*flow, flow.0));
