@@ -116,8 +116,9 @@ mod tests {
                 .map(|name| value(name).map_or("", |field| &field.1));
             forms.insert(form);
         }
-        // Two of axiom-1.2, of compact two with a number in part and four kinds in full; and DTLS.
-        assert_eq!(forms.len(), 2 + 2 + 4 + 1, "{forms:?}");
+        // Two of axiom-1.2, of compact two with a number in part, four kinds in full and one to one
+        // listener; and DTLS.
+        assert_eq!(forms.len(), 2 + 2 + 4 + 1 + 1, "{forms:?}");
     }
 
     #[test]
