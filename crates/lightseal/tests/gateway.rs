@@ -204,7 +204,7 @@ fn a_standing_is_shown_once_or_again_and_again() {
         .unwrap();
     let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let lines: Vec<_> = lines.map_while(Result::ok).take(3).collect();
-    assert!(lines[0].contains("1 of 1 peers") && lines[0].contains(" 0 frames/s"), "{lines:?}");
+    assert!(lines[0].contains("1 of 1 peer up") && lines[0].contains(" 0 frames/s"), "{lines:?}");
     assert!(lines[1..].iter().all(|line| !line.contains("from the LAN 0 ")), "{lines:?}");
     // Nobody reads any more: it has been enough.
     assert_eq!(watch.wait().unwrap().code(), Some(0));
