@@ -168,11 +168,10 @@ impl Destination {
 
 impl std::fmt::Display for Destination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.current() {
-            Some(address) if self.name.parse::<SocketAddr>().is_err() => {
-                write!(f, "{} at {}", self.name, Named(address))
-            }
-            _ => f.write_str(&self.name),
+        match (self.name.parse::<SocketAddr>(), self.current()) {
+            (Ok(address), _) => Named(address).fmt(f),
+            (Err(_), Some(address)) => write!(f, "{} at {}", self.name, Named(address)),
+            (Err(_), None) => f.write_str(&self.name),
         }
     }
 }
