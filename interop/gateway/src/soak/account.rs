@@ -95,7 +95,8 @@ const OF_THE_LAN: &[&str] = &[
 ];
 /// Reasons that may befall a frame on either way.
 const OF_EITHER: &[&str] = &["yielding", "no_buffer"];
-/// Announcements of a gateway that its host may miss: nobody listens while counters are read.
+/// Announcements of a gateway that its host may miss, or that leave between two readings: nobody
+/// listens while counters are read.
 const UNHEARD: u64 = 4;
 /// What the interface or socket did not take, after a frame was counted as sent.
 const FULL: &str = "full";
@@ -204,7 +205,7 @@ impl Ledger<'_> {
                 full + either + lan.dropped,
                 out_lan + UNHEARD,
             ),
-            balance("its interface and the host's", lan.sent, host.received, lan.dropped, 0),
+            balance("its interface and the host's", lan.sent, host.received, lan.dropped, UNHEARD),
             balance(
                 "the host's interface and what the host saw",
                 host.received,
