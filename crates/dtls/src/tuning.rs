@@ -176,7 +176,8 @@ pub const LEAST_PATIENCE: Duration = Duration::from_millis(300);
 pub const LEAST_PROBE_GAP: Duration = Duration::from_millis(200);
 /// A hint has a peer probed at most this often.
 pub const LEAST_HINT_PAUSE: Duration = Duration::from_secs(1);
-/// The same where hints were wrong again and again: as often as a one-way flow is probed.
+/// The longest pause between two probes upon hints, reached when hints were wrong again and again. A one-way
+/// flow is probed as often.
 pub const MOST_HINT_PAUSE: Duration = Duration::from_secs(30);
 /// Hints that an endpoint sends in a second, and those of them that go to one IPv4 address or IPv6 network of 64
 /// bits: some 4 kB a second in all, for at least as much that came.

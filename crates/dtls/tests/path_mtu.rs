@@ -20,7 +20,7 @@ fn searching() -> Configs {
     configs
 }
 
-/// A pair whose path takes datagrams of so many bytes.
+/// A client and a server on a path that drops datagrams longer than `takes` bytes.
 fn narrow<'a>(configs: Configs, takes: &Rc<Cell<usize>>) -> pair::Pair<'a> {
     let takes = Rc::clone(takes);
     configs.pair(1).with_rule(move |_, _, datagram| {

@@ -57,7 +57,7 @@ pub struct Sample {
     count: usize,
     sum: f64,
     kept: Vec<f64>,
-    /// Of all values, once they are too many to be kept.
+    /// How many values fall into each class, once there are too many to keep them all.
     classes: Option<Classes>,
 }
 

@@ -183,7 +183,7 @@ fn a_group_lives_from_its_making_to_its_restoration() {
     all_answer(&application, &port, &["onon", "yes"]);
 
     site.admin(&["evict", "lights", "lamp2"]);
-    lamp2.wait_for("put out of the group");
+    lamp2.wait_for("evicted from the group");
     assert_eq!(site.roster().0, ["lamp1", "switch"]);
     all_answer(&application, &port, &["yes"]);
     lamp2.signal("TERM");

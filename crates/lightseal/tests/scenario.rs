@@ -134,7 +134,7 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
     fails(&["lab", "merge", &dir.path("none")], &["none: "]);
 }
 
-/// Of one point, and of few points where that is asked for.
+/// The shards have runs of one point, or of few points where that is asked for.
 #[test]
 fn shards_of_runs_come_together_as_what_one_machine_writes() {
     let dir = TempDir::new();

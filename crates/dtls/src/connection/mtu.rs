@@ -48,7 +48,7 @@ pub(super) struct PathMtu {
 #[derive(Debug)]
 struct Round {
     lengths: Vec<usize>,
-    /// Those that are to be sent now.
+    /// The probes that are to be sent now.
     due: Vec<usize>,
     tries: u8,
     cookies: Vec<(usize, [u8; 8])>,

@@ -22,7 +22,7 @@ use vocabulary::{Instant, Reader, Writer};
 pub(super) struct Hints {
     since: Instant,
     count: u32,
-    /// Those to each network: at most as many as there are hints.
+    /// The hints to each network: at most as many as there are hints.
     of_networks: BTreeMap<u128, u32>,
 }
 

@@ -30,7 +30,7 @@ pub fn lossy() -> impl Iterator<Item = Scenario> {
     scenarios(Duration::from_millis(10), 5)
 }
 
-/// The same where the round trip takes three seconds, with and without loss.
+/// The traffic patterns over a path whose round trip takes three seconds, with and without loss.
 pub fn slow() -> impl Iterator<Item = Scenario> {
     let one_way = Duration::from_millis(1500);
     scenarios(one_way, 0).chain(scenarios(one_way, 5))

@@ -5,8 +5,9 @@ use super::Make;
 use core::time::Duration;
 use gateway::control::Timing;
 
-/// Of the path before and after, and what IPv4 and UDP take of it.
+/// The path's MTU in bytes, before and after it becomes narrower.
 const MTUS: (usize, usize) = (1500, 1300);
+/// The bytes that the headers of IPv4 and UDP take of it.
 const HEADERS: usize = 28;
 /// The trial's step: a gateway looks at its clocks as often.
 const STEP: Duration = Duration::from_millis(100);

@@ -49,7 +49,9 @@ impl fmt::Display for StationError {
             Self::Member(error) => error.fmt(f),
             Self::Socket(which, error) => write!(f, "{which}: {error}"),
             Self::Port(error) => write!(f, "applications: {error}"),
-            Self::Excluded(reason) => write!(f, "put out of the group by its controller: {reason}"),
+            Self::Excluded(reason) => {
+                write!(f, "evicted from the group by its controller: {reason}")
+            }
             Self::Replaced(reason) => write!(
                 f,
                 "{reason}: is there a copy of its token or of its state directory? The keys here are \

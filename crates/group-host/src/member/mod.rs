@@ -300,7 +300,7 @@ impl Station {
         Ok(store.put_suspended(&name, &left)?)
     }
 
-    /// Carries datagrams until it is put out of the group or something fails. Dropped while it
+    /// Carries datagrams until it is evicted from the group or something fails. Dropped while it
     /// waits, it has lost nothing.
     ///
     /// # Errors

@@ -299,7 +299,8 @@ impl ControllerStore {
         self.copy(directory, |_| Ok(()))
     }
 
-    /// The same with a change that is part of the copy: no crash leaves the one without the other.
+    /// Copies the store and applies `change` to the copy in one transaction: a crash leaves neither without
+    /// the other.
     fn copy(
         &self,
         directory: &Path,

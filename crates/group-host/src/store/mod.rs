@@ -88,11 +88,11 @@ fn open(directory: &Path, name: &str) -> Result<Arc<Database>, StoreError> {
 /// are too short to have them are the database's to refuse.
 fn has_sizes_of_a_database(file: &mut std::fs::File) -> io::Result<bool> {
     use std::io::{Read, Seek};
-    /// Of redb, which stores it.
+    /// The size of a page, which redb writes into its files.
     const PAGE_BYTES: u64 = 4096;
-    /// Of redb: the pages of a region of 4 GiB.
+    /// The most data pages of a region: redb's regions have at most 4 GiB.
     const MOST_PAGES: u32 = 1 << 20;
-    /// Those pages' bitmaps fit in fewer.
+    /// The most pages of a region's header: the bitmaps of its data pages fit in fewer.
     const MOST_HEADER_PAGES: u32 = 1 << 10;
     /// The numbers of the pages that all others are found from. Their upper five bits are the
     /// logarithm of how many pages of the least size such a page has.

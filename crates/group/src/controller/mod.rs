@@ -188,7 +188,7 @@ struct Pending {
     leaves: BTreeSet<String>,
     /// Members that start anew after a crash.
     starts: BTreeMap<String, (To, Start)>,
-    /// Who is answered when they are made: each device once, however often it asks.
+    /// The devices to answer once the changes are made: each device once, however often it asked.
     noted: BTreeMap<String, To>,
     /// Whether there is to be a rekey without joins and leaves.
     renewal: bool,

@@ -1,6 +1,6 @@
 //! Requests of a sender to one listener, under keys that only these two have.
 //!
-//! Who wrote a direct request, and for whom, stands in front of it, so it can go anywhere that the
+//! A direct request begins with the IDs of its sender and its listener, so it can go anywhere that the
 //! listener hears: to the address that its last response came from, or to the group's address, where
 //! the others drop it by its ListenerID. A listener that was restarted has another port; so a sender
 //! whose direct requests are not answered goes back to the group's address.

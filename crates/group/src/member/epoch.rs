@@ -49,7 +49,7 @@ pub(super) struct Epoch {
     hot: VecDeque<(Listener, Opener)>,
     pub(super) requests: Usage,
     pub(super) responses: Usage,
-    /// Of requests to one listener.
+    /// How many requests to single listeners were sealed in this epoch.
     pub(super) direct: Usage,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Own {
 pub(super) struct Heard {
     /// `None`: it is not known yet what is new.
     pub(super) window: Option<ReplayWindow>,
-    /// Of its requests to this listener alone. Other members cannot move it.
+    /// The replay window of its requests to this listener alone. Other members cannot move it.
     pub(super) direct: Option<ReplayWindow>,
     /// Of the responses to it.
     pub(super) numbers: Option<NumberSpace>,

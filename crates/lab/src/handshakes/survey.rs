@@ -89,7 +89,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of a handshake whose client is such a device.
+    /// The cost of a handshake whose client is such a device.
     pub fn of(outcome: &Outcome, device: &Device) -> Self {
         Self {
             duration: outcome.duration,

@@ -78,7 +78,7 @@ impl Scenario {
         self.each_of(0..self.runs, threads, take)
     }
 
-    /// The same for some of its runs, counted from 0.
+    /// Runs some of its runs alone, counted from 0.
     ///
     /// # Errors
     /// As [`Self::each`].

@@ -43,7 +43,7 @@ pub const SUMMARY_COLUMNS: &[Column] = &[
     ("bytes", "of those datagrams, mean over all handshakes"),
 ];
 
-/// Of what a handshake cost, from which another machine makes a summary with others.
+/// The figures of what a handshake cost, from which another machine makes a summary with others.
 pub const COST_COLUMNS: &[Column] = &[
     ("seed", "the run's"),
     ("duration_us", "from the client's first datagram until both ends may send data"),

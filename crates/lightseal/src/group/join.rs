@@ -43,7 +43,7 @@ pub(crate) struct JoinArgs {
     /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
-    /// Go on with the old keys when put out of the group: to show what they are worth.
+    /// Go on with the old keys when evicted from the group: to show what they are worth.
     #[arg(long, hide = true)]
     pub(crate) stubborn: bool,
 }
@@ -121,7 +121,9 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
                 Applications::Device(device) => behind_device(args, station, device).await?,
             };
             let Ended::Out(reason) = ended else { return Ok(()) };
-            tracing::warn!("put out of the group by its controller: {reason}; waits to come back");
+            tracing::warn!(
+                "evicted from the group by its controller: {reason}; waits to come back"
+            );
             (was_in, wait) = (true, RETURN);
         }
         tokio::select! {

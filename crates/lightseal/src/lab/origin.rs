@@ -103,7 +103,7 @@ impl FromStr for Shard {
 pub(super) struct Origin {
     /// SHA-256 of the scenario and of all that its rows depend on.
     pub(super) digest: String,
-    /// Of the whole grid.
+    /// The number of points of the whole grid.
     pub(super) points: usize,
     pub(super) shard: Shard,
     pub(super) split: Split,

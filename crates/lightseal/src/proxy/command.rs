@@ -35,7 +35,7 @@ use tokio::time::MissedTickBehavior;
 /// How long the first handshake may take before the proxy goes on without.
 const CHECK: Duration = Duration::from_secs(5);
 
-/// The same for each address of a server that has several.
+/// How long the first handshake may take at each address of a server that has several.
 const CHECK_EACH: Duration = Duration::from_millis(2_500);
 
 /// How long the start waits for the address of a name; without one it goes on, and waits.

@@ -41,7 +41,7 @@ const MEMORY: Duration = Duration::from_secs(60);
 /// The ports that an association may have towards the service, best first, modulo [`MODULUS`].
 pub(crate) type Residues = [u16; 2];
 
-/// Those of an association whose handshake is complete.
+/// The residues of an association whose handshake is complete.
 pub(crate) fn residues(connection: &Connection) -> Option<Residues> {
     let mut secret = zeroize::Zeroizing::new([0; 4]);
     connection.export_keying_material(LABEL, b"", &mut *secret)?.ok()?;
@@ -59,7 +59,7 @@ pub(crate) struct EphemeralPorts {
 }
 
 impl EphemeralPorts {
-    /// Those of this machine, or of this network namespace.
+    /// The ephemeral ports of this machine, or of this network namespace.
     pub(crate) fn of_this_host() -> Self {
         let read = |name| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         Self::parse(
@@ -83,7 +83,7 @@ impl EphemeralPorts {
         Self { range, reserved: reserved.split(',').filter_map(ports).collect() }
     }
 
-    /// Those that leave one of the residues, best first. There may be none: then the kernel chooses.
+    /// The ports that leave one of the residues, best first. There may be none: then the kernel chooses.
     pub(crate) fn leaving(&self, residues: Residues) -> Vec<u16> {
         let free = |port: &u16| !self.reserved.iter().any(|range| range.contains(port));
         let leaving = |residue| {

@@ -79,7 +79,7 @@ struct ServerHost {
 #[derive(Debug)]
 struct Association {
     peer: SocketAddr,
-    /// Whose key it has.
+    /// The PSK identity of the client.
     identity: Arc<[u8]>,
     /// Towards the service.
     service: Option<Service>,

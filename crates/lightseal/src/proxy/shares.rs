@@ -1,4 +1,4 @@
-//! Who gives a flow up when all are taken, so that no identity and no network keeps the others out.
+//! The choice of the flow that ends when all are taken, so that no identity and no network keeps the others out.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
