@@ -16,6 +16,7 @@
 //!         7 lookup    GroupID (16) ‖ lookup as in directory
 //!         8 start     GroupID (16) ‖ resumes (1): 1 if the run before ended in good order
 //!         9 key       nonce (16)
+//!         10 names    GroupID (16) ‖ lookup as in directory
 //!
 //! answer  1 admitted  instance (8) ‖ policy ‖ roles (1) ‖ SenderID (1) ‖ controller's key (32)
 //!                     ‖ senders ‖ grant
@@ -26,15 +27,16 @@
 //!         6 page      as in directory
 //!         7 started   clones (4) ‖ senders ‖ grant
 //!         8 key       key ID (8) ‖ key (32)
+//!         9 names     as in directory
 //!
 //! roles: 1 sender, 2 listener, 3 both       senders: a bit for each SenderID (32), 0 the highest
 //! ```
 //!
 //! All requests but join and key name the start of their member's program ([`crate::start`]).
-//! Version 1 had no starts, no instance in front of the policy, and neither kinds 8 and 9 nor 7
-//! and 8; a listener's SenderID was 0 there.
+//! Version 1 had no starts, no instance in front of the policy, and none of the kinds from 8 on
+//! (from 7 on in answers); a listener's SenderID was 0 there.
 
-use crate::directory::{Lookup, Page};
+use crate::directory::{Lookup, Names, Page};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::policy::Policy;
@@ -60,9 +62,9 @@ const KEY: u8 = 9;
 const SENDER: u8 = 1;
 const LISTENER: u8 = 2;
 
-/// The longest name of a group, in bytes.
+/// The longest name of a group or a device, in bytes.
 pub const MAX_NAME: usize = 64;
-/// The longest message either way: an answer with a full page of members.
+/// The longest message either way: an answer with a full page of members, or of names.
 pub const MAX_MESSAGE: usize = 1110;
 
 /// A group's name, which devices ask for: 1 to 64 bytes of UTF-8 without control characters.
@@ -72,14 +74,19 @@ pub struct GroupName(String);
 impl GroupName {
     /// The name, if it is one.
     pub fn new(name: &str) -> Option<Self> {
-        let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
-        fits.then(|| Self(name.into()))
+        is_name(name).then(|| Self(name.into()))
     }
 
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a text can be the name of a group or a device: 1 to 64 bytes of UTF-8 without control
+/// characters.
+pub fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 impl fmt::Display for GroupName {
@@ -146,6 +153,8 @@ pub enum Request {
         /// Drawn and stored by the device before it asks: who asks again gets the same key.
         nonce: [u8; 16],
     },
+    /// For the names of the devices in a page of members.
+    Names(GroupId, Lookup),
 }
 
 impl Request {
@@ -159,7 +168,8 @@ impl Request {
             | Self::Renew(group, _)
             | Self::Senders(group)
             | Self::Conflict(group, _)
-            | Self::Lookup(group, _) => Some(*group),
+            | Self::Lookup(group, _)
+            | Self::Names(group, _) => Some(*group),
         }
     }
 }
@@ -190,6 +200,8 @@ pub enum Answer {
     },
     /// The device's own key.
     Key(DeviceKey),
+    /// The names of the devices in a page of members.
+    Names(Names),
 }
 
 /// What a device proves itself with once it has used its token, zeroized when dropped.
@@ -418,6 +430,7 @@ impl Decode<'_> for Asked {
             7 => Request::Lookup(group(r)?, Lookup::read(r)?),
             8 if is_new => Request::Start { group: group(r)?, resumes: read_flag(r)? },
             KEY if is_new => Request::Key { nonce: r.array()? },
+            10 if is_new => Request::Names(group(r)?, Lookup::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of request")),
         };
         Ok(Self { version, number, start, said })
@@ -482,6 +495,11 @@ impl Encode for Asked {
                 head(KEY)?;
                 w.bytes(nonce)
             }
+            Request::Names(group, lookup) => {
+                head(10)?;
+                w.bytes(&group.0)?;
+                w.put(lookup)
+            }
         }
     }
 }
@@ -522,6 +540,7 @@ impl Decode<'_> for Numbered<Answer> {
                 let id = r.array()?;
                 Answer::Key(DeviceKey { id, key: Zeroizing::new(r.array()?) })
             }
+            9 if is_new => Answer::Names(Names::read(r)?),
             _ => return Err(DecodeError::Invalid("kind of answer")),
         };
         Ok(Self { number, said })
@@ -585,6 +604,10 @@ impl Numbered<Answer> {
                 head(8)?;
                 w.bytes(id)?;
                 w.bytes(&**key)
+            }
+            Answer::Names(names) => {
+                head(9)?;
+                w.put(names)
             }
         }
     }

@@ -8,11 +8,15 @@
 //! lookup: kind (1): 1 senders, 2 listeners ‖ first ID (3): a multiple of 16
 //! page:   lookup (4) ‖ epoch (8): the controller's ‖ count (1): 0 to 16
 //!         ‖ of each, in ascending order: SenderID (1): 255 for none ‖ leaf (3) ‖ public keys (64)
+//! names:  lookup (4) ‖ count (1): 0 to 16
+//!         ‖ of each, in ascending order: its ID less the first (1) ‖ name of the device<1..64>
 //! ```
 
+use crate::control::is_name;
 use crate::identity::PublicKeys;
 use crate::rekey::Leaf;
 use crate::{ListenerId, SenderId};
+use alloc::string::String;
 use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
@@ -43,6 +47,14 @@ impl Lookup {
         Self::Listeners(ListenerId::new(id.get() & !(PAGE - 1)).expect("below its limit"))
     }
 
+    /// The first ID of the page.
+    pub const fn first(self) -> u32 {
+        match self {
+            Self::Senders(first) => first.0 as u32,
+            Self::Listeners(first) => first.get(),
+        }
+    }
+
     /// The page that an entry belongs to.
     fn holds(self, entry: &Introduced) -> bool {
         match self {
@@ -54,12 +66,11 @@ impl Lookup {
 
 impl Encode for Lookup {
     fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-        let (kind, first) = match self {
-            Self::Senders(first) => (SENDERS, first.0.into()),
-            Self::Listeners(first) => (LISTENERS, first.get()),
-        };
-        w.u8(kind)?;
-        w.u24(first)
+        w.u8(match self {
+            Self::Senders(_) => SENDERS,
+            Self::Listeners(_) => LISTENERS,
+        })?;
+        w.u24(self.first())
     }
 }
 
@@ -134,6 +145,55 @@ impl Decode<'_> for Page {
     }
 }
 
+/// The names of the devices that are the members of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Which page.
+    pub lookup: Lookup,
+    /// Each member's SenderID or ListenerID, whichever the page is of, with its device's name: in
+    /// ascending order, each a name as [`is_name`] has it.
+    pub names: Vec<(u32, String)>,
+}
+
+impl Names {
+    /// The name of the device with this SenderID or ListenerID.
+    pub fn get(&self, id: u32) -> Option<&str> {
+        self.names.iter().find(|(of, _)| *of == id).map(|(_, name)| &**name)
+    }
+}
+
+impl Encode for Names {
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
+        w.put(&self.lookup)?;
+        w.u8(u8::try_from(self.names.len()).map_err(|_| BufferFull)?)?;
+        self.names.iter().try_for_each(|(id, name)| {
+            let offset = u8::try_from(id.saturating_sub(self.lookup.first()));
+            w.u8(offset.map_err(|_| BufferFull)?)?;
+            w.vec8(|w| w.bytes(name.as_bytes()))
+        })
+    }
+}
+
+impl Decode<'_> for Names {
+    fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let (lookup, count) = (Lookup::read(r)?, r.u8()?);
+        let mut names: Vec<(u32, String)> = Vec::new();
+        for _ in 0..count {
+            let (offset, name) = (u32::from(r.u8()?), core::str::from_utf8(r.vec8()?));
+            let id = lookup.first() + offset;
+            let follows = names.last().is_none_or(|(last, _)| *last < id);
+            match name {
+                // In ascending order, each of this page: no more than it has room for.
+                Ok(name) if offset < PAGE && follows && is_name(name) => {
+                    names.push((id, name.into()));
+                }
+                _ => return Err(DecodeError::Invalid("entry of a page of names")),
+            }
+        }
+        Ok(Self { lookup, names })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +242,35 @@ mod tests {
         assert!(Lookup::decode(&[LISTENERS, 0, 0, 8]).is_err());
         assert!(Lookup::decode(&[SENDERS, 0, 1, 0]).is_err());
         assert!(Lookup::decode(&[3, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn a_page_of_names_has_one_name_a_member_in_order() {
+        let lookup = Lookup::listener(ListenerId::new(32).unwrap());
+        let name = |id| (id, "x".repeat(64));
+        let names = Names { lookup, names: (32..48).map(name).collect() };
+        let mut buf = vec![0; 2000];
+        let mut written = |names: &Names| {
+            let mut w = Writer::new(&mut buf);
+            names.write(&mut w).map(|()| w.written().to_vec())
+        };
+        let bytes = written(&names).unwrap();
+        // With the head of an answer.
+        assert!(bytes.len() + 6 <= crate::control::MAX_MESSAGE);
+        assert_eq!(Names::decode(&bytes), Ok(names.clone()));
+        assert_eq!(names.get(47), Some(&*"x".repeat(64)));
+        assert_eq!(names.get(48), None);
+        for wrong in [
+            vec![name(48)],
+            vec![name(33), name(32)],
+            vec![name(32), name(32)],
+            vec![(32, String::new())],
+            vec![(32, "a\nb".into())],
+            vec![(32, "x".repeat(65))],
+        ] {
+            let bytes = written(&Names { lookup, names: wrong }).unwrap();
+            assert!(Names::decode(&bytes).is_err());
+        }
     }
 
     #[test]

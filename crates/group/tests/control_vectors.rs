@@ -4,7 +4,7 @@
 use group::control::{
     Admitted, Answer, Asked, DeviceKey, GroupName, Numbered, Reason, Request, VERSION, WantedRoles,
 };
-use group::directory::{Introduced, Lookup, Page};
+use group::directory::{Introduced, Lookup, Names, Page};
 use group::identity::{Identity, PublicKeys};
 use group::member::Roles;
 use group::policy::{Authenticity, Freshness, Profile, Responses};
@@ -104,6 +104,7 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("start", Request::Start { group: group(), resumes: false }),
         ("start, resumes", Request::Start { group: group(), resumes: true }),
         ("key", Request::Key { nonce: counted(0x30) }),
+        ("names of listeners", Request::Names(group(), listeners)),
     ]
 }
 
@@ -124,6 +125,13 @@ fn answers() -> Vec<(String, Answer)> {
         ("page", Answer::Page(Page { lookup, epoch: EPOCH, members })),
         ("started", Answer::Started { clones: 5, senders: senders(), grant: grant(7) }),
         ("key", Answer::Key(DeviceKey { id: counted(0x20), key: [0x77; 32].into() })),
+        (
+            "names",
+            Answer::Names(Names {
+                lookup,
+                names: vec![(17, "lamp".into()), (31, "Türschloß".into())],
+            }),
+        ),
     ];
     let reasons = [
         ("no such group", Reason::NoSuchGroup),

@@ -76,6 +76,8 @@ def main():
     listeners = bytes([2]) + number(16, 3)
     page = listeners + number(EPOCH, 8) + bytes([2])
     page += bytes([255]) + number(17, 3) + public() + bytes([9]) + number(31, 3) + public(0x62, 0x52)
+    names = listeners + bytes([2])
+    names += bytes([1]) + with_length("lamp".encode()) + bytes([15]) + with_length("Türschloß".encode())
     requests = {
         "join": request(1, join + with_length(ip_address("fd00::7").packed) + public(), of_member=False),
         "join, IPv4": request(1, join + with_length(ip_address("192.0.2.7").packed) + public(), of_member=False),
@@ -89,6 +91,7 @@ def main():
         "start": request(8, GROUP + bytes([0])),
         "start, resumes": request(8, GROUP + bytes([1])),
         "key": request(9, bytes(range(0x30, 0x40)), of_member=False),
+        "names of listeners": request(10, GROUP + listeners),
     }
     answers = {
         "admitted": answer(1, number(INSTANCE, 8) + policy() + bytes([3, 9]) + signing(CONTROLLER) + senders() + grant(2)),
@@ -100,6 +103,7 @@ def main():
         "page": answer(6, page),
         "started": answer(7, number(5, 4) + senders() + grant(7)),
         "key": answer(8, NONCE + bytes([0x77]) * 32),
+        "names": answer(9, names),
     }
     answers |= {f"refused: {reason}": answer(5, bytes([at])) for at, reason in enumerate(REASONS)}
     file = {

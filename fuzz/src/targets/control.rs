@@ -2,7 +2,7 @@
 
 use super::codec::written;
 use group::control::{Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles};
-use group::directory::{Lookup, Page};
+use group::directory::{Lookup, Names, Page};
 use group::identity::Identity;
 use group::policy::{Authenticity, Freshness, Policy, Profile, Responses};
 use group::rekey::{ControllerSecret, Grant, KeyServer, Leaf, PullRequest, Timing};
@@ -52,6 +52,7 @@ pub(crate) fn requests() -> Vec<Asked> {
         Request::Start { group: GROUP, resumes: true },
         Request::Start { group: GROUP, resumes: false },
         Request::Key { nonce: [3; 16] },
+        Request::Names(GROUP, lookup),
     ];
     let start = Start { instance: 1, counter: 0, nonce: [1; 8] };
     let asked = |(said, number)| match said {
@@ -114,6 +115,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         grant: grant(),
     };
     let lookup = Lookup::sender(SenderId(1));
+    let names = Names { lookup, names: vec![(1, "switch".into())] };
     let page = Page { lookup, epoch: 3, members: Vec::new() };
     let answers = [
         Answer::Admitted(Box::new(admitted)),
@@ -124,6 +126,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         Answer::Page(page),
         Answer::Started { clones: 1, senders: senders(), grant: grant() },
         Answer::Key(DeviceKey { id: [1; 8], key: [2; 32].into() }),
+        Answer::Names(names),
     ];
     let mut seeds: Vec<_> = requests().iter().map(encoded).collect();
     let answers = answers.into_iter().zip(1..);

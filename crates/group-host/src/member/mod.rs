@@ -150,6 +150,7 @@ enum Kind {
     Senders,
     Conflict,
     Lookup(Lookup),
+    Names(Lookup),
 }
 
 impl Station {
@@ -312,6 +313,9 @@ impl Station {
             self.member.handle_timeout(self.clock.now());
             self.follow();
             self.act()?;
+            if let Some(page) = port.names_wanted() {
+                self.ask(Kind::Names(page));
+            }
             let now = self.clock.now();
             let may_send = self.is_settled(now);
             if may_send {
@@ -348,7 +352,7 @@ impl Station {
                         self.waiting.push(now, to, &datagram[..len]);
                     }
                 }
-                Some(answer) = self.answers.recv() => self.learn(answer)?,
+                Some(answer) = self.answers.recv() => self.learn(answer, port)?,
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -498,6 +502,7 @@ impl Station {
             Kind::Renew => Request::Renew(group, self.member.keys().epoch()),
             Kind::Senders => Request::Senders(group),
             Kind::Lookup(lookup) => Request::Lookup(group, lookup),
+            Kind::Names(lookup) => Request::Names(group, lookup),
             Kind::Conflict => match self.admitted.roles.sender {
                 Some(sender) => Request::Conflict(group, sender),
                 None => return,
@@ -509,7 +514,7 @@ impl Station {
         }
     }
 
-    fn learn(&mut self, answer: Answer) -> Result<(), StationError> {
+    fn learn(&mut self, answer: Answer, port: &mut impl Port) -> Result<(), StationError> {
         let now = self.clock.now();
         match answer {
             Answer::Granted(grant) => {
@@ -565,6 +570,10 @@ impl Station {
             Answer::Page(page) => {
                 self.asked.remove(&Kind::Lookup(page.lookup));
                 self.member.learn(now, &page);
+            }
+            Answer::Names(names) => {
+                self.asked.remove(&Kind::Names(names.lookup));
+                port.learn_names(names);
             }
             Answer::Admitted(_) | Answer::Key(_) => {}
         }

@@ -1,6 +1,7 @@
 //! Where a member's applications are.
 
 use super::datagram::Datagram;
+use group::directory::{Lookup, Names};
 use group::member::Listener;
 use group::{ListenerId, SenderId};
 use std::future::Future;
@@ -52,6 +53,14 @@ pub trait Port: Send {
     fn may_wait(&self) -> bool {
         true
     }
+
+    /// A page of members whose names it wants to know and has not asked for yet.
+    fn names_wanted(&mut self) -> Option<Lookup> {
+        None
+    }
+
+    /// Takes the names of the devices in a page, as the controller knows them.
+    fn learn_names(&mut self, _: Names) {}
 
     /// Hands a datagram to the applications. What they have no room for is lost.
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>);

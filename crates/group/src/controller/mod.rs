@@ -369,6 +369,7 @@ impl Controller {
                 let (epoch, members) = (self.keys.epoch(), self.roster.page(lookup));
                 Some(Answer::Page(Page { lookup, epoch, members }))
             }
+            Request::Names(_, lookup) => Some(Answer::Names(self.roster.names(lookup))),
             Request::Conflict(..) => {
                 self.outbox.push_back(Output::Conflict(device.into()));
                 Some(Answer::Noted)

@@ -1,7 +1,7 @@
 //! Who is a member.
 
 use crate::SenderId;
-use crate::directory::{Introduced, Lookup, PAGE};
+use crate::directory::{Introduced, Lookup, Names, PAGE};
 use crate::identity::PublicKeys;
 use crate::member::Roles;
 use crate::rekey::Leaf;
@@ -35,6 +35,8 @@ pub struct Roster {
     members: BTreeMap<String, Member>,
     /// With whether it listens.
     leaves: BTreeMap<Leaf, (Introduced, bool)>,
+    /// The names of the devices, by their leaves.
+    names: BTreeMap<Leaf, String>,
     senders: BTreeMap<SenderId, Leaf>,
 }
 
@@ -88,6 +90,18 @@ impl Roster {
         }
     }
 
+    /// The names of the devices that are the members of a page.
+    pub(super) fn names(&self, lookup: Lookup) -> Names {
+        let name = |member: Introduced| {
+            let id = match lookup {
+                Lookup::Senders(_) => member.sender?.0.into(),
+                Lookup::Listeners(_) => member.leaf.get(),
+            };
+            Some((id, self.names.get(&member.leaf)?.clone()))
+        };
+        Names { lookup, names: self.page(lookup).into_iter().filter_map(name).collect() }
+    }
+
     /// A SenderID that nobody has. One that was just left may come again: who had it left with
     /// the epoch before.
     pub(super) fn free_sender(&self, is_free: impl Fn(&SenderId) -> bool) -> Option<SenderId> {
@@ -115,12 +129,14 @@ impl Roster {
         self.senders.extend(roles.sender.map(|sender| (sender, leaf)));
         let entry = Introduced { sender: roles.sender, leaf, keys };
         self.leaves.insert(leaf, (entry, roles.listener));
+        self.names.insert(leaf, device.clone());
         self.members.insert(device, member);
     }
 
     pub(super) fn remove(&mut self, device: &str) {
         let Some(Member { leaf, roles, .. }) = self.members.remove(device) else { return };
         self.leaves.remove(&leaf);
+        self.names.remove(&leaf);
         if let Some(sender) = roles.sender {
             self.senders.remove(&sender);
         }

@@ -56,7 +56,7 @@ impl Port for Ear<'_> {
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         let (Origin::Sender(sender) | Origin::DirectSender(sender)) = origin else { return };
         self.heard += 1;
-        print(origin, &datagram, self.args.json);
+        print(origin, None, &datagram, self.args.json);
         let reply = match &self.args.reply {
             Some(reply) => reply.as_bytes(),
             None if self.args.echo => datagram.data,

@@ -4,16 +4,23 @@ use super::member::{MemberArgs, Role, stopped};
 use crate::failure::{Context, Failure};
 use crate::units::Quantity;
 use clap::Args;
-use group_host::member::{Datagram, Destination, Origin, Port};
+use group::directory::{Lookup, Names};
+use group::member::Listener;
+use group_host::member::{Datagram, Destination, HEADER, Origin, Port};
 use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-use vocabulary::{Encode, Writer};
+use vocabulary::{Decode, Encode, Writer};
 
 /// Where answers go: a port of nobody, as a socket would get one.
 const SOURCE: u16 = 61_616;
+/// How long an answer waits for the name of its device before it is printed without the name.
+const NAMING: Duration = Duration::from_millis(500);
+/// Pages of names that are asked for at most, each of 16 devices.
+const MOST_PAGES: usize = 256;
 /// Longer ones do not fit into a datagram.
 const MAX_MESSAGE: u64 = 60_000;
 
@@ -44,6 +51,62 @@ struct Once<'a> {
     answers: u64,
     count: Option<u64>,
     sent: Arc<Notify>,
+    names: Directory,
+    /// Answers that are printed once the name of the device is known, or at this time without it.
+    unnamed: VecDeque<(Instant, Origin, Vec<u8>)>,
+}
+
+impl Once<'_> {
+    /// Prints the answers whose device's name is known or has not come in time.
+    fn print(&mut self, now: Instant) {
+        let names = &self.names;
+        let json = self.json;
+        self.unnamed.retain(|(at, origin, datagram)| {
+            let known = names.get(*origin);
+            if known.is_none() && now < *at {
+                return true;
+            }
+            if let Ok(datagram) = Datagram::decode(datagram) {
+                print(*origin, known.flatten(), &datagram, json);
+            }
+            false
+        });
+    }
+}
+
+/// The names of devices that answer, in pages as the controller gives them out.
+#[derive(Default)]
+struct Directory {
+    pages: BTreeMap<Lookup, Option<Names>>,
+    wanted: VecDeque<Lookup>,
+}
+
+impl Directory {
+    /// The page that has a listener's name; none where it is known by its address.
+    fn page(origin: Origin) -> Option<(Lookup, u32)> {
+        match origin {
+            Origin::Listener(Listener::Id(id)) => Some((Lookup::listener(id), id.get())),
+            _ => None,
+        }
+    }
+
+    /// Has the page asked for that has a listener's name, the first time.
+    fn want(&mut self, origin: Origin) {
+        let Some((page, _)) = Self::page(origin) else { return };
+        if !self.pages.contains_key(&page) && self.pages.len() < MOST_PAGES {
+            self.pages.insert(page, None);
+            self.wanted.push_back(page);
+        }
+    }
+
+    /// A listener's name. The outer `None`: it may still come.
+    fn get(&self, origin: Origin) -> Option<Option<&str>> {
+        let Some((page, id)) = Self::page(origin) else { return Some(None) };
+        match self.pages.get(&page) {
+            Some(page) => page.as_ref().map(|names| names.get(id)),
+            None => Some(None),
+        }
+    }
 }
 
 impl Port for Once<'_> {
@@ -53,10 +116,16 @@ impl Port for Once<'_> {
     }
 
     async fn receive(&mut self, buf: &mut [u8]) -> io::Result<(Destination, usize)> {
-        if self.count.is_some_and(|count| self.answers >= count) {
-            return Err(io::Error::from(io::ErrorKind::Interrupted));
-        }
-        let Some(data) = self.message.take() else { return std::future::pending().await };
+        let Some(data) = self.message.take() else {
+            while let Some((at, ..)) = self.unnamed.front() {
+                tokio::time::sleep_until((*at).into()).await;
+                self.print(Instant::now());
+            }
+            if self.count.is_some_and(|count| self.answers >= count) {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+            return std::future::pending().await;
+        };
         let mut w = Writer::new(buf);
         let datagram = Datagram { source: SOURCE, destination: self.destination, data };
         datagram.write(&mut w).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -67,23 +136,38 @@ impl Port for Once<'_> {
     fn deliver(&mut self, origin: Origin, datagram: Datagram<'_>) {
         if matches!(origin, Origin::Listener(_)) && datagram.destination == SOURCE {
             self.answers += 1;
-            print(origin, &datagram, self.json);
+            self.names.want(origin);
+            let mut whole = vec![0; HEADER + datagram.data.len()];
+            datagram.write(&mut Writer::new(&mut whole)).expect("as long as it was");
+            let now = Instant::now();
+            self.unnamed.push_back((now + NAMING, origin, whole));
+            self.print(now);
         }
+    }
+
+    fn names_wanted(&mut self) -> Option<Lookup> {
+        self.names.wanted.pop_front()
+    }
+
+    fn learn_names(&mut self, names: Names) {
+        self.names.pages.insert(names.lookup, Some(names));
+        self.print(Instant::now());
     }
 }
 
 /// Prints a message as text where it is some, else in hexadecimal.
-pub(super) fn print(origin: Origin, datagram: &Datagram<'_>, as_json: bool) {
+pub(super) fn print(origin: Origin, name: Option<&str>, datagram: &Datagram<'_>, as_json: bool) {
     let hex = || datagram.data.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let text = std::str::from_utf8(datagram.data).ok();
     let text = text.filter(|text| !text.chars().any(|c| c.is_control() && c != '\t'));
     let from = described(origin);
     let line = if as_json {
         let Datagram { source, destination, .. } = datagram;
-        json!({ "from": from, "source": source, "destination": destination,
+        json!({ "from": from, "name": name, "source": source, "destination": destination,
                 "text": text, "hex": hex() })
         .to_string()
     } else {
+        let from = name.map_or_else(|| from.clone(), |name| format!("{name} ({from})"));
         format!("{from}: {}", text.map_or_else(hex, str::to_owned))
     };
     // Nobody to tell if standard output is gone.
@@ -91,7 +175,6 @@ pub(super) fn print(origin: Origin, datagram: &Datagram<'_>, as_json: bool) {
 }
 
 fn described(origin: Origin) -> String {
-    use group::member::Listener;
     match origin {
         Origin::Sender(sender) | Origin::DirectSender(sender) => format!("sender {}", sender.0),
         Origin::Listener(Listener::Id(listener)) => format!("listener {}", listener.get()),
@@ -114,6 +197,8 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         answers: 0,
         count: args.count,
         sent: Arc::default(),
+        names: Directory::default(),
+        unnamed: VecDeque::new(),
     };
     let sent = Arc::clone(&once.sent);
     let waited = async {
@@ -130,6 +215,8 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
         () = waited => {}
         () = stopped() => {}
     }
+    // Answers whose names have not come.
+    once.print(Instant::now() + NAMING);
     station.close().map_err(Failure::new)?;
     match args.count {
         Some(count) if !enough && once.answers < count => {
