@@ -25,11 +25,12 @@ pub(super) const CLAIMS: &[Claim] = &[
         seconds: 30,
         measure: shards,
     },
-    // 16 bytes a run are kept for exact statistics, up to 131 072 runs: 1.6 MB of some 13 at 10^5.
+    // Exact statistics keep 16 bytes a run for up to 131 072 runs, in a list whose room doubles: 2 MiB
+    // at 10^5 runs, beside the 11.6 MiB of the program.
     Claim {
         name: "lab-memory",
         about: "times as much memory for 10^5 runs of a point as for 10^4, peak of lab run",
-        bar: Bar::AtMost(1.1),
+        bar: Bar::AtMost(1.2),
         seconds: 30,
         measure: || memory(10_000, 100_000),
     },
