@@ -30,7 +30,8 @@ counters! {
         handshake_bytes,
         /// Authenticated records.
         records,
-        /// Payloads delivered to the application.
+        /// Verified payloads delivered to the application, including those delivered before they
+        /// were verified.
         delivered,
         /// Bytes of delivered payloads.
         delivered_bytes,
@@ -46,13 +47,14 @@ counters! {
         provisional,
         /// Payloads delivered before verification that were refuted later.
         refuted,
-        /// Records held for shared tags that were never verified: forged ones, and ones whose tags
-        /// were lost or came too late.
+        /// Records held for shared tags that were dropped unverified: forged ones, ones whose tags
+        /// were lost, and ones evicted for lack of room.
         unverified,
         /// Records among [`unverified`](Self::unverified) that the shared tags proved forged.
         forged,
-        /// Records that the aggregation refused: too many candidates for one record number, or a
-        /// number that had expired.
+        /// Authenticated or unverified records that were not kept: under shared tags too many
+        /// candidates for one record number, or an expired number; and handshake messages for which
+        /// there was no place.
         refused,
         /// Closing tags received: tags that closed a set before it was full.
         closing_tags,
