@@ -158,7 +158,9 @@ impl fmt::Display for Misbehaviour {
             Self::IllegalParameter(what) => write!(f, "the peer sent an illegal {what}"),
             Self::Insecure(what) => write!(f, "the peer wants an insecure {what}"),
             Self::MissingExtension(what) => write!(f, "the peer's {what} extension is missing"),
-            Self::UnsolicitedExtension => f.write_str("the peer answered an extension that was not offered"),
+            Self::UnsolicitedExtension => {
+                f.write_str("the peer answered an extension that was not offered")
+            }
             Self::WrongBinder | Self::WrongKey => {
                 f.write_str("the peer holds another key for this PSK identity")
             }

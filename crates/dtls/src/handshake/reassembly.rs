@@ -211,7 +211,11 @@ mod tests {
         assert_eq!(reassembly.offer(0, &other), Offered::Refused);
         assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
         assert_eq!(reassembly.next_message().unwrap().body, b"first!");
-        assert_eq!(reassembly.offer(0, &fragment(2, 0, b"a")), Offered::Refused, "ahead, in plaintext");
+        assert_eq!(
+            reassembly.offer(0, &fragment(2, 0, b"a")),
+            Offered::Refused,
+            "ahead, in plaintext"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //!
 //! let mut observer = Observer::new(&rustcrypto::PROVIDER, Secrets::read("# no secrets\n")?);
 //! let (from, to) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);
-//! // An alert in clear: handshake_failure, fatal.
+//! // A plaintext alert: handshake_failure, fatal.
 //! let datagram = [21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 //! let records = observer.datagram(from, to, &mut datagram.to_vec());
 //! assert_eq!((records[0].proof, &records[0].content[..]), (Proof::Clear, &[2, 40][..]));
