@@ -27,7 +27,8 @@ fn send(pair: &mut Pair<'_>, numbers: std::ops::Range<u8>) {
     }
 }
 
-/// All data is delivered early, in order, and is verified later, also before pauses.
+/// All data is delivered early, in order, and is verified later, including the last data before a
+/// pause.
 #[test]
 fn genuine_data_is_given_early_and_confirmed() {
     for scheme in SCHEMES {

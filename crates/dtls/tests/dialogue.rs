@@ -34,7 +34,7 @@ fn a_dialogue_leads_auto_to_plain_tags() {
     exchanges(&mut pair, 600, 1);
     let agreed = pair.client.negotiated().unwrap();
     assert_eq!((agreed.send, agreed.receive), (Scheme::Plain, Scheme::Plain));
-    // A one-way stream makes it wait again.
+    // A one-way stream leads back to shared tags.
     for _ in 0..2000 {
         pair.client_send(&[4; 12]);
         pair.run_for(Duration::from_millis(1));

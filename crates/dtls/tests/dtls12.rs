@@ -168,8 +168,8 @@ fn clear_len(datagram: &[u8]) -> usize {
     len
 }
 
-/// pion retransmits its Finished under its old record number, which is a replay. That the peer
-/// wants the last flight again shows in the plaintext records that it retransmits.
+/// pion retransmits its Finished under its old record number, which is a replay. The plaintext
+/// records that it retransmits show that it wants the last flight again.
 #[test]
 fn the_last_flight_is_sent_again_for_a_repeated_flight_without_its_finished() {
     for resumed in [false, true] {

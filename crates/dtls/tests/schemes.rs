@@ -19,7 +19,7 @@ fn message(n: u32) -> Vec<u8> {
     message
 }
 
-/// Of 1000 messages, 20 are lost and 20 are overtaken. Messages that share a tag with a lost one
+/// In 1000 messages, 20 are lost and 20 are overtaken. Messages that share a tag with a lost one
 /// may not be delivered; none is altered or delivered twice.
 #[test]
 fn lossy_paths_lose_what_they_may_and_alter_nothing() {

@@ -347,8 +347,8 @@ fn key_updates_of_either_end_cross_an_update() {
             pair.run_for(Duration::from_millis(20));
         }
         pair.run_for(Duration::from_secs(1));
-        // The first ones may share tags with what got lost, and a receiver that could verify
-        // nothing for long looks for its place first.
+        // The first messages may share tags with lost ones, and a receiver that could verify
+        // nothing for a long time first has to determine the current record number.
         let heard = |received: &[Vec<u8>]| (300..400).all(|n| received.contains(&message(n)));
         assert!(heard(&pair.server_received), "seed {seed}");
         assert!(heard(&pair.client_received), "seed {seed}");

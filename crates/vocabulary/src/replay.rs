@@ -33,7 +33,7 @@ impl ReplayWindow {
         Self { next, seen }
     }
 
-    /// Which of the last [`WINDOW`] numbers were committed: bit `i` stands for `next - 1 - i`.
+    /// The committed ones of the last [`WINDOW`] numbers: bit `i` stands for `next - 1 - i`.
     pub const fn seen(&self) -> u128 {
         self.seen
     }

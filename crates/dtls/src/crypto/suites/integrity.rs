@@ -11,7 +11,7 @@
 //! The state is block 0, which is half of the HMAC's output. Nobody knows anything about block 0 of
 //! a record that was not sent, so an attacker guesses its block i with a probability of about
 //! 2^-128, regardless of the number of records that were sent. Two sent records with equal blocks 0
-//! (a probability of 2^-33 after 2^48 records) would have equal blocks i. That would be visible,
+//! (a probability of 2^-33 after 2^48 records) would have equal blocks i, which would be visible
 //! but does not help to forge a third record.
 
 use super::outputs::{EXTENDED_BLOCKS, open_content_first};
