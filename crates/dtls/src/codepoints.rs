@@ -249,7 +249,7 @@ registry! {
         BAD_RECORD_MAC = 20,
         /// A record was longer than allowed.
         RECORD_OVERFLOW = 22,
-        /// A record that does not decompress; 1.2 only (RFC 5246, section 7.2.2).
+        /// A record that does not decompress; DTLS 1.2 only (RFC 5246, section 7.2.2).
         DECOMPRESSION_FAILURE = 30,
         /// There are no parameters that both ends accept.
         HANDSHAKE_FAILURE = 40,

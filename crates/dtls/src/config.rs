@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 
 /// An external pre-shared key (RFC 8446, section 4.2.11) for use with SHA-256.
 ///
-/// It must come from at least 128 bits of entropy: a password is no PSK, since
-/// one recorded handshake lets anyone try passwords offline.
+/// The key must have at least 128 bits of entropy. A password is not suitable as a PSK, because one
+/// recorded handshake lets anybody try passwords offline.
 #[derive(Clone)]
 pub struct Psk {
     identity: Vec<u8>,
@@ -150,7 +150,7 @@ pub enum AdaptRule {
     /// [`aggregation::choice::Hindsight`].
     #[default]
     Hindsight,
-    /// The loss rate of the last 200 records, as in the MAC aggregation paper:
+    /// Uses the loss rate of the last 200 records, as in the MAC aggregation paper:
     /// [`aggregation::choice::LossRate`].
     LossRate,
 }
@@ -334,7 +334,7 @@ pub struct Settings {
     /// 6, wants this off unless the application validates addresses itself.
     pub unchecked_address_change: bool,
     /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535. Below 96 bytes, a
-    /// peer's connection ID may have at most the bytes above 64.
+    /// peer's connection ID may have at most `datagram_bytes` − 64 bytes.
     pub datagram_bytes: usize,
     /// The limit of path MTU discovery (RFC 8899), in bytes of UDP payload. If a payload needs a
     /// datagram longer than [`datagram_bytes`](Self::datagram_bytes), the path is probed for

@@ -34,7 +34,7 @@ pub(super) struct Adaptation {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "on the heap, one an association")]
+#[expect(clippy::large_enum_variant, reason = "one per association, on the heap")]
 enum Rule {
     Hindsight(Hindsight),
     LossRate(LossRate),
@@ -87,7 +87,7 @@ impl Connection {
     /// which there is one every 256 records. `None` before anything has been measured.
     pub fn observed_loss(&self) -> Option<u16> {
         match self.adaptation.as_deref() {
-            // Below 2^16 by construction: losses are at most seen.
+            // The result is below 2^16, because `losses` is at most `seen`.
             Some(Adaptation { losses, seen, .. }) => (u32::from(*losses) * u32::from(u16::MAX))
                 .checked_div(u32::from(*seen))
                 .map(|share| share as u16),

@@ -203,7 +203,8 @@ pub struct Connection {
     /// The current retransmission timeout.
     timeout: Duration,
     round_trips: RoundTrips,
-    /// When the current flight, or the answer to a repeated one, last left.
+    /// When the current flight, or the answer to a retransmission of the peer's flight, was last
+    /// sent.
     last_repeat: Option<Instant>,
     held: Held,
     /// The payload that is lent to the application until the next call.

@@ -343,7 +343,7 @@ impl LossMeter {
         }
         let sent = next.saturating_sub(self.next).max(1);
         let lost = sent.saturating_sub(arrivals.saturating_sub(self.arrivals));
-        // Below 2^16 by construction: lost is at most sent.
+        // The result is below 2^16, because `lost` is at most `sent`.
         let loss = (lost * u64::from(u16::MAX) / sent) as u16;
         self.observed = Some(loss);
         (self.arrivals, self.next, self.look_at) = (arrivals, next, next + REPORT_INTERVAL);

@@ -155,13 +155,13 @@ impl HandshakeSecret {
         TrafficSecret(self.0.derive(b"s hs traffic", hash))
     }
 
-    /// The last stage.
+    /// The next stage, which is the last one.
     pub fn into_master(self) -> MasterSecret {
         MasterSecret(Secret::extract(&self.0.derived().0, &[0; LEN]))
     }
 }
 
-/// The last stage.
+/// The last stage, from which the keys of application data are derived.
 pub struct MasterSecret(Secret);
 
 impl MasterSecret {
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(outputs(EarlySecret::without_psk(), Some(&shared)), expected);
     }
 
-    /// RFC 8448, section 3: before the first label, DTLS and TLS agree.
+    /// RFC 8448, section 3: until the first label is used, the schedules of DTLS and TLS are equal.
     #[test]
     fn early_secret_of_rfc_8448() {
         assert_eq!(

@@ -176,7 +176,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// An association.
+    /// An association; `None` if the handle is not valid.
     pub fn connection(&self, handle: Handle) -> Option<&Connection> {
         self.entries.get(&handle).map(|entry| &entry.connection)
     }
@@ -213,10 +213,10 @@ impl Endpoint {
         totals
     }
 
-    /// As [`Connection::send`].
+    /// Calls [`Connection::send`] of an association.
     ///
     /// # Errors
-    /// As there; [`SendError::Closed`] if the handle is not valid.
+    /// As [`Connection::send`]; also [`SendError::Closed`] if the handle is not valid.
     pub fn send(&mut self, handle: Handle, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
         entry.connection.send(now, payload)?;
@@ -224,10 +224,11 @@ impl Endpoint {
         Ok(())
     }
 
-    /// As [`Connection::seal_into`]. The datagram is for the handle's peer.
+    /// Calls [`Connection::seal_into`] of an association. The datagram must be sent to the
+    /// association's peer.
     ///
     /// # Errors
-    /// As there; [`SendError::Closed`] if the handle is not valid.
+    /// As [`Connection::seal_into`]; also [`SendError::Closed`] if the handle is not valid.
     pub fn seal_into(
         &mut self,
         handle: Handle,
@@ -241,7 +242,7 @@ impl Endpoint {
         sealed
     }
 
-    /// As [`Connection::update_keys`].
+    /// Calls [`Connection::update_keys`] of an association, if the handle is valid.
     pub fn update_keys(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.update_keys(now);
@@ -249,10 +250,11 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::request_aggregation`].
+    /// Calls [`Connection::request_aggregation`] of an association.
     ///
     /// # Errors
-    /// As there; [`AggregationError::NotConnected`] if the handle is not valid.
+    /// As [`Connection::request_aggregation`]; also [`AggregationError::NotConnected`] if the
+    /// handle is not valid.
     pub fn request_aggregation(
         &mut self,
         handle: Handle,
@@ -265,7 +267,7 @@ impl Endpoint {
         asked
     }
 
-    /// As [`Connection::rotate_connection_id`].
+    /// Calls [`Connection::rotate_connection_id`] of an association, if the handle is valid.
     pub fn rotate_connection_id(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.rotate_connection_id(now);
@@ -273,7 +275,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::request_connection_ids`].
+    /// Calls [`Connection::request_connection_ids`] of an association, if the handle is valid.
     pub fn request_connection_ids(&mut self, handle: Handle, now: Instant, count: u8) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.request_connection_ids(now, count);
@@ -281,7 +283,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::close`].
+    /// Calls [`Connection::close`] of an association, if the handle is valid.
     pub fn close(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.close(now);

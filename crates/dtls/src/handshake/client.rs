@@ -211,7 +211,7 @@ impl WaitServerHello {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
             }
-            // Always last (RFC 8446, section 4.2.11).
+            // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
                     w.vec16(|w| w.bytes(self.psk.identity()))?;

@@ -47,7 +47,7 @@ struct Secret {
 
 /// Makes and checks cookies.
 pub struct CookieJar {
-    /// Indexed by the low bit of the rotation count.
+    /// The two newest secrets, indexed by the low bit of the rotation count.
     secrets: [Secret; 2],
     rotations: u8,
     rotate_at: Instant,

@@ -142,7 +142,7 @@ fn consider_13<'a>(
         None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
     };
     if hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
-        return Err(Misbehaviour::IllegalParameter("place of pre_shared_key").into());
+        return Err(Misbehaviour::IllegalParameter("position of pre_shared_key").into());
     }
     let (suite, schemes) = choose_suite(settings, &hello)?;
     let exchange = choose_exchange(settings, &hello)?;

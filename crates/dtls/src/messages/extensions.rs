@@ -31,7 +31,7 @@ impl<'a> Extensions<'a> {
         core::iter::from_fn(move || Some((ExtensionType(r.u16().ok()?), r.vec16().ok()?)))
     }
 
-    /// The content of one extension.
+    /// The content of an extension; `None` if it is absent.
     pub fn get(&self, kind: ExtensionType) -> Option<&'a [u8]> {
         self.iter().find(|(k, _)| *k == kind).map(|(_, content)| content)
     }

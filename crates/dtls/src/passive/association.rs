@@ -24,7 +24,7 @@ use vocabulary::{Decode, Reader, ReplayWindow};
 /// four epochs, and one of these is always the next one.
 const EPOCHS: usize = 3;
 
-/// What all associations have in common.
+/// The configuration that all observed associations share.
 pub(super) struct Known {
     pub(super) provider: &'static Provider,
     pub(super) secrets: Secrets,
@@ -52,7 +52,7 @@ struct Side {
     pieces: Pieces,
     /// The connection IDs in its records, all of the same length.
     ids: VecDeque<ConnectionId>,
-    /// Oldest first.
+    /// The epochs whose keys are known, oldest first.
     epochs: VecDeque<Reading>,
     /// The secret of the newest epoch, if that carries data of DTLS 1.3.
     traffic: Option<TrafficSecret>,

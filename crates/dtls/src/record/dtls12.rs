@@ -65,7 +65,8 @@ const fn number(epoch: u64, number: u64) -> u64 {
 }
 
 /// The additional data of a record without a connection ID, which contains the *content's* length
-/// (RFC 5246, section 6.2.3.3). With the content behind it, it is what a MAC covers (section 6.2.3.1).
+/// (RFC 5246, section 6.2.3.3). Followed by the content, it is the input of the MAC (section
+/// 6.2.3.1).
 ///
 /// ```text
 /// | epoch (16) | number (48) | type | version | length of content (16) |
@@ -113,7 +114,7 @@ fn additional_data_with(
     w.len()
 }
 
-/// What follows a record's header.
+/// The body of a record, which follows its header.
 pub(super) struct Body<'a> {
     /// The variable part of the nonce: the explicit nonce, or the record number.
     nonce: u64,

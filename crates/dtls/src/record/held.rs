@@ -80,7 +80,7 @@ pub struct Held {
     given: u64,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
-    /// Heap behind all slots, free ones included.
+    /// The heap memory of all slots in bytes, free ones included.
     capacity: usize,
     budget: usize,
     /// The longest payload that was verified by shared tags.

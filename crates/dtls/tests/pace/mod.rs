@@ -1,6 +1,6 @@
 //! Dialogues and streams between two engines in virtual time.
 
-#![allow(dead_code, unreachable_pub, reason = "not everybody uses all of it")]
+#![allow(dead_code, unreachable_pub, reason = "each user needs only a part of it")]
 
 use crate::pair::{Configs, Direction, Pair};
 use dtls::{Adapt, AggregationPolicy, Family};

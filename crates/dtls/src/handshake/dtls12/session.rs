@@ -203,7 +203,7 @@ pub(crate) struct Sessions {
     next_nonce: u64,
     rotate_at: Instant,
     by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
-    /// Oldest first.
+    /// The IDs of the stored sessions, oldest first.
     order: VecDeque<Vec<u8>>,
 }
 

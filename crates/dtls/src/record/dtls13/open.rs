@@ -433,7 +433,7 @@ impl Aggregated {
         self.settle(held, tally, stats);
     }
 
-    /// Delivers what the opener verified and frees what it dropped.
+    /// Delivers the payloads that the opener verified, and frees those that it dropped.
     #[inline(always)]
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
