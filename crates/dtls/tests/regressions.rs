@@ -359,7 +359,7 @@ fn forgeries_under_keys_that_were_replaced_end_nothing() {
     pair.assert_connected();
     assert_eq!(pair.log.len(), quiet + 3, "KeyUpdate, ACK, data: nobody asks for more");
     forge(&mut pair, 4, &mut rng);
-    assert_eq!(pair.server.open_connections(), 0, "the keys in use have a limit of their own");
+    assert_eq!(pair.server.open_connections(), 0, "forgeries under the keys in use end it");
 }
 
 /// Both ends change keys at random while the network loses, duplicates and reorders datagrams. Then
