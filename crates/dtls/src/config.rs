@@ -361,9 +361,9 @@ pub struct Settings {
     /// The time after which an incomplete handshake fails, at least one millisecond.
     pub handshake_deadline: Duration,
     /// The size of the receive buffer, in bytes with overhead. Payloads that wait for shared tags
-    /// may take only a part of it: four candidates for each record number that the scheme waits
-    /// for, each as long as the longest payload verified so far, or one candidate as long as the
-    /// longest record.
+    /// may take only a part of it: for each record number that the scheme waits for, four
+    /// candidates as long as the longest payload verified so far or one candidate as long as the
+    /// longest record, whichever takes more.
     pub receive_buffer_bytes: usize,
     /// The size of the queue of payloads to send, in bytes with overhead.
     pub send_buffer_bytes: usize,

@@ -67,7 +67,7 @@ fn a_fragment_of_the_first_hello_that_comes_again_does_not_block_the_second() {
 #[test]
 fn a_connection_closed_as_soon_as_it_was_made_is_told_in_order() {
     let mut pair = Configs::new().pair(3).with_rule(|direction, _, datagram| {
-        // The Finished arrives behind the data and the alert.
+        // The Finished arrives after the data and the alert.
         let finished = direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
         vec![(Duration::from_millis(if finished { 30 } else { 10 }), datagram.to_vec())]
     });

@@ -202,7 +202,7 @@ impl Connection {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        // Records under shared tags cannot be padded otherwise: zeros behind a message are padding.
+        // Records under shared tags cannot be padded otherwise: zeros after a message are padding.
         let content = match content.split_at_checked(PathMessage::LEN) {
             Some((message, zeros)) if zeros.iter().all(|byte| *byte == 0) => message,
             _ => content,
