@@ -1,7 +1,7 @@
-//! What one record and one key exchange cost under each provider, on one core.
+//! The cost of one record and of one key exchange under each provider, on one core.
 //!
-//! `cargo bench -p dtls-aws-lc [-- FILTER]`; each line is the best of 15 runs,
-//! in nanoseconds, of both ends' work: sealed and opened, or started and completed.
+//! `cargo bench -p dtls-aws-lc [-- FILTER]`. Each line is the best of 15 runs, in nanoseconds, for
+//! the work of both ends: a record sealed and opened, or an exchange started and completed.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -13,7 +13,7 @@ use vocabulary::Random;
 const RUNS: usize = 15;
 const RUN: Duration = Duration::from_millis(10);
 const SIZES: [usize; 4] = [16, 64, 256, 1200];
-/// A unified header with a 16-bit number and a length.
+/// A unified header with a 16-bit record number and a length.
 const HEADER: [u8; 5] = [0x2f, 0, 1, 0, 17];
 
 /// Epoch and sequence number, type, version, length.

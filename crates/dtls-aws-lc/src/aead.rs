@@ -12,13 +12,14 @@ struct ChaChaMask(HeaderProtectionKey);
 
 impl Mask for ChaChaMask {
     fn mask(&self, sample: &Block) -> [u8; 2] {
-        // QUIC's mask is made like ours (RFC 9001, section 5.4.4), three bytes longer.
+        // QUIC's mask is computed in the same way (RFC 9001, section 5.4.4) and is three bytes
+        // longer.
         let [a, b, ..] = self.0.new_mask(sample).expect("a sample has 16 bytes");
         [a, b]
     }
 }
 
-/// One direction of one epoch.
+/// The keys of one direction of one epoch.
 struct Keys {
     aead: LessSafeKey,
     iv: Iv,
@@ -54,12 +55,12 @@ pub(crate) fn chacha20_poly1305(secret: &TrafficSecret) -> Box<dyn Protection> {
     Box::new(Masked { aead, mask })
 }
 
-/// GCM in 1.2, from a key block.
+/// AES-128-GCM in DTLS 1.2, with keys from a key block.
 pub(crate) fn aes_128_gcm_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
     Box::new(Keys::new(&aead::AES_128_GCM, key, Iv::from_key_block(fixed_iv)))
 }
 
-/// ChaCha20-Poly1305 in 1.2, from a key block.
+/// ChaCha20-Poly1305 in DTLS 1.2, with keys from a key block.
 pub(crate) fn chacha20_poly1305_12(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
     Box::new(Keys::new(&aead::CHACHA20_POLY1305, key, Iv::from_key_block(fixed_iv)))
 }

@@ -56,7 +56,7 @@ impl KeyPair {
     fn draw(algorithm: &'static Algorithm, rng: &mut Random) -> Box<dyn KeyExchange> {
         loop {
             let scalar = Zeroizing::new(rng.array::<32>());
-            // Fails only where P-256's scalar is out of range: once in 2^32 draws.
+            // This fails only if a P-256 scalar is out of range: once in 2^32 draws.
             if let Ok(private) = PrivateKey::from_private_key(algorithm, &*scalar) {
                 let public = private.compute_public_key().expect("a private key has a public key");
                 return Box::new(Self { private, public });
@@ -72,7 +72,8 @@ impl KeyExchange for KeyPair {
 
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, InvalidKeyShare> {
         let ours = self.public_key();
-        // The same form as ours: 32 bytes, or an uncompressed point. AWS-LC would take others.
+        // The peer's share must have the form of ours: 32 bytes, or an uncompressed point. AWS-LC
+        // would accept other forms.
         let same_form = self.private.algorithm() == &agreement::X25519 || peer.first() == Some(&4);
         if peer.len() != ours.len() || !same_form {
             return Err(InvalidKeyShare);

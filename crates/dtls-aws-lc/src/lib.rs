@@ -1,12 +1,12 @@
-//! The fast provider for hosts with an operating system: AWS-LC where it
-//! measures faster, the portable constructions elsewhere.
+//! The fast provider for hosts with an operating system: AWS-LC for the algorithms that it computes
+//! faster, the portable constructions for all others.
 //!
 //! | from AWS-LC | from `dtls` |
 //! |---|---|
 //! | AES-128-GCM, ChaCha20-Poly1305, X25519, P-256 | AES-128-CCM, AES-128-CTR with LightMAC, HMAC-SHA256, the AES record number mask |
 //!
-//! Both compute the same bytes, key pairs included: a private key is drawn from
-//! the engine's own generator, so a simulation repeats under either.
+//! Both providers compute the same bytes, key pairs included: a private key is drawn from the
+//! engine's own generator, so a simulation repeats under either.
 //!
 //! ```
 //! dtls_aws_lc::PROVIDER.self_test().expect("this machine computes the known answers");
@@ -67,14 +67,14 @@ pub static CHACHA20_POLY1305: CipherSuite = CipherSuite {
     known_answer: KnownAnswer::CHACHA20_POLY1305,
 };
 
-/// AES-128-GCM in 1.2, with a key exchange.
+/// AES-128-GCM in DTLS 1.2, with a key exchange.
 pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 =
     CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::ECDHE_PSK_WITH_AES_128_GCM };
 
-/// AES-128-GCM in 1.2.
+/// AES-128-GCM in DTLS 1.2.
 pub static PSK_WITH_AES_128_GCM: CipherSuite12 =
     CipherSuite12 { aead: aead::aes_128_gcm_12, ..rustcrypto::PSK_WITH_AES_128_GCM };
 
-/// ChaCha20-Poly1305 in 1.2.
+/// ChaCha20-Poly1305 in DTLS 1.2.
 pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 =
     CipherSuite12 { aead: aead::chacha20_poly1305_12, ..rustcrypto::PSK_WITH_CHACHA20_POLY1305 };

@@ -1,4 +1,4 @@
-//! Both providers compute the same bytes and refuse the same ones.
+//! Both providers compute the same bytes and refuse the same records and key shares.
 
 use dtls::crypto::{
     CipherSuite, CipherSuite12, Group, NamedGroup, Record, TrafficSecret, rustcrypto,

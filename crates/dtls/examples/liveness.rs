@@ -1,5 +1,5 @@
-//! How often a server that lives is taken for dead, and how soon one that died is, in virtual time: the figures
-//! that `tests/liveness.rs` bounds, as JSON.
+//! How often a live server is considered dead, and how soon a dead one is, in virtual time: the
+//! figures that `tests/liveness.rs` bounds, as JSON.
 
 #[path = "../tests/pair/mod.rs"]
 mod pair;
@@ -9,7 +9,7 @@ mod watched;
 use pair::Configs;
 use watched::Scenario;
 
-/// An hour of each scenario with each of these.
+/// Each scenario runs for an hour with each of this many seeds.
 const SEEDS: u64 = 10;
 
 fn main() {

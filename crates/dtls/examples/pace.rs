@@ -1,4 +1,5 @@
-//! What shared tags cost in time, in virtual time: the figures that `tests/dialogue.rs` bounds, as JSON.
+//! The delay that shared tags cause, in virtual time: the figures that `tests/dialogue.rs` bounds,
+//! as JSON.
 
 #[path = "../tests/pace/mod.rs"]
 mod pace;

@@ -1,6 +1,7 @@
-//! Seals and opens records of application data, and nothing else: what callgrind counts.
+//! Seals and opens records of application data and nothing else, so that callgrind can count the
+//! instructions.
 //!
-//! `records SCHEME RECORDS BYTES`, such as `records r2d2:50 10000 30`.
+//! Usage: `records SCHEME RECORDS BYTES`, such as `records r2d2:50 10000 30`.
 
 use dtls::Scheme;
 use dtls::codepoints::ContentType;
@@ -13,7 +14,7 @@ use dtls::stats::ReceiveStats;
 use std::process::ExitCode;
 use vocabulary::Reader;
 
-/// The data records delivered of so many sealed, opened and taken.
+/// Seals and opens `records` data records of `bytes` bytes; returns the number delivered.
 fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
     let suite = rustcrypto::PROVIDER
         .suite(CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256)
@@ -33,7 +34,7 @@ fn run(scheme: Scheme, records: usize, bytes: usize) -> usize {
             .expect("room and numbers are enough");
         let record = &mut buf[..sealed.len];
         let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
-        // As the connection does with data that has a tag of its own.
+        // Data with a tag of its own is delivered as the connection does it.
         if let Some(inner) = receive.open(header, record, &mut held, &mut stats)
             && let Some(slot) = held.hold(inner.content)
         {

@@ -1,6 +1,6 @@
-//! Numbers from the standards, and the private ones of ours, in one place.
+//! Code points of the standards, and our own ones from private-use ranges.
 //!
-//! Our own tuning numbers are in [`crate::tuning`].
+//! Tuning numbers are in [`crate::tuning`].
 
 /// Declares a newtype over an IANA registry's integer with named values.
 macro_rules! registry {
@@ -44,32 +44,36 @@ pub const DTLS_1_0: u16 = 0xfeff;
 pub const DTLS_1_2: u16 = 0xfefd;
 /// `legacy_version` of every DTLS 1.3 record and hello: that of DTLS 1.2 (RFC 9147, section 5.3).
 pub const LEGACY_VERSION: u16 = DTLS_1_2;
-/// DTLS 1.3 as it stands in `supported_versions` (RFC 9147, section 5.3).
+/// DTLS 1.3 in `supported_versions` (RFC 9147, section 5.3).
 pub const DTLS_1_3: u16 = 0xfefc;
 
-/// `ServerHello.random` of a HelloRetryRequest: SHA-256 of that name (RFC 8446, section 4.1.3).
+/// `ServerHello.random` of a HelloRetryRequest: SHA-256 of "HelloRetryRequest" (RFC 8446, section
+/// 4.1.3).
 pub const HELLO_RETRY_REQUEST_RANDOM: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// The end of `ServerHello.random` where a server of 1.3 settles for 1.2 (RFC 8446, section 4.1.3).
+/// The end of `ServerHello.random` if a server that supports DTLS 1.3 selects 1.2 (RFC 8446,
+/// section 4.1.3).
 pub const DOWNGRADE_1_2: [u8; 8] = *b"DOWNGRD\x01";
 
-/// The same where it settles for less than 1.2.
+/// The end of `ServerHello.random` if a server that supports DTLS 1.2 or 1.3 selects an older
+/// version (RFC 8446, section 4.1.3).
 pub const DOWNGRADE_1_1: [u8; 8] = *b"DOWNGRD\x00";
 
-/// Among the offered suites it stands for an empty `renegotiation_info` (RFC 5746, section 3.3).
+/// A signalling value among the offered suites that stands for an empty `renegotiation_info` (RFC
+/// 5746, section 3.3).
 pub const EMPTY_RENEGOTIATION_INFO_SCSV: u16 = 0x00ff;
-/// Among the offered suites it says that the client was refused a higher version before
-/// (RFC 7507, section 2).
+/// A signalling value among the offered suites: the client offers an older version than it
+/// supports, after a newer one failed (RFC 7507, section 2).
 pub const FALLBACK_SCSV: u16 = 0x5600;
 
 /// The smallest limit that `record_size_limit` may state (RFC 8449, section 4).
 pub const LEAST_RECORD_SIZE_LIMIT: u16 = 64;
-/// `curve_type` of a group that is named (RFC 8422, section 5.4).
+/// `curve_type` of a named group (RFC 8422, section 5.4).
 pub const NAMED_CURVE: u8 = 3;
-/// The one point format in use (RFC 8422, section 5.1.2).
+/// The only point format in use (RFC 8422, section 5.1.2).
 pub const UNCOMPRESSED_POINTS: u8 = 0;
 
 /// The largest content of one record in bytes (RFC 8446, section 5.1).
@@ -78,12 +82,13 @@ pub const MAX_CONTENT: usize = 1 << 14;
 pub const MAX_RECORD_NUMBER: u64 = (1 << 48) - 1;
 
 registry! {
-    /// A cipher suite: of 1.3 (RFC 8446, appendix B.4), or of 1.2 where the name says
-    /// PSK. All of ours use SHA-256.
+    /// A cipher suite of DTLS 1.3 (RFC 8446, appendix B.4), or of DTLS 1.2 if the name contains
+    /// PSK. All suites of this crate use SHA-256.
     CipherSuiteId: u16 {
         /// TLS_PSK_WITH_AES_128_GCM_SHA256 (RFC 5487, section 2).
         PSK_WITH_AES_128_GCM_SHA256 = 0x00a8,
-        /// TLS_PSK_WITH_NULL_SHA256, which does not encrypt (RFC 5487, section 3): in groups only.
+        /// TLS_PSK_WITH_NULL_SHA256, which does not encrypt (RFC 5487, section 3). Used in groups
+        /// only.
         PSK_WITH_NULL_SHA256 = 0x00b0,
         /// TLS_AES_128_GCM_SHA256.
         AES_128_GCM_SHA256 = 0x1301,
@@ -107,7 +112,8 @@ registry! {
         ECDHE_PSK_WITH_AES_128_CCM_8_SHA256 = 0xd003,
         /// AES-128-CTR with LightMAC, from TLS's private-use range.
         AES_128_CTR_LIGHTMAC_SHA256 = 0xff01,
-        /// The same with 8-byte tags, in groups alone.
+        /// AES-128-CTR with LightMAC and 8-byte tags, from TLS's private-use range. Used in groups
+        /// only.
         AES_128_CTR_LIGHTMAC_8_SHA256 = 0xff02,
     }
 }
@@ -125,27 +131,29 @@ registry! {
 registry! {
     /// A record's content type (RFC 8446, section 5.1; RFC 9147, section 4.1).
     ContentType: u8 {
-        /// The sender's next record is protected; 1.2 only (RFC 5246, section 7.1).
+        /// The sender's next record is protected; DTLS 1.2 only (RFC 5246, section 7.1).
         CHANGE_CIPHER_SPEC = 20,
         /// Warnings, errors and the end of an association.
         ALERT = 21,
         /// Handshake messages.
         HANDSHAKE = 22,
-        /// What the application sends.
+        /// Payloads of the application.
         APPLICATION_DATA = 23,
-        /// A protected record of 1.2 with a connection ID; its type is inside (RFC 9146, section 4).
+        /// A protected record of DTLS 1.2 with a connection ID; the actual content type is inside
+        /// (RFC 9146, section 4).
         TLS12_CID = 25,
         /// Acknowledged record numbers (RFC 9147, section 7).
         ACK = 26,
-        /// Whether the peer is reached at an address (RFC 9853, section 4).
+        /// Path messages of return routability checks (RFC 9853, section 4).
         RETURN_ROUTABILITY_CHECK = 27,
         /// Private use: a closing tag over the records of an unfinished aggregate.
         AGGREGATE_TAG = 0xe0,
         /// Private use: the loss a receiver of aggregated records observes.
         LOSS_REPORT = 0xe1,
-        /// Private use: how an epoch ended that an AggregationUpdate replaced.
+        /// Private use: the end of an epoch that an AggregationUpdate replaced.
         EPOCH_END = 0xe2,
-        /// Private use, in clear: a record came of an association that the sender does not know.
+        /// Private use, in plaintext: the sender received a record of an association that it does
+        /// not know.
         UNKNOWN_ASSOCIATION = 0xe3,
     }
 }
@@ -153,36 +161,36 @@ registry! {
 registry! {
     /// A handshake message's type (RFC 8446, section 4; RFC 5246, section 7.4).
     HandshakeType: u8 {
-        /// A server's wish to renegotiate; 1.2 only.
+        /// A server's request to renegotiate; DTLS 1.2 only.
         HELLO_REQUEST = 0,
         /// The client's first flight.
         CLIENT_HELLO = 1,
         /// The server's choice, or a HelloRetryRequest.
         SERVER_HELLO = 2,
-        /// A server's cookie; 1.2 only (RFC 6347, section 4.2.1).
+        /// A server's cookie; DTLS 1.2 only (RFC 6347, section 4.2.1).
         HELLO_VERIFY_REQUEST = 3,
         /// A resumption ticket.
         NEW_SESSION_TICKET = 4,
-        /// Extensions that need no key exchange.
+        /// The server's extensions that are not needed for the key exchange.
         ENCRYPTED_EXTENSIONS = 8,
-        /// Asks for connection IDs (RFC 9147, section 9).
+        /// Requests connection IDs (RFC 9147, section 9).
         REQUEST_CONNECTION_ID = 9,
-        /// Connection IDs for the receiver to send with (RFC 9147, section 9).
+        /// New connection IDs for the records that the receiver sends (RFC 9147, section 9).
         NEW_CONNECTION_ID = 10,
-        /// The server's part of a key exchange; 1.2 only.
+        /// The server's part of a key exchange; DTLS 1.2 only.
         SERVER_KEY_EXCHANGE = 12,
-        /// The end of the server's first flight; 1.2 only.
+        /// The end of the server's first flight; DTLS 1.2 only.
         SERVER_HELLO_DONE = 14,
-        /// The client's part of a key exchange; 1.2 only.
+        /// The client's part of a key exchange; DTLS 1.2 only.
         CLIENT_KEY_EXCHANGE = 16,
-        /// Proof of the handshake's keys.
+        /// Proves that the sender has the handshake's keys.
         FINISHED = 20,
-        /// The sender's next keys.
+        /// Announces the sender's next keys.
         KEY_UPDATE = 24,
-        /// Not registered, and there is no private range: the aggregation scheme for the
-        /// receiver's next keys.
+        /// The aggregation scheme for the receiver's next keys. The number is not registered,
+        /// because message types have no private-use range.
         AGGREGATION_UPDATE = 0xe0,
-        /// Stands for the first ClientHello in the transcript; never sent.
+        /// Replaces the first ClientHello in the transcript after a HelloRetryRequest; never sent.
         MESSAGE_HASH = 254,
     }
 }
@@ -190,39 +198,42 @@ registry! {
 registry! {
     /// An extension's type (RFC 8446, section 4.2).
     ExtensionType: u16 {
-        /// The longest record content, one of four values (RFC 6066, section 4).
+        /// The longest record content, one of four lengths (RFC 6066, section 4).
         MAX_FRAGMENT_LENGTH = 1,
         /// Groups for the key exchange.
         SUPPORTED_GROUPS = 10,
-        /// Encodings of points; 1.2 only (RFC 8422, section 5.1.2).
+        /// Encodings of points; DTLS 1.2 only (RFC 8422, section 5.1.2).
         EC_POINT_FORMATS = 11,
-        /// The MAC over the ciphertext, for CBC suites of 1.2 (RFC 7366).
+        /// A MAC over the ciphertext, for CBC suites of DTLS 1.2 (RFC 7366).
         ENCRYPT_THEN_MAC = 22,
-        /// A master secret bound to the whole handshake; 1.2 only (RFC 7627, section 5.1).
+        /// A master secret that is bound to the whole handshake; DTLS 1.2 only (RFC 7627, section
+        /// 5.1).
         EXTENDED_MASTER_SECRET = 23,
-        /// The longest record its sender takes (RFC 8449, section 4).
+        /// The longest record that its sender accepts (RFC 8449, section 4).
         RECORD_SIZE_LIMIT = 28,
-        /// Resumption without state at the server; 1.2 only (RFC 5077, section 3.2).
+        /// Resumption without state at the server; DTLS 1.2 only (RFC 5077, section 3.2).
         SESSION_TICKET = 35,
-        /// The chosen identity, or the offered ones; always last in a ClientHello.
+        /// The offered PSK identities, or the chosen one; always last in a ClientHello.
         PRE_SHARED_KEY = 41,
         /// Protocol versions.
         SUPPORTED_VERSIONS = 43,
         /// A stateless server's state.
         COOKIE = 44,
-        /// Whether a PSK comes with a key exchange.
+        /// The offered PSK key exchange modes.
         PSK_KEY_EXCHANGE_MODES = 45,
-        /// Public keys.
+        /// Public keys of the key exchange.
         KEY_SHARE = 51,
-        /// The connection ID its sender wants in records to itself (RFC 9146, section 3).
+        /// The connection ID that its sender wants in the records that it receives (RFC 9146,
+        /// section 3).
         CONNECTION_ID = 54,
-        /// Whether return routability checks are understood (RFC 9853, section 3).
+        /// Support for return routability checks (RFC 9853, section 3).
         RETURN_ROUTABILITY_CHECK = 61,
         /// MAC aggregation, in TLS's private-use range.
         MAC_AGGREGATION = 0xff64,
-        /// MAC aggregation at the number its paper proposes.
+        /// MAC aggregation, with the number that the MAC aggregation paper proposes.
         MAC_AGGREGATION_PAPER = 0x0064,
-        /// What a renegotiation follows on; empty at first (RFC 5746, section 3.2).
+        /// The handshake that a renegotiation follows; empty in the first handshake (RFC 5746,
+        /// section 3.2).
         RENEGOTIATION_INFO = 0xff01,
     }
 }
@@ -230,7 +241,7 @@ registry! {
 registry! {
     /// An alert's description (RFC 8446, section 6).
     AlertDescription: u8 {
-        /// The sender will send no more.
+        /// The sender will send no more data.
         CLOSE_NOTIFY = 0,
         /// A message came out of order.
         UNEXPECTED_MESSAGE = 10,
@@ -238,43 +249,43 @@ registry! {
         BAD_RECORD_MAC = 20,
         /// A record was longer than allowed.
         RECORD_OVERFLOW = 22,
-        /// A record that does not decompress; 1.2 only (RFC 5246, section 7.2.2).
+        /// A record that does not decompress; DTLS 1.2 only (RFC 5246, section 7.2.2).
         DECOMPRESSION_FAILURE = 30,
-        /// No parameters both ends accept.
+        /// There are no parameters that both ends accept.
         HANDSHAKE_FAILURE = 40,
-        /// A field does not fit the others.
+        /// A field contradicts others, or is not allowed.
         ILLEGAL_PARAMETER = 47,
-        /// The peer is known but not allowed in.
+        /// The peer is authenticated but not authorised.
         ACCESS_DENIED = 49,
         /// Bytes that do not parse.
         DECODE_ERROR = 50,
         /// A binder or Finished that does not verify.
         DECRYPT_ERROR = 51,
-        /// More connection IDs were asked for than are given (RFC 9147, section 9).
+        /// More connection IDs were requested than are granted (RFC 9147, section 9).
         TOO_MANY_CIDS_REQUESTED = 52,
-        /// No common version.
+        /// There is no common version.
         PROTOCOL_VERSION = 70,
-        /// Only parameters weaker than the sender accepts.
+        /// All offered parameters are weaker than the sender accepts.
         INSUFFICIENT_SECURITY = 71,
-        /// A local fault.
+        /// An error of the sender.
         INTERNAL_ERROR = 80,
-        /// A lower version than both ends speak (RFC 7507, section 3).
+        /// An older version than both ends support (RFC 7507, section 3).
         INAPPROPRIATE_FALLBACK = 86,
-        /// The user gave up.
+        /// The user cancelled the handshake.
         USER_CANCELED = 90,
-        /// The sender will not renegotiate; 1.2 only (RFC 5246, section 7.2.2).
+        /// The sender will not renegotiate; DTLS 1.2 only (RFC 5246, section 7.2.2).
         NO_RENEGOTIATION = 100,
-        /// An extension that must be there is not.
+        /// A mandatory extension is missing.
         MISSING_EXTENSION = 109,
-        /// An extension that may not be there is.
+        /// An extension is present that is not allowed.
         UNSUPPORTED_EXTENSION = 110,
-        /// Nobody has this identity.
+        /// No offered PSK identity is known.
         UNKNOWN_PSK_IDENTITY = 115,
     }
 }
 
 registry! {
-    /// How a PSK is used (RFC 8446, section 4.2.9).
+    /// A PSK key exchange mode (RFC 8446, section 4.2.9).
     PskKeyExchangeMode: u8 {
         /// The PSK alone: no forward secrecy.
         PSK_KE = 0,
@@ -283,8 +294,10 @@ registry! {
     }
 }
 
-/// Identifier of plain tags in the aggregation extension. Those of schemes (MAC aggregation paper,
-/// Table I) are in their keys too: [`Scheme::context`](aggregation::Scheme::context).
+/// Identifier of plain tags in the aggregation extension. The identifiers of other schemes (MAC
+/// aggregation paper, Table I) are also part of their keys:
+/// [`Scheme::context`](aggregation::Scheme::context).
 pub const SCHEME_NONE: u8 = 0x00;
-/// From here on a length byte precedes a scheme's parameters, so that they can be skipped.
+/// The smallest identifier of schemes whose parameters are preceded by a length byte, so that
+/// unknown schemes can be skipped.
 pub const SCHEME_SELF_DESCRIBING: u8 = 0x80;

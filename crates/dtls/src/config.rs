@@ -1,4 +1,4 @@
-//! What a host decides before an association begins.
+//! Configuration of clients and servers: what the host decides before an association begins.
 
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, PskKeyExchangeMode};
 use crate::crypto::{
@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 
 /// An external pre-shared key (RFC 8446, section 4.2.11) for use with SHA-256.
 ///
-/// It must come from at least 128 bits of entropy: a password is no PSK, since
-/// one recorded handshake lets anyone try passwords offline.
+/// The key must have at least 128 bits of entropy. A password is not suitable as a PSK, because one
+/// recorded handshake lets anybody try passwords offline.
 #[derive(Clone)]
 pub struct Psk {
     identity: Vec<u8>,
@@ -29,13 +29,14 @@ pub struct Psk {
 }
 
 impl Psk {
-    /// A PSK with its identity, which is sent in clear.
+    /// Creates a PSK. The identity is sent in plaintext.
     ///
-    /// It is for two ends, of which one is always the client and the other always the server. An end
-    /// that uses it in both roles can be made to talk to itself (RFC 9257, section 7).
+    /// The key must be shared by exactly two ends, one of which is always the client and the other
+    /// always the server. An end that uses one PSK in both roles can be made to talk to itself (RFC
+    /// 9257, section 7).
     ///
     /// # Errors
-    /// The identity must have 1 to 256 bytes, the key 16 to 65,535.
+    /// Fails unless the identity has 1 to 256 bytes and the key 16 to 65,535 bytes.
     pub fn external(identity: &[u8], key: &[u8]) -> Result<Self, ConfigError> {
         if identity.is_empty() || identity.len() > 256 {
             return Err(ConfigError::PskIdentityLength(identity.len()));
@@ -62,9 +63,9 @@ impl fmt::Debug for Psk {
     }
 }
 
-/// Where a server finds its PSKs.
+/// The PSKs of a server, found by identity.
 pub trait PskStore: Send + Sync {
-    /// The PSK with this identity.
+    /// The PSK with this identity; `None` if the server has none.
     fn psk(&self, identity: &[u8]) -> Option<Psk>;
 }
 
@@ -80,31 +81,34 @@ impl PskStore for Vec<Psk> {
     }
 }
 
-/// Receives the traffic secrets in the format of SSLKEYLOGFILE, a line at a time.
+/// Receives the traffic secrets in the format of SSLKEYLOGFILE, one line at a time.
 ///
-/// Whoever reads them reads everything. For debugging only.
+/// Whoever has these secrets can decrypt the association. For debugging only.
 pub trait KeyLog: Send + Sync {
-    /// Takes `LABEL client_random secret`, the numbers in hex.
+    /// Takes one line, `LABEL client_random secret`, with the numbers in hexadecimal.
     fn log(&self, line: &str);
 }
 
-/// Which aggregation schemes an end accepts, best first. Empty: plain tags.
+/// The aggregation schemes that an end accepts, in order of preference. An empty list stands for
+/// plain tags: one tag in each record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AggregationPolicy {
-    /// For what this end sends.
+    /// Schemes for the records that this end sends.
     pub send: Vec<Scheme>,
-    /// For what this end receives.
+    /// Schemes for the records that this end receives.
     pub receive: Vec<Scheme>,
 }
 
 impl AggregationPolicy {
-    /// One scheme for both directions.
+    /// Accepts one scheme, for both directions.
     pub fn both(scheme: Scheme) -> Self {
         Self { send: alloc::vec![scheme], receive: alloc::vec![scheme] }
     }
 
-    /// A family's schemes for both directions, the second of them first: between sharing most and
-    /// least, until a receiver has seen enough to choose ([`Settings::adapt`]).
+    /// Accepts the schemes of a family for both directions. The family's second scheme is
+    /// preferred: it lies between the one that shares tags among most records and the one that
+    /// shares least, and serves until a receiver has seen enough records to choose
+    /// ([`Settings::adapt`]).
     pub fn family(family: Family) -> Self {
         let [most, first, rest @ ..] = family.members();
         let schemes = [first, most].into_iter().chain(rest).filter(|scheme| scheme.aggregates());
@@ -112,65 +116,68 @@ impl AggregationPolicy {
         Self { send: schemes.clone(), receive: schemes }
     }
 
-    /// Whether aggregation is wanted at all.
+    /// Whether any scheme other than plain tags is accepted in either direction.
     pub fn is_wanted(&self) -> bool {
         self.send.iter().chain(&self.receive).any(|scheme| *scheme != Scheme::Plain)
     }
 }
 
-/// How a receiver chooses among the schemes of a family, as the losses it sees and the lengths of
-/// the payloads demand: it asks for another as
-/// [`Connection::request_aggregation`](crate::Connection::request_aggregation) does, at most every
-/// 200 records. Only schemes that the client offered for the direction are asked for, and plain
-/// tags, as far as [`Settings::aggregation`] accepts them; in place of any other the next that
-/// shares less.
+/// How a receiver chooses among the schemes of a family by itself, from the losses and payload
+/// lengths that it observes. It requests another scheme as
+/// [`Connection::request_aggregation`](crate::Connection::request_aggregation) does, at most once
+/// in 200 records. It requests only plain tags and schemes that the client offered for this
+/// direction, and only if [`Settings::aggregation`] accepts them. If the best scheme is not among
+/// them, the receiver requests the next one of the family that shares less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adapt {
-    /// The schemes.
+    /// The family whose schemes are considered.
     pub family: Family,
-    /// What decides.
+    /// The rule that selects a scheme of the family.
     pub rule: AdaptRule,
 }
 
 impl Adapt {
-    /// Within a family, by the better rule.
+    /// Chooses within a family by the better rule, [`AdaptRule::Hindsight`].
     pub const fn within(family: Family) -> Self {
         Self { family, rule: AdaptRule::Hindsight }
     }
 }
 
-/// What decides when another scheme is asked for.
+/// The rule by which a receiver decides that another scheme is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdaptRule {
-    /// What each scheme would have verified of late: [`aggregation::choice::Hindsight`].
+    /// Compares how many of the recent records each scheme would have verified:
+    /// [`aggregation::choice::Hindsight`].
     #[default]
     Hindsight,
-    /// The loss rate of the last 200 records, as in the MAC aggregation paper:
+    /// Uses the loss rate of the last 200 records, as in the MAC aggregation paper:
     /// [`aggregation::choice::LossRate`].
     LossRate,
 }
 
-/// When received data whose tags are shared goes to the application. With plain tags all data
-/// is verified as it comes.
+/// When received data under shared tags is delivered to the application. Data under plain tags is
+/// always verified on arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Once it is verified: the application sees nothing else.
+    /// Data is delivered once it is verified: the application sees verified data only.
     #[default]
     Verified,
-    /// Once this many bits speak for it, 1 to 127: an attacker's record is taken with a chance of
-    /// 2^-bits, and found out afterwards. It is the plaintext of a stream cipher until then:
-    /// whoever sees how the application reacts to altered data learns from it.
+    /// Data is delivered once its security level has reached this many bits, 1 to 127. A forged
+    /// record is then delivered with a probability of 2^-bits, and refuted later. Until it is
+    /// verified, the data is the plaintext of a stream cipher: an attacker who sees how the
+    /// application reacts to altered data learns from that.
     ///
-    /// After 2^(bits − 20) such records, below 21 bits after one, data of the epoch is delivered
-    /// verified only.
+    /// After 2^(bits − 20) forged records were delivered (below 21 bits: after the first one), data
+    /// of the epoch is delivered only when it is verified.
     Progressive(u8),
-    /// At once, before anything speaks for it. As `Progressive`; the first forgery that is found
-    /// out ends it for the epoch.
+    /// Data is delivered on arrival, before any tag covers it, with the risks of `Progressive`.
+    /// After the first delivered record that is refuted, data of the epoch is delivered only when
+    /// it is verified.
     Unauthenticated,
 }
 
 impl Delivery {
-    /// The level at which data is delivered, if before it is verified.
+    /// The security level in bits from which data is delivered; `None` if only verified data is.
     pub(crate) const fn threshold(self) -> Option<u8> {
         match self {
             Self::Verified => None,
@@ -180,15 +187,18 @@ impl Delivery {
     }
 }
 
-/// What follows when records turn out to be forged.
+/// What an association does when it finds that records were forged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnForgery {
-    /// Nothing: they are dropped and counted. Whoever can send datagrams can make such records.
+    /// Forged records are dropped and counted, nothing else. Anybody who can send datagrams can
+    /// make such records.
     #[default]
     Drop,
-    /// The association ends with `bad_record_mac` when one of them was delivered before.
+    /// The association ends with `bad_record_mac` if a forged record was delivered before it was
+    /// refuted.
     CloseWhenRefuted,
-    /// The association ends with `bad_record_mac`. Then whoever can send one datagram ends it.
+    /// The association ends with `bad_record_mac` on the first forged record. Anybody who can send
+    /// one datagram can then end it.
     Close,
 }
 
@@ -210,151 +220,167 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
-/// How a flight's messages share records and datagrams.
+/// How the messages of a flight are packed into records and datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// `Full` in DTLS 1.3 and `RecordPerMessage` in 1.2, where some peers (tinydtls) read
-    /// one message a record.
+    /// `Full` in DTLS 1.3 and `RecordPerMessage` in 1.2, where some peers (tinydtls) read only one
+    /// message in each record.
     #[default]
     Auto,
-    /// As many messages a record and records a datagram as fit: the fewest bytes.
+    /// As many messages in each record, and records in each datagram, as fit. Takes the fewest
+    /// bytes.
     Full,
-    /// One message a record, as many records a datagram as fit.
+    /// One message in each record, as many records in each datagram as fit.
     RecordPerMessage,
-    /// One record a datagram, for peers that read no further and for links where
-    /// short frames arrive more often.
+    /// One record in each datagram: for peers that read only the first record of a datagram, and
+    /// for links on which short frames are more likely to arrive.
     RecordPerDatagram,
 }
 
-/// How many bytes of the record number data records carry.
+/// How many bytes of the record number the header of a data record carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordNumbers {
-    /// Two; one in epochs with aggregated tags while the receiver reports less than 3 % loss.
+    /// Two bytes; one byte in epochs with aggregated tags while the receiver reports less than 3 %
+    /// loss.
     #[default]
     Auto,
-    /// As `Auto` with aggregated tags. One with plain tags, but for every 32nd
-    /// record: after a burst of 128 lost ones the receiver drops some more until
-    /// such a record shows it its place.
+    /// With aggregated tags as `Auto`. With plain tags one byte, but two bytes in every 32nd
+    /// record: after a burst of 128 lost records the receiver cannot reconstruct one-byte numbers
+    /// and drops records until one with a two-byte number arrives.
     Short,
-    /// Two.
+    /// Always two bytes.
     Long,
 }
 
-/// How the numbers of records with aggregated tags are hidden. Both ends must have the same: it
-/// is not negotiated, and between others no such record is understood.
+/// How the record numbers of records with aggregated tags are encrypted. Both ends must have the
+/// same setting. It is not negotiated: with different settings neither end can read such records of
+/// the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumberMasks {
-    /// As in RFC 9147; a record shorter than 16 bytes is filled up with zeros and its length. An
-    /// observer sees when two such records have the same mask: they look the same.
+    /// As in RFC 9147, section 4.2.3. The input of the mask is the ciphertext; if that is shorter
+    /// than 16 bytes, it is padded with zeros and its length. Equal short ciphertexts have equal
+    /// masks, and an observer can see that they are equal.
     #[default]
     Standard,
-    /// The same with the epoch in place of the length, as in the MAC aggregation paper, to compare
-    /// with.
+    /// As `Standard`, but padded with the epoch in place of the length, as in the MAC aggregation
+    /// paper. For comparison only.
     Paper,
-    /// As `Standard`, and a record shorter than 16 bytes is hidden by a function of its masked
-    /// number, so that records which look the same have the same mask no more often than
-    /// others: one more AES call at either end. Without effect where numbers are not hidden.
+    /// As `Standard`, but the ciphertext of a record shorter than 16 bytes is itself encrypted with
+    /// a function of the masked number. Records that look equal then have equal masks no more often
+    /// than other records do. This costs one more AES call at either end, and has no effect where
+    /// record numbers are not encrypted.
     Strong,
 }
 
-/// What clients and servers have in common.
+/// The settings that clients and servers have in common.
 #[derive(Clone)]
 pub struct Settings {
-    /// Who computes the cryptography.
+    /// The implementation of the cryptography.
     pub provider: &'static Provider,
-    /// Versions this end speaks, as far as `suites` has any for them. DTLS 1.2 is spoken
-    /// only where the peer speaks no 1.3.
+    /// The protocol versions that this end speaks; a version needs at least one suite in `suites`.
+    /// DTLS 1.2 is used only if the peer does not speak 1.3.
     pub versions: Vec<ProtocolVersion>,
-    /// Cipher suites of all these versions, best first. With aggregation wanted, those
-    /// that can aggregate go before the others, but one that does not encrypt never
-    /// before one that does and is preferred here.
+    /// The cipher suites of all these versions, in order of preference. If aggregation is wanted,
+    /// suites that can aggregate come before the others, except that a suite without encryption
+    /// never moves before a preferred one that encrypts.
     pub suites: Vec<CipherSuiteId>,
-    /// Key exchange groups, best first.
+    /// The key exchange groups, in order of preference.
     pub groups: Vec<NamedGroup>,
-    /// Ways to use a PSK, best first. `PSK_KE` gives no forward secrecy.
+    /// The PSK key exchange modes, in order of preference. `PSK_KE` gives no forward secrecy.
     pub psk_modes: Vec<PskKeyExchangeMode>,
-    /// Aggregation schemes.
+    /// The accepted aggregation schemes.
     pub aggregation: AggregationPolicy,
-    /// Whether this end changes the scheme of what it receives by itself, and how.
+    /// Whether, and by which rule, this end requests other schemes for the records that it
+    /// receives.
     pub adapt: Option<Adapt>,
-    /// When data whose tags are shared is delivered.
+    /// When received data under shared tags is delivered to the application.
     pub delivery: Delivery,
-    /// What follows when records turn out to be forged.
+    /// What the association does when it finds that records were forged.
     pub on_forgery: OnForgery,
-    /// The aggregation extension's number.
+    /// The extension type of the aggregation extension.
     pub aggregation_extension: ExtensionType,
-    /// Whether a DTLS 1.2 peer must bind its keys to the whole handshake (RFC 7627).
+    /// Whether a DTLS 1.2 peer must support the extended master secret (RFC 7627), which binds the
+    /// keys to the whole handshake.
     pub require_extended_master_secret: bool,
     /// Whether DTLS 1.2 sessions may be resumed.
     pub resumption: bool,
-    /// Whether that may be by ticket, of which the server needs to remember nothing.
+    /// Whether DTLS 1.2 sessions may be resumed with tickets, for which the server stores no
+    /// session state.
     pub session_tickets: bool,
-    /// How flights are packed.
+    /// How flights are packed into records and datagrams.
     pub packing: Packing,
-    /// The longest record a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
-    /// grant what they are asked for.
+    /// The maximum fragment length that a DTLS 1.2 client asks for (RFC 6066, section 4). Servers
+    /// grant what clients ask for.
     pub max_fragment_length: Option<MaxFragmentLength>,
-    /// The longest plaintext this end takes in a record, in bytes, type and padding
-    /// included in DTLS 1.3 (RFC 8449): 64 to 16,385. Longer ones are dropped unread. By default
-    /// none is stated, but where shared tags are wanted what fits a datagram of
-    /// [`datagram_bytes`](Self::datagram_bytes): then a peer with larger ones must keep to it.
+    /// The record size limit that this end states (RFC 8449), in bytes: 64 to 16,385, in DTLS 1.3
+    /// with content type and padding included. Longer records are dropped unread. `None`: no limit
+    /// is stated, except that an end which wants shared tags states what fits a datagram of
+    /// [`datagram_bytes`](Self::datagram_bytes). A peer with larger datagrams must then keep to
+    /// that limit.
     pub record_size_limit: Option<u16>,
-    /// Whether the peer may use connection IDs, and how long its ones for this end are
-    /// to be, in bytes: zero to give one and want none (RFC 9146, RFC 9147, section 9).
+    /// The length in bytes of the connection IDs that the peer is to use in its records to this
+    /// end. Zero: this end uses connection IDs of the peer, but wants none in the peer's records.
+    /// `None`: connection IDs are not negotiated (RFC 9146; RFC 9147, section 9).
     pub connection_id: Option<u8>,
-    /// Whether a peer with connection IDs is to check this end's address, and lets its own be
-    /// checked, before it is believed that it changed (RFC 9853).
+    /// Whether return routability checks (RFC 9853) are negotiated: each end checks a new address
+    /// of the other before it sends data there.
     pub return_routability: bool,
-    /// Whether a peer with a connection ID is followed to another address at its word: where it
-    /// takes no part in return routability checks (RFC 9853), as most do not yet. Then whoever
-    /// sees a record can copy it, and so direct what this end sends to anybody until the peer's
-    /// next record; off, such a peer is heard from anywhere but answered where it first was. RFC 9146,
-    /// section 6, wants this off unless the application checks addresses itself.
+    /// Whether the address of a peer with a connection ID changes without a check if the peer does
+    /// not take part in return routability checks (RFC 9853), as most do not yet.
+    ///
+    /// If it does, anybody who sees a record can send a copy of it from elsewhere, and so direct
+    /// what this end sends to any address until the peer's next record. If it does not, records of
+    /// such a peer are accepted from any address, but answered at its first one. RFC 9146, section
+    /// 6, wants this off unless the application validates addresses itself.
     pub unchecked_address_change: bool,
-    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535. Below 96 bytes no
-    /// connection ID of the peer is taken that is longer than what is above 64.
+    /// The largest datagram to send, in bytes of UDP payload: 80 to 65,535. Below 96 bytes, a
+    /// peer's connection ID may have at most `datagram_bytes` − 64 bytes.
     pub datagram_bytes: usize,
-    /// The longest datagram to look for, in bytes of UDP payload: where payloads need more than
-    /// [`datagram_bytes`](Self::datagram_bytes), the path is probed for what it takes up to here (RFC
-    /// 8899), and they wait for the answer. Only with a peer that takes part in return routability
-    /// checks and, in DTLS 1.2, has a connection ID; the socket should forbid IP fragments. None: nothing
-    /// is probed, and no datagram is longer than `datagram_bytes`.
+    /// The limit of path MTU discovery (RFC 8899), in bytes of UDP payload. If a payload needs a
+    /// datagram longer than [`datagram_bytes`](Self::datagram_bytes), the path is probed for
+    /// lengths up to this limit, and the payload waits for the outcome. Probing needs a peer that
+    /// takes part in return routability checks and, in DTLS 1.2, has a connection ID. The socket
+    /// should forbid IP fragmentation. `None`: the path is not probed, and no datagram is longer
+    /// than `datagram_bytes`.
     pub path_mtu: Option<usize>,
-    /// Record numbers of data records.
+    /// The length of record numbers in data records.
     pub record_numbers: RecordNumbers,
-    /// How those of records with aggregated tags are hidden.
+    /// How the record numbers of records with aggregated tags are encrypted.
     pub number_masks: NumberMasks,
-    /// How long a message under shared tags waits for others at most, before its set is closed by a
-    /// tag of its own; zero for not at all. None: as long as what this end sees allows, at most 200 ms
-    /// in a stream, at most 20 ms where something is received as well, and not at all where messages
-    /// are answered or too few would come in that time.
+    /// The longest time that a message under shared tags waits for further messages before its set
+    /// is closed by a tag of its own; zero: it does not wait. `None`: the time follows from the
+    /// traffic that this end observes. It is then at most 200 ms in a one-way stream and at most 20
+    /// ms if messages are received as well. Messages that are answered, and messages that too few
+    /// others would follow in that time, do not wait.
     pub max_wait: Option<Duration>,
-    /// How long a queued payload may wait, as during the handshake, before it is dropped and counted; none: as
-    /// long as it takes.
+    /// How long a queued payload may wait, for example for the end of the handshake, before it is
+    /// dropped and counted. `None`: without limit.
     pub max_age: Option<Duration>,
-    /// The first retransmission timeout, at least a millisecond.
+    /// The first retransmission timeout, at least one millisecond.
     pub initial_timeout: Duration,
-    /// A handshake fails when it takes longer; at least a millisecond.
+    /// The time after which an incomplete handshake fails, at least one millisecond.
     pub handshake_deadline: Duration,
-    /// Received payloads held at once, at most, in bytes with overhead. Those that wait for shared
-    /// tags take less of it: four of each number that the scheme waits for, as long as the longest
-    /// payload that was verified so far, or one as long as a record may be.
+    /// The size of the receive buffer, in bytes with overhead. Payloads that wait for shared tags
+    /// may take only a part of it: for each record number that the scheme waits for, four
+    /// candidates as long as the longest payload verified so far or one candidate as long as the
+    /// longest record, whichever takes more.
     pub receive_buffer_bytes: usize,
-    /// Payloads queued for sending, in bytes.
+    /// The size of the queue of payloads to send, in bytes with overhead.
     pub send_buffer_bytes: usize,
-    /// Where traffic secrets are written, for debugging.
+    /// Receives the traffic secrets, for debugging.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl Settings {
-    /// Defaults with `provider`: both versions, every suite it has but those with
-    /// short tags or without encryption, every group, both PSK modes with key exchange first, no aggregation.
+    /// The defaults with `provider`: both versions, all its suites except those with short tags or
+    /// without encryption, all its groups, both PSK modes with preference for the one with key
+    /// exchange, no aggregation.
     ///
     /// # Errors
-    /// The provider must compute its known answers.
+    /// Fails if the provider does not compute the known answers of its self-test.
     pub fn new(provider: &'static Provider) -> Result<Self, ConfigError> {
         provider.self_test()?;
-        // Short tags and clear text are for hosts that choose their risk themselves.
+        // Hosts must choose short tags and plaintext explicitly, because of the risk.
         let suites_13 = provider.suites.iter().filter(|s| s.encrypts && s.tag_len >= 16);
         let suites_12 = provider.suites_12.iter().filter(|s| s.tag_len >= 16);
         Ok(Self {
@@ -391,8 +417,8 @@ impl Settings {
         })
     }
 
-    /// RFC 7925's profile for small devices with a PSK (section 4.2): DTLS 1.2 with
-    /// `TLS_PSK_WITH_AES_128_CCM_8`, nothing else.
+    /// The profile of RFC 7925 for small devices with a PSK (section 4.2): DTLS 1.2 with
+    /// `TLS_PSK_WITH_AES_128_CCM_8` only, and its longer timeouts.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -406,10 +432,10 @@ impl Settings {
         })
     }
 
-    /// Checks that the settings make sense together.
+    /// Checks that the settings are valid, each alone and together.
     ///
     /// # Errors
-    /// Names the first setting that does not.
+    /// Returns the first invalid setting.
     pub fn check(&self) -> Result<(), ConfigError> {
         let known = |id| self.provider.suite(id).is_some() || self.provider.suite_12(id).is_some();
         if !self.suites.iter().all(|id| known(*id)) {
@@ -459,31 +485,33 @@ impl Settings {
         Ok(())
     }
 
-    /// The longest connection ID of the peer that this end takes. It is in each record, and in short
-    /// datagrams has to leave room for what cannot be split: closing tags, and path messages.
+    /// The longest connection ID of the peer that this end accepts, in bytes. The ID is part of
+    /// each record, and in short datagrams must leave room for messages that cannot be split:
+    /// closing tags and path messages.
     pub(crate) fn longest_peer_id(&self) -> usize {
         let room = self.datagram_bytes.saturating_sub(tuning::LEAST_BESIDE_ID);
         ConnectionId::MAX_LEN.min(room)
     }
 
-    /// The limit on records that this end states (RFC 8449): as set, or, where shared tags are
-    /// wanted and received records wait for them, what datagrams as large as its own can have.
+    /// The record size limit that this end states (RFC 8449): the configured one, or, where shared
+    /// tags are wanted and received records are held until they are verified, what fits a datagram
+    /// as long as this end's own longest.
     pub(crate) fn stated_record_limit(&self) -> Option<u16> {
         let shares = self.aggregation.is_wanted() && self.max_fragment_length.is_none();
         self.record_size_limit.or_else(|| {
-            // A header of the flags and a byte of the number.
+            // The shortest header: the flags and one byte of the record number.
             let longest = self.path_mtu.unwrap_or(0).max(self.datagram_bytes);
             let limit = longest.saturating_sub(2).min(MAX_CONTENT + 1);
             shares.then_some(u16::try_from(limit).unwrap_or(u16::MAX))
         })
     }
 
-    /// Whether tickets may be used.
+    /// Whether session tickets may be used.
     pub(crate) const fn uses_tickets(&self) -> bool {
         self.resumption && self.session_tickets
     }
 
-    /// Whether this version may be spoken.
+    /// Whether this version may be negotiated.
     pub(crate) fn speaks(&self, version: ProtocolVersion) -> bool {
         match version {
             ProtocolVersion::Dtls12 => self.suites_12().next().is_some(),
@@ -491,19 +519,20 @@ impl Settings {
         }
     }
 
-    /// The suites of DTLS 1.2 in order of preference; none if that is not spoken.
+    /// The suites of DTLS 1.2 in order of preference; none if that version is not enabled.
     pub(crate) fn suites_12(&self) -> impl Iterator<Item = &'static CipherSuite12> + Clone + '_ {
         let spoken = self.versions.contains(&ProtocolVersion::Dtls12);
         let suites = self.suites.iter().filter(move |_| spoken);
         suites.filter_map(|id| self.provider.suite_12(*id))
     }
 
-    /// Whether a suite of DTLS 1.2 with a key exchange may be spoken.
+    /// Whether an ECDHE_PSK suite of DTLS 1.2 may be negotiated.
     pub(crate) fn offers_ecdhe_psk(&self) -> bool {
         self.suites_12().any(|suite| suite.exchange == Exchange12::EcdhePsk)
     }
 
-    /// The suites of DTLS 1.3 in order of preference, those that can aggregate first if that is wanted.
+    /// The suites of DTLS 1.3 in order of preference. If aggregation is wanted, suites that can
+    /// aggregate come first.
     pub(crate) fn ordered_suites(&self) -> impl Iterator<Item = &'static CipherSuite> + Clone + '_ {
         let wanted = self.aggregation.is_wanted();
         let spoken = self.versions.contains(&ProtocolVersion::Dtls13);
@@ -523,8 +552,9 @@ pub(crate) fn can_aggregate(suite: &CipherSuite) -> bool {
     matches!(suite.keying, Keying::Prf { .. })
 }
 
-/// Asked of suites in order of preference: which ones aggregation goes first with. One that does
-/// not encrypt is not to come before one that does because of it.
+/// Returns a predicate that is called with suites in order of preference and tells which of them
+/// move to the front if aggregation is wanted. A suite without encryption does not move before one
+/// that encrypts.
 pub(crate) fn preferable() -> impl FnMut(&CipherSuite) -> bool + Clone {
     let mut encrypted = false;
     move |suite| {
@@ -547,11 +577,12 @@ impl fmt::Debug for Settings {
 /// A client's configuration.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// The key it offers.
+    /// The PSK that the client offers.
     pub psk: Psk,
-    /// A DTLS 1.2 session of this PSK to resume, from [`Connection::session`](crate::Connection::session).
+    /// A DTLS 1.2 session made with this PSK, to resume; from
+    /// [`Connection::session`](crate::Connection::session).
     pub session: Option<Session>,
-    /// Everything else.
+    /// The settings that servers have as well.
     pub settings: Settings,
 }
 
@@ -561,7 +592,7 @@ impl ClientConfig {
         Self { psk, session: None, settings }
     }
 
-    /// Defaults with the portable provider.
+    /// The defaults with the portable provider.
     ///
     /// # Errors
     /// As [`Settings::new`].
@@ -571,86 +602,88 @@ impl ClientConfig {
     }
 }
 
-/// When a server asks a client to prove its address before it keeps any state
+/// When a server asks a client to prove its address with a cookie before the server keeps any state
 /// (RFC 9147, section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CookiePolicy {
-    /// Always: a round trip more, and nobody can make this server send or remember.
+    /// Always. This costs one round trip, and nobody can make the server send to forged addresses
+    /// or keep state for them.
     #[default]
     Always,
-    /// Only where a HelloRetryRequest is needed anyway: in DTLS 1.2 never. Anybody can then make this
-    /// server remember, and send at most three bytes for each that came to an address that is not
-    /// its own (RFC 9147, section 5.1). For closed networks.
+    /// Only if a HelloRetryRequest is needed for another reason; in DTLS 1.2 never. Anybody can
+    /// then make the server keep state, and send to a forged address at most three bytes for each
+    /// byte received from there (RFC 9147, section 5.1). For closed networks.
     WhenRetrying,
 }
 
-/// How many associations a server keeps at once, and what becomes of one more.
+/// How many associations a server keeps at once, and what it does with a client beyond that number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionSlots {
-    /// The most; none: as many as come.
+    /// The largest number of associations; `None`: unlimited.
     ///
-    /// A handshake holds a slot too. One whose client has not proved key and address gives
-    /// it up, if need be, to one whose client has, and after four first timeouts to any. A client that
-    /// begins anew at the address of its association is let in beside that.
+    /// A handshake occupies a slot too. A handshake whose client has not proved its key and address
+    /// loses the slot, if none is free, to one whose client has; after four first timeouts it loses
+    /// the slot to any other. A client that begins a new association from the address of its old
+    /// one needs no further slot.
     pub most: Option<NonZeroUsize>,
-    /// What becomes of a client for which no slot is left.
+    /// What the server does with a client for which no slot is free.
     pub when_full: WhenFull,
 }
 
 impl SessionSlots {
-    /// At most so many.
+    /// Keeps at most `most` associations.
     pub const fn at_most(most: NonZeroUsize, when_full: WhenFull) -> Self {
         Self { most: Some(most), when_full }
     }
 }
 
-/// What a server does when a client comes and all session slots are taken.
+/// What a server does with a new client when all session slots are taken.
 ///
-/// A session that is evicted ends with close_notify and
-/// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and not before the other client has
-/// completed its handshake: who has no key evicts nobody. Those handshakes go on beside the
-/// sessions, at most as many as there are slots.
+/// An evicted session ends with close_notify and
+/// [`CloseReason::Evicted`](crate::CloseReason::Evicted), and only when the other client has
+/// completed its handshake: a client without a valid key evicts nobody. Handshakes of such clients
+/// proceed beside the sessions, at most as many as there are slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It refuses: `internal_error`, which stands for a lack of memory too (RFC 8446, section 6.2), once
-    /// the client has proved its address where cookies are asked for. The alert is shorter than
-    /// the hello it answers.
+    /// It refuses the client with `internal_error`, which covers a lack of memory as well (RFC
+    /// 8446, section 6.2), after the client has proved its address where cookies are used. The
+    /// alert is shorter than the hello it answers.
     #[default]
     Refuse,
     /// It ends the session that was accepted first.
     EvictOldest,
-    /// It ends the session of the peer that was not heard of for the longest time, if that is at
-    /// least this long; else it refuses.
+    /// It ends the session of the peer that has been silent for the longest time, if that time is
+    /// at least this long; otherwise it refuses the client.
     EvictIdle(Duration),
 }
 
 /// A server's configuration.
 #[derive(Clone)]
 pub struct ServerConfig {
-    /// The keys it knows.
+    /// The PSKs of the server.
     pub psks: Arc<dyn PskStore>,
-    /// Whether it asks for cookies.
+    /// When the server asks clients for cookies.
     pub cookies: CookiePolicy,
-    /// How many DTLS 1.2 sessions of clients without tickets it remembers.
+    /// The number of DTLS 1.2 sessions that the server stores for clients that do not use tickets.
     pub remembered_sessions: usize,
-    /// How many associations it keeps at once.
+    /// The number of associations at once, and what happens beyond it.
     pub slots: SessionSlots,
-    /// Whether in DTLS 1.3 it may send data right behind its own Finished, half a round trip
-    /// before the client's comes (RFC 8446, section 2): [`Event::MaySend`](crate::Event::MaySend)
-    /// tells when. Off by default.
+    /// Whether a DTLS 1.3 server may send data directly after its own Finished, half a round trip
+    /// before the client's Finished arrives (RFC 8446, section 2).
+    /// [`Event::MaySend`](crate::Event::MaySend) tells when. Off by default.
     ///
-    /// Such data can be read by who holds the PSK, with psk_dhe_ke by who sent this hello
-    /// besides. But nothing shows yet that the client is there: its hello may be a recording,
-    /// which while a cookie lasts, or without cookies, brings forth the data once more. To a
-    /// client that has not proved its address go three bytes at most for each that came from
-    /// there (RFC 9147, section 5.1), the server's flight and what is sent again included; what
-    /// is left over waits.
+    /// Such data can be read only by a holder of the PSK, and with psk_dhe_ke only by the sender of
+    /// this hello. But nothing shows yet that the client is present: its hello may be a recording,
+    /// which makes the server send the data again while its cookie is valid, or at any time without
+    /// cookies. A client that has not proved its address is sent at most three bytes for each byte
+    /// that came from there (RFC 9147, section 5.1), including the server's flight and
+    /// retransmissions; the rest waits.
     pub send_half_rtt_data: bool,
-    /// Whether a peer that sends records of an association that the endpoint does not know gets a
-    /// hint, which proves nothing: it then finds out sooner that the endpoint was restarted. On by
-    /// default.
+    /// Whether the endpoint sends a hint to a peer whose records belong to no known association, so
+    /// that the peer notices sooner that the endpoint was restarted. A hint is not authenticated
+    /// and proves nothing. On by default.
     pub hints: bool,
-    /// Everything else.
+    /// The settings that clients have as well.
     pub settings: Settings,
 }
 
@@ -668,7 +701,7 @@ impl ServerConfig {
         }
     }
 
-    /// Defaults with the portable provider.
+    /// The defaults with the portable provider.
     ///
     /// # Errors
     /// As [`Settings::new`].

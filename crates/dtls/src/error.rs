@@ -1,7 +1,7 @@
 //! Errors, sorted by blame.
 //!
-//! Noise is no error: what cannot be authenticated is dropped and counted. A
-//! [`Fault`] means that the association is dead.
+//! Noise is no error: records that cannot be authenticated are dropped and counted. A [`Fault`]
+//! means that the association has ended.
 
 use crate::codepoints::AlertDescription;
 use core::fmt;
@@ -14,53 +14,55 @@ pub enum Fault {
     Malformed(DecodeError),
     /// The peer broke the protocol.
     Misbehaved(Misbehaviour),
-    /// Both ends are right, but have nothing in common.
+    /// Both ends are correct, but their configurations have nothing in common.
     Incompatible(Incompatibility),
     /// A limit was reached.
     Limit(Limit),
-    /// Our own fault.
+    /// An error of this implementation.
     Internal(&'static str),
 }
 
 /// How a peer broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misbehaviour {
-    /// A message that has no place here.
+    /// A message that is not allowed at this point.
     UnexpectedMessage,
-    /// A message came under keys of another epoch than its own.
+    /// A message was protected with keys of the wrong epoch.
     WrongEpoch,
-    /// A value that was not offered, or contradicts another.
+    /// A value that was not offered, or that contradicts another one.
     IllegalParameter(&'static str),
-    /// Something that would make the keys of DTLS 1.2 mean less than they seem to.
+    /// A choice that would weaken the keys of DTLS 1.2, such as no extended master secret.
     Insecure(&'static str),
-    /// An extension that must be there is not.
+    /// A mandatory extension is missing.
     MissingExtension(&'static str),
-    /// An extension that was not asked for.
+    /// A response contains an extension that was not offered.
     UnsolicitedExtension,
     /// The PSK binder does not verify: the two ends hold different keys for this identity.
     WrongBinder,
-    /// Records of the handshake fail under its keys: in DTLS 1.2 what `WrongBinder` is in 1.3.
+    /// Handshake records under keys fail authentication, because the two ends hold different PSKs
+    /// for this identity: the DTLS 1.2 counterpart of `WrongBinder`.
     WrongKey,
     /// The Finished message does not verify.
     WrongFinished,
-    /// More connection IDs were asked for than are given.
+    /// The peer requested connection IDs too often.
     TooManyIdsRequested,
 }
 
-/// What two ends lack in common.
+/// What two configurations do not have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incompatibility {
     /// A protocol version.
     Version,
-    /// A reason for the older version: the client was made to believe that it is needed.
+    /// The ends support a newer version: an attacker made the client believe that the older one is
+    /// needed.
     Fallback,
     /// A cipher suite.
     CipherSuite,
     /// A key exchange group.
     Group,
-    /// A way to use a PSK.
+    /// A PSK key exchange mode.
     PskMode,
-    /// A PSK: nobody has the identity.
+    /// A PSK: the server does not know the identity.
     UnknownIdentity,
 }
 
@@ -69,13 +71,15 @@ pub enum Incompatibility {
 pub enum Limit {
     /// Too many records failed authentication under one key (RFC 9147, section 4.5.3).
     Forgeries,
-    /// A record was forged, and the application wants no more after one.
+    /// A record was forged, and the configuration ends the association over that
+    /// ([`OnForgery`](crate::OnForgery)).
     Forgery,
-    /// A key is used up and the peer did not let us change it in time.
+    /// A key has reached its usage limit, and the peer did not acknowledge a key update in time.
     KeyExhausted,
     /// All session slots of a server are taken.
     SessionSlots,
-    /// An association has sent 65,536 handshake messages and needs one more, as for other keys.
+    /// The association has sent 65,536 handshake messages and needs one more, for example for a
+    /// KeyUpdate.
     MessageNumbers,
 }
 
@@ -98,7 +102,7 @@ impl From<Incompatibility> for Fault {
 }
 
 impl Fault {
-    /// The alert that tells the peer (RFC 8446, section 6.2).
+    /// The alert that reports this fault to the peer (RFC 8446, section 6.2).
     pub const fn alert(&self) -> AlertDescription {
         match self {
             Self::Malformed(_) => AlertDescription::DECODE_ERROR,
@@ -125,7 +129,7 @@ impl Fault {
                 | Incompatibility::PskMode => AlertDescription::HANDSHAKE_FAILURE,
             },
             Self::Limit(Limit::Forgeries | Limit::Forgery) => AlertDescription::BAD_RECORD_MAC,
-            // Nothing failed: the peer is to begin a new association.
+            // Nothing failed: the peer should begin a new association.
             Self::Limit(Limit::MessageNumbers) => AlertDescription::CLOSE_NOTIFY,
             Self::Limit(Limit::KeyExhausted | Limit::SessionSlots) | Self::Internal(_) => {
                 AlertDescription::INTERNAL_ERROR
@@ -149,12 +153,14 @@ impl fmt::Display for Fault {
 impl fmt::Display for Misbehaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnexpectedMessage => f.write_str("the peer sent a message out of place"),
+            Self::UnexpectedMessage => f.write_str("the peer sent an unexpected message"),
             Self::WrongEpoch => f.write_str("the peer sent a message under the wrong keys"),
             Self::IllegalParameter(what) => write!(f, "the peer sent an illegal {what}"),
             Self::Insecure(what) => write!(f, "the peer wants an insecure {what}"),
             Self::MissingExtension(what) => write!(f, "the peer's {what} extension is missing"),
-            Self::UnsolicitedExtension => f.write_str("the peer answered what was not asked"),
+            Self::UnsolicitedExtension => {
+                f.write_str("the peer answered an extension that was not offered")
+            }
             Self::WrongBinder | Self::WrongKey => {
                 f.write_str("the peer holds another key for this PSK identity")
             }
@@ -168,7 +174,7 @@ impl fmt::Display for Incompatibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Version => "no protocol version in common",
-            Self::Fallback => "an older protocol version than both ends speak",
+            Self::Fallback => "an older protocol version than both ends support",
             Self::CipherSuite => "no cipher suite in common",
             Self::Group => "no key exchange group in common",
             Self::PskMode => "no PSK key exchange mode in common",
@@ -198,17 +204,19 @@ pub enum CloseReason {
     Local,
     /// The peer closed it (close_notify).
     Peer,
-    /// The peer gave up with this alert.
+    /// The peer ended the association with this alert.
     PeerAlert(AlertDescription),
-    /// This end gave up.
+    /// This end ended the association because of this fault.
     Fault(Fault),
-    /// The handshake was not complete in time.
+    /// The handshake was not complete within
+    /// [`Settings::handshake_deadline`](crate::Settings::handshake_deadline).
     HandshakeTimeout,
-    /// A new association from the same address took its place.
+    /// The same client began a new association from the same address.
     Replaced,
-    /// Too many handshakes went on at once, and this was the oldest one.
+    /// Too many handshakes were in progress at once, and this one was given up: the oldest whose
+    /// client had not proved its key, or one that lost the slot it was to take over.
     Crowded,
-    /// All session slots were taken, and another client got this one's
+    /// All session slots were taken, and this association's slot was given to another client
     /// ([`WhenFull`](crate::WhenFull)).
     Evicted,
 }
@@ -226,26 +234,27 @@ impl fmt::Display for CloseReason {
             }
             Self::PeerAlert(alert) => write!(f, "the peer refused: {alert}"),
             Self::Fault(fault) => fault.fmt(f),
-            Self::HandshakeTimeout => f.write_str("no complete handshake in time"),
+            Self::HandshakeTimeout => f.write_str("the handshake was not complete in time"),
             Self::Replaced => f.write_str("replaced by a new association from the same address"),
-            Self::Crowded => f.write_str("too many handshakes at once"),
+            Self::Crowded => f.write_str("too many handshakes in progress at once"),
             Self::Evicted => f.write_str("another client got its session slot"),
         }
     }
 }
 
-/// Why data could not be sent. Nothing was changed.
+/// Why data could not be sent. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The payload is longer than [`Connection::max_payload`](crate::Connection::max_payload).
     TooLong,
-    /// The queue is full; drain the engine first.
+    /// The send queue is full; call `poll_output` first.
     QueueFull,
-    /// The handshake is not complete, which only direct sealing needs.
+    /// The handshake is not complete. Only [`Connection::seal_into`](crate::Connection::seal_into)
+    /// needs that.
     NotConnected,
     /// The association has ended.
     Closed,
-    /// The lent buffer is too small.
+    /// The buffer is too small for the datagram.
     BufferTooSmall,
 }
 
@@ -263,14 +272,14 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
-/// Why the peer cannot be asked for another aggregation scheme. Nothing was changed.
+/// Why the peer cannot be asked for another aggregation scheme. The association is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregationError {
     /// The handshake is not complete, or the association has ended.
     NotConnected,
-    /// No scheme was agreed on for what this end receives.
+    /// No aggregation scheme was negotiated for the records that this end receives.
     NotNegotiated,
-    /// The scheme was not among the client's for this direction.
+    /// The client did not offer the scheme for this direction.
     NotOffered,
 }
 
@@ -299,30 +308,32 @@ pub enum ConfigError {
     PskIdentityLength(usize),
     /// A PSK must have 16 to 65,535 bytes.
     PskLength(usize),
-    /// No cipher suite was chosen for a version, or one the provider lacks.
+    /// No cipher suite is configured for any of the versions, or the provider lacks one of them.
     CipherSuites,
-    /// No version was chosen.
+    /// No protocol version is configured.
     Versions,
     /// A record size limit must be 64 to 16,385 bytes.
     RecordSizeLimit,
-    /// A connection ID has at most 32 bytes.
+    /// A connection ID may have at most 32 bytes.
     ConnectionIdLength,
-    /// Connection IDs of one endpoint all have the same length.
+    /// The length of connection IDs differs from the endpoint's previous configuration; it cannot
+    /// change.
     ConnectionIdLengthChanged,
-    /// No group was chosen, or one the provider lacks.
+    /// No key exchange group is configured, or the provider lacks one of them.
     Groups,
-    /// No PSK key exchange mode was chosen, or one that does not exist.
+    /// No PSK key exchange mode is configured, or an unknown one.
     PskModes,
     /// Aggregation needs a cipher suite whose tags are a pseudorandom function's output.
     AggregationSuite,
-    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) or above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
+    /// The datagram size is below [`MIN_DATAGRAM_BYTES`](crate::tuning::MIN_DATAGRAM_BYTES) or
+    /// above [`MAX_DATAGRAM_BYTES`](crate::tuning::MAX_DATAGRAM_BYTES).
     DatagramSize {
-        /// The size.
+        /// The configured size in bytes.
         bytes: usize,
-        /// The least one.
+        /// The smallest valid size in bytes.
         least: usize,
     },
-    /// The first timeout or the handshake's deadline is below
+    /// The first retransmission timeout or the handshake deadline is below
     /// [`LEAST_TIMEOUT`](crate::tuning::LEAST_TIMEOUT).
     Timeout,
     /// The provider computes wrong results.
@@ -351,7 +362,7 @@ impl fmt::Display for ConfigError {
                 let most = crate::tuning::MAX_DATAGRAM_BYTES;
                 write!(f, "datagrams of {bytes} bytes, not {least} to {most}")
             }
-            Self::Timeout => f.write_str("a timeout that is over before anything can happen"),
+            Self::Timeout => f.write_str("a timeout shorter than one millisecond"),
             Self::Provider(error) => error.fmt(f),
         }
     }

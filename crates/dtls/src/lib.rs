@@ -5,15 +5,15 @@
 //! time and randomness come in; datagrams, events and deadlines go out
 //! (see [`vocabulary::engine`]). It needs `alloc`, not `std`.
 //!
-//! What there is: external PSKs with and without (EC)DHE, stateless retries,
-//! fragmentation, retransmission that adapts to the path, key limits, and
-//! fallback from 1.3 to 1.2; in 1.3 KeyUpdate and MAC aggregation, negotiated by
-//! an extension that nobody else needs to know; in 1.2 resumption. What there is
-//! not yet: certificates, and resumption in 1.3.
+//! Supported: external PSKs with and without (EC)DHE, stateless retries, fragmentation,
+//! retransmission timeouts that adapt to the path, key usage limits, and fallback from 1.3 to 1.2.
+//! In 1.3 also KeyUpdate and MAC aggregation, which is negotiated by an extension that other
+//! implementations ignore. In 1.2 also session resumption. Not supported yet: certificates, and
+//! resumption in 1.3.
 //!
 //! # Example
 //!
-//! A client and a server in one process, agreeing on one tag for eight records:
+//! A client and a server in one process that agree on one tag for eight records:
 //!
 //! ```
 //! use dtls::{AggregationPolicy, ClientConfig, Connection, Endpoint, Event, Psk, ServerConfig};

@@ -1,4 +1,4 @@
-//! Counters, so that silence can be diagnosed.
+//! Counters of one association, by which dropped records can be diagnosed.
 
 use core::ops::AddAssign;
 
@@ -20,92 +20,96 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What happened to what arrived.
+    /// Counters of what was received.
     ReceiveStats {
-        /// Datagrams.
+        /// Datagrams received.
         datagrams,
-        /// Bytes of datagrams.
+        /// Bytes of these datagrams.
         bytes,
-        /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
+        /// Bytes of received datagrams with handshake messages or their ACKs, KeyUpdates included.
         handshake_bytes,
         /// Authenticated records.
         records,
-        /// Payloads given to the application.
+        /// Verified payloads delivered to the application, including those delivered before they
+        /// were verified.
         delivered,
-        /// Bytes of such payloads.
+        /// Bytes of delivered payloads.
         delivered_bytes,
         /// Records that did not parse.
         malformed,
-        /// Records whose number was used already, or is too old to tell.
+        /// Records whose number was received before, or is too old for the replay window.
         replayed,
         /// Records whose own tag did not verify.
         unauthentic,
-        /// Records whose check byte is wrong.
+        /// Records dropped because their check byte is wrong.
         check_failed,
-        /// Payloads given to the application before they were verified.
+        /// Payloads delivered to the application before they were verified.
         provisional,
-        /// Such payloads that failed afterwards.
+        /// Payloads delivered before verification that were refuted later.
         refuted,
-        /// Records held for shared tags that never verified.
+        /// Records held for shared tags that were dropped unverified: forged ones, ones whose tags
+        /// were lost, and ones evicted for lack of room.
         unverified,
-        /// Those of them that shared tags spoke against; the others were late.
+        /// Records among [`unverified`](Self::unverified) that the shared tags proved forged.
         forged,
-        /// Records that an aggregate had no place for: too many rivals for a number, or expired.
+        /// Authenticated or unverified records that were not kept: under shared tags too many
+        /// candidates for one record number, or an expired number; and handshake messages for which
+        /// there was no place.
         refused,
-        /// Tags that closed a set of shared tags before it was full.
+        /// Closing tags received: tags that closed a set before it was full.
         closing_tags,
-        /// Evaluations of shared tags: each check over r unverified records counts r.
+        /// Tag evaluations under shared tags: a check over r unverified records counts r.
         evaluations,
         /// Records of an epoch without keys.
         unknown_epoch,
-        /// Payloads for which there was no room.
+        /// Payloads dropped because the receive buffer was full.
         buffer_full,
-        /// Records that came after the key's limit.
+        /// Records dropped because their key had reached its limit of failed authentications.
         exhausted,
         /// Changes of the peer's address.
         moves,
-        /// Times that a watched peer was taken for dead.
+        /// How often a watched peer was considered dead.
         silences,
-        /// Hints that the peer does not know the association, which prove nothing.
+        /// Hints that the peer does not know the association. They are not authenticated.
         hints,
     }
 }
 
 counters! {
-    /// What was sent.
+    /// Counters of what was sent.
     SendStats {
-        /// Datagrams.
+        /// Datagrams sent.
         datagrams,
-        /// Bytes of datagrams.
+        /// Bytes of these datagrams.
         bytes,
-        /// Bytes of datagrams with handshake messages or their ACKs, KeyUpdates included.
+        /// Bytes of sent datagrams with handshake messages or their ACKs, KeyUpdates included.
         handshake_bytes,
-        /// Payloads of the application.
+        /// Payloads of the application, and probes.
         messages,
-        /// Bytes of such payloads.
+        /// Bytes of these payloads.
         message_bytes,
-        /// Payloads that were queued for longer records than the peer, or longer datagrams than the
-        /// path, turned out to take, and dropped.
+        /// Payloads dropped from the queue because they were too long for the records that the peer
+        /// accepts, or for the datagrams that the path carries, once these limits were known.
         too_long,
-        /// Payloads that waited for too long ([`Settings::max_age`](crate::Settings::max_age)), and were
-        /// dropped.
+        /// Payloads dropped from the queue because they waited longer than
+        /// [`Settings::max_age`](crate::Settings::max_age).
         stale,
         /// Payloads that were still queued when the association ended.
         unsent,
-        /// Closing tags sent because others did not come in time, or at the end.
+        /// Closing tags sent because no further message came in time, or because the epoch ended.
         closing_tags,
-        /// Flights sent again.
+        /// Retransmitted flights.
         retransmissions,
-        /// Challenges to a peer that seems to have moved.
+        /// Path challenges to new addresses of the peer.
         path_challenges,
-        /// Probes of a watched peer ([`Connection::watch`](crate::Connection::watch)). Each is a
-        /// message without content, too.
+        /// Probes of a watched peer ([`Connection::watch`](crate::Connection::watch)). Each also
+        /// counts as a message of zero bytes.
         probes,
         /// Bytes of datagrams with probes.
         probe_bytes,
-        /// Probes of how long a datagram the path takes.
+        /// Probes of the path MTU.
         mtu_probes,
-        /// Times that the path was found to take less than before.
+        /// How often the path MTU was found to have shrunk.
         black_holes,
     }
 }
@@ -113,9 +117,9 @@ counters! {
 /// Counters of one association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// What arrived.
+    /// Counters of what was received.
     pub received: ReceiveStats,
-    /// What was sent.
+    /// Counters of what was sent.
     pub sent: SendStats,
 }
 

@@ -1,26 +1,27 @@
-//! One small table of timers, and how long the one for sending again takes.
+//! The timers of an association, and the retransmission timeout that follows from measured round
+//! trips.
 
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// What a timer is for.
+/// What happens when a timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// The current flight is sent again.
+    /// The current flight is retransmitted.
     Retransmit,
     /// Received records are acknowledged.
     Acknowledge,
-    /// The handshake has failed.
+    /// The handshake fails.
     HandshakeDeadline,
-    /// An open set is closed.
+    /// The open set of shared tags is closed.
     OpenSet,
-    /// The previous epoch's keys are forgotten.
+    /// The receive keys of the previous epoch are erased.
     OldEpoch,
-    /// A path challenge was not answered.
+    /// A path challenge counts as lost.
     PathChallenge,
-    /// The peer is to be asked whether it is there.
+    /// The peer is probed, or considered dead.
     Liveness,
-    /// A probe of the path's MTU was not answered.
+    /// A probe of the path MTU counts as lost.
     PathMtu,
 }
 
@@ -37,7 +38,7 @@ impl Timer {
     ];
 }
 
-/// Deadlines; [`Instant::MAX`] stands for none.
+/// The deadline of each timer; [`Instant::MAX`] for timers that are not set.
 #[derive(Debug)]
 pub(crate) struct Timers([Instant; Timer::ALL.len()]);
 
@@ -74,7 +75,7 @@ impl Timers {
         self.0.iter().copied().min().filter(|at| *at != Instant::MAX)
     }
 
-    /// Takes a timer that is due.
+    /// Stops and returns a timer that is due.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Timer> {
         let due = Timer::ALL
             .into_iter()
@@ -84,17 +85,18 @@ impl Timers {
     }
 }
 
-/// Round trips measured so far (RFC 6298, section 2), without a clock's granularity.
+/// A smoothed round trip and its variation (RFC 6298, section 2), without a clock granularity.
 ///
-/// RFC 9147, section 5.8.2, suggests 1.5 times the last one, which a flight of several frames
-/// exceeds on a slow link after a hello of one: what is then sent again only delays the answer.
+/// RFC 9147, section 5.8.2, suggests a timeout of 1.5 times the last round trip. On a slow link a
+/// flight of several frames takes longer than that after a hello of one frame, and a retransmission
+/// would then only delay the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundTrips {
     smoothed: Option<(Duration, Duration)>,
 }
 
 impl RoundTrips {
-    /// Takes a measurement; the timeout that follows from all so far.
+    /// Takes a measurement and returns the retransmission timeout that follows from all of them.
     pub(crate) fn take(&mut self, round_trip: Duration) -> Duration {
         let (mean, variation) = match self.smoothed {
             None => (round_trip, round_trip / 2),
@@ -112,7 +114,8 @@ impl RoundTrips {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// How long an answer may be missing: two round trips, or the timeout if that is more.
+    /// How long an answer may take before it counts as missing: two round trips, or the timeout if
+    /// that is longer.
     pub(crate) fn patience(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, variation)| mean + mean.max(variation * 4))
     }

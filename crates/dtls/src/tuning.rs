@@ -1,186 +1,214 @@
-//! Our own numbers, each with the reason for its value.
+//! Numbers that no standard prescribes, each with the reason for its value.
 
 use core::time::Duration;
 
-/// First retransmission timeout (RFC 9147, section 5.8.2, suggests one second).
+/// The first retransmission timeout. RFC 9147, section 5.8.2, suggests one second.
 pub const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same for small devices on slow links (RFC 7925, section 11).
+/// The first retransmission timeout for small devices on slow links (RFC 7925, section 11).
 pub const INITIAL_TIMEOUT_7925: Duration = Duration::from_secs(9);
-/// Timeouts double up to this. The RFC's 60 s leaves six attempts a minute, too
-/// few at 20 % loss; 8 s leaves ten, and a tenth of a datagram a second is no load.
+/// The longest retransmission timeout, to which timeouts double. The RFC's 60 s leaves six attempts
+/// a minute, too few at 20 % loss; 8 s leaves ten, and a tenth of a datagram a second is no load.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(8);
-/// Where the first timeout is longer than a second, they double up to this many of it instead,
-/// as far as [`MAX_IDLE_TIMEOUT`]: such a link is slow. RFC 7925, section 11, wants 60 s for
-/// its 9.
+/// On links where the first timeout is longer than one second, timeouts double up to this multiple
+/// of it instead of [`MAX_TIMEOUT`], but not above [`MAX_IDLE_TIMEOUT`]: such a link is slow. RFC
+/// 7925, section 11, wants 60 s for its first timeout of 9 s.
 pub const MAX_TIMEOUT_FACTOR: u32 = 8;
-/// After the handshake nobody waits for a KeyUpdate, and the peer may be gone for good: the
-/// timeout doubles up to the RFC's own bound.
+/// The longest retransmission timeout after the handshake, the RFC's own bound: nobody waits for a
+/// KeyUpdate, and the peer may be gone for good.
 pub const MAX_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The part of a timeout after which what came of a flight is acknowledged, if the rest did not. RFC 9147,
-/// section 7.1, calls a quarter reasonable. Where a frame takes long a timeout is three of them at
-/// least, for a hello of two and the first of the answer: a third lets the next one come.
+/// The fraction of the retransmission timeout (1/3) after which an end acknowledges the part of a
+/// flight that it has received, if the rest is missing. RFC 9147, section 7.1, calls a quarter
+/// reasonable. On links where a single frame takes long, the timeout is at least three frame times,
+/// two for a hello and one for the first frame of the answer, so a third of it lets the next frame
+/// arrive.
 pub const ACK_PATIENCE: u32 = 3;
-/// A measured path never lowers the timeout below this: peers need time to compute.
+/// The shortest retransmission timeout that follows from a measured round trip: peers need time to
+/// compute.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(50);
-/// Alerts in clear, each in answer to a flight sent again, that end a handshake. One may be
-/// forged, or an answer to a flight that was damaged on its way.
+/// The number of plaintext alerts that end a handshake, each of them in answer to a retransmitted
+/// flight. A single one may be forged, or answer a flight that was damaged in transit.
 pub const MAX_REFUSALS: u8 = 3;
-/// A handshake that is not complete by then has failed.
+/// The time after which an incomplete handshake fails.
 pub const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(60);
-/// The same for small devices on slow links: seven attempts. On duty-cycled links a handshake
-/// may well take 200 s (Vučinić et al., "DTLS Performance in Duty-Cycled Networks", table II).
+/// The handshake deadline for small devices on slow links; it leaves seven attempts. On duty-cycled
+/// links a handshake may take 200 s (Vučinić et al., "DTLS Performance in Duty-Cycled Networks",
+/// table II).
 pub const HANDSHAKE_DEADLINE_7925: Duration = Duration::from_secs(300);
-/// A client whose Finished is not acknowledged takes data that comes between the last two of so many
-/// such times as a sign that the server has it. One as patient as the client that sends data before
-/// that (RFC 8446, section 2) has given up by then: it began when the client was done at the latest.
+/// How many handshake deadlines pass before a client whose Finished was never acknowledged
+/// concludes from received data that the server has it. The data must have come between the last
+/// two of them. A server may send data before it has the client's Finished (RFC 8446, section 2),
+/// but one with the same deadline has given up by then: its handshake began no later than the
+/// client sent the Finished.
 pub const DEADLINES_WITHOUT_ACK: u8 = 3;
-/// A flight's answer is retransmitted at most this often because of duplicates.
+/// The shortest interval between two retransmissions of a flight that are caused by duplicates of
+/// the peer's flight.
 pub const REPEAT_INTERVAL: Duration = Duration::from_millis(100);
-/// A message of a stream waits this long for its set at most: well below CoAP's two seconds.
+/// The longest time that a message of a one-way stream waits for its set of shared tags: well below
+/// CoAP's timeout of two seconds.
 pub const STREAM_WAIT: Duration = Duration::from_millis(200);
-/// The same where the peer sends too: nobody notices it once in a while.
+/// The longest time that a message waits for its set of shared tags if the peer sends messages as
+/// well: short enough that nobody notices an occasional wait.
 pub const DIALOGUE_WAIT: Duration = Duration::from_millis(20);
-/// The shortest timeout that may be set. At zero a flight would be sent without end.
+/// The shortest timeout that may be configured. With zero a flight would be sent without end.
 pub const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
-/// Largest UDP payload sent by default: fits IPv6's smallest MTU with headers.
+/// The default for the largest datagram sent, in bytes of UDP payload: with headers it fits IPv6's
+/// smallest MTU.
 pub const DATAGRAM_BYTES: usize = 1200;
-/// Smallest UDP payload limit that may be set; flights are fragmented to it.
+/// The smallest datagram limit that may be configured, in bytes of UDP payload; flights are
+/// fragmented to it.
 pub const MIN_DATAGRAM_BYTES: usize = 80;
-/// Bytes that a datagram has to have beside the peer's connection ID: a closing tag takes 57, a path
-/// message in DTLS 1.2 47.
+/// The bytes of a datagram that must remain beside the peer's connection ID: a closing tag takes 57
+/// bytes, a path message in DTLS 1.2 47.
 pub const LEAST_BESIDE_ID: usize = 64;
-/// Received data held for verification or for the application, in bytes: as many candidates as an
+/// The default size of the receive buffer, in bytes: as many candidates as an
 /// [`Opener`](aggregation::Opener) holds, each as long as a datagram.
 pub const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
-/// Application data queued before the handshake ends, in bytes.
+/// The default size of the queue of payloads to send, in bytes; payloads are queued during the
+/// handshake in particular.
 pub const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// Largest UDP payload limit that may be set: what UDP's length field allows.
+/// The largest datagram limit that may be configured, in bytes of UDP payload: what UDP's length
+/// field allows.
 pub const MAX_DATAGRAM_BYTES: usize = 65_535;
-/// Longest handshake message accepted; a ClientHello with a post-quantum share fits.
+/// The longest handshake message accepted, in bytes; a ClientHello with a post-quantum share fits.
 pub const MAX_HANDSHAKE_MESSAGE: usize = 8 * 1024;
-/// Handshake messages held ahead of the next expected one.
+/// The number of handshake messages that are held ahead of the next expected one.
 pub const MAX_MESSAGES_AHEAD: u16 = 4;
-/// Record numbers kept for one ACK: four times what the longest flight needs.
+/// The number of record numbers kept for ACKs: four times what the longest flight needs.
 pub const MAX_ACK_RECORDS: usize = 32;
-/// Records kept that no key opens yet: a flight and its first data, reordered.
+/// The number of early records kept until their keys exist: a flight and the first data after it,
+/// reordered.
 pub const MAX_EARLY_RECORDS: usize = 8;
-/// Bytes of such records.
+/// The bytes of early records kept until their keys exist.
 pub const MAX_EARLY_BYTES: usize = 4 * 1024;
-/// The previous epoch's receive keys live this long after the next one was used
-/// (RFC 9147, section 8, asks for at least one maximum segment lifetime or so).
+/// How long the receive keys of the previous epoch are kept after the first use of the next epoch's
+/// keys (RFC 9147, section 8, asks for about one maximum segment lifetime at least).
 pub const OLD_EPOCH_LIFETIME: Duration = Duration::from_secs(120);
-/// The handshake's receive keys live this long after the handshake, so that a last flight that is
-/// sent again is still read and acknowledged: twice the default maximum segment lifetime (RFC
-/// 9147, section 5.8.1).
+/// How long the receive keys of the handshake are kept after it, so that a retransmitted last
+/// flight is still read and acknowledged: twice the default maximum segment lifetime (RFC 9147,
+/// section 5.8.1).
 pub const HANDSHAKE_KEYS_LIFETIME: Duration = Duration::from_secs(240);
-/// The last number of a handshake message. Numbers do not wrap (draft-ietf-tls-rfc9147bis, section
-/// 5.2): an association that needs another message after it ends.
+/// The largest handshake message number. Message numbers do not wrap (draft-ietf-tls-rfc9147bis,
+/// section 5.2): an association that needs another message ends.
 pub const LAST_MESSAGE: u32 = u16::MAX as u32;
-/// From this message number on an association sends nothing that it can do without: no other
-/// aggregation scheme, no other connection IDs, no KeyUpdate at the application's wish. What is
-/// left are 535 KeyUpdates for keys that are used up.
+/// The message number from which an association sends only the messages that it cannot do without:
+/// it requests no other aggregation scheme or connection IDs, and ignores the application's
+/// requests for a KeyUpdate. The 535 numbers left are for KeyUpdates of keys that have reached
+/// their limits.
 pub const LAST_VOLUNTARY_MESSAGE: u32 = 65_000;
-/// Of short record numbers, one in this many is long, so that a receiver that lost its
-/// place in a burst finds it again: 1/32 byte a record.
+/// Among records with one-byte record numbers, one in this many has a two-byte number, so that a
+/// receiver that lost track of the numbers in a burst of losses recovers: 1/32 byte per record.
 pub const LONG_NUMBER_INTERVAL: u64 = 32;
-/// Loss below which a receiver lets its peer use 8-bit record numbers for aggregated
-/// records, in 1/65535: 3 %. At 13 % eight sets of sixteen in a row would fail too often.
+/// The loss rate, in 1/65535, below which a receiver allows its peer 8-bit record numbers in
+/// aggregated records: 3 %. At 13 %, eight consecutive sets of sixteen records would fail too
+/// often.
 pub const SHORT_NUMBER_LOSS: u16 = 1966;
-/// Records in a row of which none could be authenticated, after which a receiver reports that all
-/// are lost: half of what leads 8-bit numbers astray, and twice what any scheme takes to verify
-/// the first without losses.
+/// The number of consecutive unauthenticated records after which a receiver reports that all are
+/// lost: half of what makes the reconstruction of 8-bit record numbers fail, and twice what any
+/// scheme takes to verify its first record without losses.
 pub const UNSETTLED_RECORDS: u64 = 64;
-/// Records between two looks at their loss, each reported if it allows what the last did not, or
-/// the other way round.
+/// The number of records between two measurements of their loss. A measurement is reported if it
+/// allows 8-bit record numbers and the last report did not, or the other way round.
 pub const REPORT_INTERVAL: u64 = 256;
-/// Records between two loss reports of the same meaning: one is spent, and a lost one costs little.
+/// The number of records between two loss reports that allow the same. Reports expire at
+/// [`REPORT_LIFETIME`], so that one report may be lost.
 pub const REPORT_RENEWAL: u64 = 768;
-/// The first report of an epoch comes after this many records.
+/// The number of records of an epoch before its first loss report.
 pub const FIRST_REPORT: u64 = 64;
-/// Records a sender may seal after a report before it expects another one.
+/// The number of records after a loss report for which the sender may rely on it.
 pub const REPORT_LIFETIME: u64 = 1024;
-/// Records the peer sends in an epoch before it is asked for another aggregation scheme again, and so
-/// for another epoch, of which records show two bits. A choice looks back on as many (MAC
-/// aggregation paper, section III-D).
+/// The number of records that the peer must have sent in an epoch before it is asked for another
+/// aggregation scheme. Each request begins another epoch, of which record headers show only two
+/// bits. A choice of schemes looks back on as many records (MAC aggregation paper, section III-D).
 pub const RECORDS_BETWEEN_UPDATES: u64 = 200;
-/// A cookie secret serves this long, and is accepted as long again.
+/// How long a cookie secret is used for new cookies. Its cookies are accepted for as long again.
 pub const COOKIE_ROTATION: Duration = Duration::from_secs(60);
-/// Complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more clients than
-/// begin anew while a cookie lasts.
+/// The number of complete associations whose ClientHellos an endpoint remembers: 8 KiB, and more
+/// clients than begin anew within a cookie's lifetime.
 pub const MAX_PAST_HELLOS: usize = 256;
-/// Fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first piece of a
-/// hello outlives 62 fragments from made-up addresses in 61 of 100 cases.
+/// The number of fragmented ClientHellos that an endpoint holds at once: at most one MiB. The first
+/// fragment of a hello survives 62 fragments from forged addresses in 61 of 100 cases.
 pub const MAX_PARTIAL_HELLOS: usize = 128;
-/// Those of one IPv4 address, or of one IPv6 network of 64 bits, which has one owner.
+/// The number of fragmented ClientHellos from one IPv4 address or one IPv6 /64 network, which has
+/// one owner.
 pub const MAX_PARTIAL_HELLOS_OF_NETWORK: usize = MAX_PARTIAL_HELLOS / 4;
-/// Associations of an endpoint whose clients have not proved a key yet, as in DTLS 1.2 all have until
-/// their Finished. One every 60 ms may take its minute; filled with fragments they hold 45 MiB.
+/// The number of an endpoint's associations whose clients have not proved a key yet. In DTLS 1.2
+/// this is every client until its Finished. If one begins every 60 ms, each can use its deadline of
+/// one minute; filled with fragments, all of them hold 45 MiB.
 pub const MAX_UNPROVED: usize = 1024;
-/// For so many first timeouts such a handshake keeps its session slot from its like. By then its
-/// flight was sent three times: at 20 % loss each way, one in twenty is not answered.
+/// The time, in multiples of the first retransmission timeout, for which a handshake whose client
+/// has not proved a key keeps its session slot from other such handshakes. By then its flight was
+/// sent three times: at 20 % loss each way, one in twenty is not answered.
 pub const UNPROVED_TIMEOUTS: u32 = 4;
-/// Challenges sent to one new address: at 20 % loss each way one in twenty checks fails, and the
-/// peer's next record begins another.
+/// The number of path challenges sent to one new address. At 20 % loss each way one in twenty
+/// checks fails, and the peer's next record begins another check.
 pub const MAX_PATH_CHALLENGES: u8 = 3;
-/// Time between them, and for the last one's answer: what RFC 9853, section 5.5, takes for a path
-/// that was not measured. One that was gives three round trips, if that is more.
+/// The interval between path challenges, and the time allowed for the answer to the last one: what
+/// RFC 9853, section 5.5, recommends for an unmeasured path. A measured path gives three round
+/// trips, if that is longer.
 pub const PATH_CHALLENGE_INTERVAL: Duration = Duration::from_secs(1);
-/// Bytes sent to an address that is not validated, for each received from there (RFC 9000,
-/// section 8.1, which RFC 9853, section 2, follows).
+/// The number of bytes that may be sent to an unvalidated address for each byte received from there
+/// (RFC 9000, section 8.1, which RFC 9853, section 2, follows).
 pub const AMPLIFICATION: usize = 3;
-/// Probes of one length that are not answered before the path is taken not to take it (RFC 8899,
-/// section 5.1.2: `MAX_PROBES`). At 20 % loss each way one in twenty lengths fails by chance.
+/// The number of unanswered probes of one length after which the path is considered too narrow for
+/// it (RFC 8899, section 5.1.2: `MAX_PROBES`). At 20 % loss each way one in twenty lengths fails by
+/// chance.
 pub const MAX_MTU_PROBES: u8 = 3;
-/// The shortest wait for a probe's answer. Handshakes measure the path, so RFC 8899's second, which is
-/// for paths that are not measured, is not needed (its section 5.1.1).
+/// The shortest time that an MTU probe waits for its answer. Handshakes measure the round trip, so
+/// that RFC 8899's minimum of one second, which is for unmeasured paths, is not needed (its section
+/// 5.1.1).
 pub const MTU_PROBE_PATIENCE: Duration = Duration::from_millis(100);
-/// The search for the path's MTU ends when the limit is known to within this many bytes: with the
-/// usual limits after five halvings.
+/// The precision of the path MTU in bytes, at which the search for it ends: with the usual limits
+/// after five bisections.
 pub const MTU_STEP: usize = 8;
-/// How long a length that failed is not tried again (RFC 8899's `PMTU_RAISE_TIMER`).
+/// How long a datagram length that failed is not probed again (RFC 8899's `PMTU_RAISE_TIMER`).
 pub const MTU_RAISE_INTERVAL: Duration = Duration::from_secs(600);
-/// While long datagrams leave, the path is asked this often whether it still takes them. With
-/// [`MAX_MTU_PROBES`] a path that became narrower costs them some 5 s.
+/// The interval at which the path is probed again while long datagrams are sent, to see whether it
+/// still carries them. With [`MAX_MTU_PROBES`], a path that became narrower loses them for some 5
+/// s.
 pub const MTU_CONFIRM_INTERVAL: Duration = Duration::from_secs(4);
-/// Challenges of the peer that wait to be answered. It sends one at a time.
+/// The number of the peer's path challenges that may wait for their answers. The peer sends one at
+/// a time.
 pub const MAX_PATH_RESPONSES: usize = 8;
-/// Spare connection IDs a peer gets and is taken from: a few moves until the next request.
+/// The number of spare connection IDs that a peer is given, and that are kept of those it gives:
+/// enough for a few address changes until the next request.
 pub const MAX_SPARE_IDS: usize = 4;
-/// Connection IDs of one association that are taken at once: the one in use, the spare ones,
-/// and new ones in their place.
+/// The number of connection IDs that one association accepts in received records at once: the one
+/// in use, the spare ones, and new ones in their place.
 pub const MAX_OWN_IDS: usize = 2 * MAX_SPARE_IDS;
-/// Requests for connection IDs that bring none before the association ends. A peer that asks
-/// again for what it did not get is no worse than any other noise for a while.
+/// The number of requests for connection IDs that yield none before the association ends. Up to
+/// there, a peer that repeats a request which cannot be granted is tolerated as noise.
 pub const MAX_VAIN_ID_REQUESTS: u32 = 16;
-/// Random connection IDs tried for one that no association has. With half of them taken, one
-/// association in 65,536 goes without.
+/// The number of random connection IDs drawn to find one that no association has. With half of all
+/// IDs taken, one association in 65,536 goes without.
 pub const MAX_ID_DRAWS: u32 = 16;
-/// For how long a DTLS 1.2 session can be resumed (RFC 5077, section 5.6, leaves it open;
-/// RFC 5246, appendix F.1.4, suggests at most a day).
+/// The time for which a DTLS 1.2 session can be resumed (RFC 5077, section 5.6, leaves it open; RFC
+/// 5246, appendix F.1.4, suggests at most a day).
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
-/// A ticket key seals this long, and opens as long again.
+/// How long a ticket key is used for new tickets. Its tickets are accepted for as long again.
 pub const TICKET_ROTATION: Duration = SESSION_LIFETIME;
-/// Sessions an endpoint remembers by ID by default, about 200 bytes each.
+/// The default number of sessions that an endpoint stores by session ID, about 200 bytes each.
 pub const REMEMBERED_SESSIONS: usize = 256;
-/// Records under a client's new keys that may fail before a DTLS 1.2 server takes it that
-/// the client has another PSK. Less could be noise, more would leave the client waiting.
+/// The number of records under a client's new keys that fail before a DTLS 1.2 server concludes
+/// that the client has another PSK. Fewer could be noise, more would keep the client waiting.
 pub const MAX_WRONG_KEYS: u64 = 3;
-/// Probes without an answer after which a peer is taken for dead. At 5 % loss each way one question in ten
-/// is not answered: seven in a row, with the message that they follow, happen once in 12 million.
+/// The number of unanswered probes after which a peer is considered dead. At 5 % loss each way one
+/// probe in ten is not answered: seven failures in a row, including the message before the probes,
+/// happen once in 12 million.
 pub const PROBES: u32 = 6;
-/// An answer to a message is missing after this at the earliest, however short the path: hosts are busy now
-/// and then.
+/// The shortest time after which the answer to a message counts as missing, however short the path:
+/// hosts are busy now and then.
 pub const LEAST_PATIENCE: Duration = Duration::from_millis(300);
-/// The first gap between two probes, at least; each is longer than the one before by three tenths. All of them
-/// take 2.6 s: with the time until an answer is missed and the new handshake that is well below 5 s.
+/// The shortest interval between the first two probes of a round; each further interval is three
+/// tenths longer than the one before. All of them take 2.6 s: with the time until an answer counts
+/// as missing, and the new handshake, that is well below 5 s.
 pub const LEAST_PROBE_GAP: Duration = Duration::from_millis(200);
-/// A hint has a peer probed at most this often.
+/// The shortest interval between two rounds of probes that hints cause.
 pub const LEAST_HINT_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause between two probes upon hints, reached when hints were wrong again and again. A one-way
-/// flow is probed as often.
+/// The longest interval between two rounds of probes that hints cause, reached when hints have
+/// proved wrong repeatedly. A one-way flow is probed as often.
 pub const MOST_HINT_PAUSE: Duration = Duration::from_secs(30);
-/// Hints that an endpoint sends in a second, and those of them that go to one IPv4 address or IPv6 network of 64
-/// bits: some 4 kB a second in all, for at least as much that came.
+/// The number of hints that an endpoint sends per second: some 4 kB per second, for at least as
+/// much that was received.
 pub const MAX_HINTS: u32 = 100;
-/// See [`MAX_HINTS`].
+/// The number of hints that an endpoint sends per second to one IPv4 address or IPv6 /64 network.
 pub const MAX_HINTS_OF_NETWORK: u32 = 10;

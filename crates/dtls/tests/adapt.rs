@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use vocabulary::Random;
 
-/// Loss of data to the server, in percent; can be changed while a pair lives.
+/// Loss of data to the server, in percent; it can be changed while a pair exists.
 type Loss = Rc<Cell<u64>>;
 
 fn configs(adapt: Adapt) -> Configs {
@@ -18,7 +18,7 @@ fn configs(adapt: Adapt) -> Configs {
     configs.client.settings.aggregation = policy.clone();
     configs.server.settings.aggregation = policy;
     configs.server.settings.adapt = Some(adapt);
-    // It is about losses here, not about waiting.
+    // These tests are about losses, so waiting for others is fixed.
     configs.waiting(Duration::from_millis(200))
 }
 
@@ -57,7 +57,7 @@ fn server<'a>(pair: &'a Pair<'_>) -> &'a Connection {
     pair.server.connection(pair.handle.expect("connected")).unwrap()
 }
 
-/// The scheme of what the server receives, which both ends agree on.
+/// The scheme of the records that the server receives, which both ends agree on.
 #[track_caller]
 fn in_use(pair: &Pair<'_>) -> Scheme {
     let scheme = server(pair).negotiated().unwrap().receive;
@@ -225,8 +225,8 @@ fn what_the_application_asks_for_is_where_it_goes_on_from() {
     assert_eq!(in_use(&pair), "agg:16".parse().unwrap());
 }
 
-/// Whoever sits near the receiver puts junk in the place of each lost record, so that every number
-/// comes. Each set with such a record fails, and that is what counts.
+/// An attacker near the receiver sends junk in the place of each lost record, so that a record with
+/// every number arrives. Each set with such a record fails, and that is what counts.
 #[test]
 fn junk_in_the_place_of_lost_records_does_not_hide_them() {
     for (seed, family) in (9..).zip(Family::ALL) {
@@ -237,7 +237,8 @@ fn junk_in_the_place_of_lost_records_does_not_hide_them() {
         pair.rule = Box::new(move |direction, _, datagram| {
             let mut fate = pass(datagram);
             if direction == Direction::ToServer && rng.below(100) < lost.get() {
-                // Behind the sample: its number is that of the true record.
+                // The change is after the sample, so that the record number is that of the original
+                // record.
                 let last = fate[0].1.len() - 1;
                 fate[0].1[last.min(24)] ^= 0x55;
             }
@@ -251,7 +252,7 @@ fn junk_in_the_place_of_lost_records_does_not_hide_them() {
     }
 }
 
-/// As many forged records as true ones, at numbers of all kinds, tell the rule nothing.
+/// As many forged records as authentic ones, with numbers of all kinds, do not influence the rule.
 #[test]
 fn junk_beside_the_records_does_not_look_like_loss() {
     for (seed, family) in (11..).zip(Family::ALL) {

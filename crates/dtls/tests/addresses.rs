@@ -1,5 +1,5 @@
-//! A peer whose address changes (RFC 9146, section 6; RFC 9147, section 9; RFC 9853), and
-//! those who would like it to.
+//! A peer whose address changes (RFC 9146, section 6; RFC 9147, section 9; RFC 9853), and attackers
+//! who try to change it.
 
 mod pair;
 
@@ -31,7 +31,7 @@ fn elsewhere() -> SocketAddr {
     "[2001:db8::bad]:7".parse().unwrap()
 }
 
-/// Where a NAT that was restarted puts the client.
+/// The client's address after its NAT was restarted.
 fn rebound() -> SocketAddr {
     "[2001:db8::1]:50000".parse().unwrap()
 }
@@ -73,7 +73,7 @@ fn a_rebound_client_is_followed_after_a_check() {
         let stats = *pair.server.connection(pair.handle.unwrap()).unwrap().stats();
         assert_eq!((stats.received.moves, stats.sent.path_challenges), (1, 1));
 
-        // And back, and on.
+        // The client returns, and its address changes again.
         for address in [client_address(), elsewhere(), rebound()] {
             pair.client_address = address;
             pair.client_send(b"again");
@@ -84,7 +84,7 @@ fn a_rebound_client_is_followed_after_a_check() {
     }
 }
 
-/// Aggregated records verify late, but they do.
+/// Aggregated records also change the address, although they are verified late.
 #[test]
 fn aggregated_records_move_the_client_too() {
     let mut configs = Configs::aggregated("agg:4");
@@ -102,7 +102,7 @@ fn aggregated_records_move_the_client_too() {
     assert_works(&mut pair);
 }
 
-/// Data goes where the client was until it has answered from where it is.
+/// Data is sent to the client's old address until it has answered from the new one.
 #[test]
 fn data_goes_to_the_old_address_until_the_answer_came() {
     for version in VERSIONS {
@@ -120,14 +120,14 @@ fn data_goes_to_the_old_address_until_the_answer_came() {
     }
 }
 
-/// At most three challenges, paced, and then none until the next record.
+/// At most three challenges are sent, at intervals, and then none until the next record.
 #[test]
 fn a_check_without_answers_ends() {
     for version in VERSIONS {
         for lost in 0..4 {
             let mut pair = connected(version, 4);
             pair.client_address = rebound();
-            // Long enough for three challenges within the limit.
+            // The record is long enough to allow three challenges within the limit.
             pair.client_send(b"here I am at last");
             let seen = Rc::new(RefCell::new(0));
             let counter = Rc::clone(&seen);
@@ -144,7 +144,7 @@ fn a_check_without_answers_ends() {
     }
 }
 
-/// What a client sees of the server's address is no different.
+/// A client follows changes of the server's address in the same way.
 #[test]
 fn a_server_that_moves_is_followed_by_its_client() {
     for version in VERSIONS {
@@ -154,7 +154,7 @@ fn a_server_that_moves_is_followed_by_its_client() {
         let mut buf = [0; 2000];
         let handle = pair.handle.unwrap();
         let payload = b"right here";
-        // By hand, since the pair has but one server address.
+        // The datagram is passed by hand, because the pair has only one server address.
         pair.run_for(Duration::ZERO);
         let len = pair.server.seal_into(handle, pair.now, payload, &mut buf).unwrap();
         use vocabulary::{Engine, Output};
@@ -199,13 +199,13 @@ fn a_replayed_record_moves_nothing() {
             pair.inject_from(elsewhere(), last_to_server(&pair));
         }
         pair.run_for(Duration::from_secs(5));
-        assert_eq!(pair.log.len(), sent, "not a word to a liar");
+        assert_eq!(pair.log.len(), sent, "nothing is sent to the forged address");
         assert_eq!(peer(&pair), client_address());
         assert!(pair.moves.is_empty());
     }
 }
 
-/// A genuine record that comes late from the old address is not the newest.
+/// An authentic record that comes late from the old address is not the newest.
 #[test]
 fn a_late_record_moves_nothing_back() {
     for version in VERSIONS {
@@ -240,20 +240,20 @@ fn a_forged_id_reaches_nobody() {
             forged[at + bit / 8] ^= 1 << (bit % 8);
             pair.inject_from(elsewhere(), forged);
         }
-        // The right ID, and nothing right behind it.
+        // The datagrams begin with the correct ID and continue with junk.
         let mut forged = genuine.clone();
         forged[at + 6..].fill(0xa5);
         pair.inject_from(elsewhere(), forged);
         pair.run_for(Duration::from_secs(5));
         assert_eq!(pair.server.stats().ignored, 48);
-        // Hints, as many as a network gets in a second.
+        // The server sends hints, as many as one network may get in a second.
         assert_eq!((pair.log.len() - before, pair.server.stats().hints), (10, 10));
         assert_eq!(peer(&pair), client_address());
         assert_works(&mut pair);
     }
 }
 
-/// Without return routability the address changes only if a setting says so.
+/// Without return routability checks the address changes only if a setting allows it.
 #[test]
 fn an_unchecked_address_is_followed_only_if_that_is_allowed() {
     for version in VERSIONS {
@@ -267,7 +267,11 @@ fn an_unchecked_address_is_followed_only_if_that_is_allowed() {
             pair.client_address = rebound();
             pair.client_send(b"here");
             pair.run_for(Duration::from_secs(5));
-            assert_eq!(pair.server_received, [b"here"], "it is heard from anywhere");
+            assert_eq!(
+                pair.server_received,
+                [b"here"],
+                "its records are accepted from any address"
+            );
             pair.server_send(b"answer");
             pair.run_for(Duration::from_secs(1));
             assert_eq!(pair.client_received.len(), usize::from(allowed));
@@ -277,7 +281,7 @@ fn an_unchecked_address_is_followed_only_if_that_is_allowed() {
     }
 }
 
-/// Without an ID of this end's there is no other address.
+/// Without a connection ID, records from another address are not accepted.
 #[test]
 fn a_client_without_ids_is_not_heard_from_elsewhere() {
     for version in VERSIONS {
@@ -294,7 +298,7 @@ fn a_client_without_ids_is_not_heard_from_elsewhere() {
     }
 }
 
-/// RFC 9853, section 8.1.2: somebody off the path copies records and is faster.
+/// RFC 9853, section 8.1.2: an off-path attacker copies records, and its copies arrive first.
 #[test]
 fn a_faster_copy_does_not_move_the_client() {
     for version in VERSIONS {
@@ -302,7 +306,7 @@ fn a_faster_copy_does_not_move_the_client() {
         for n in 0..10u8 {
             pair.client_send(&[n]);
             pair.run_for(Duration::ZERO);
-            // The copy arrives at once, the original ten milliseconds later.
+            // The copy arrives immediately, the original ten milliseconds later.
             pair.inject_from(elsewhere(), last_to_server(&pair));
             pair.run_for(Duration::from_millis(200));
             pair.server_send(&[n]);
@@ -310,9 +314,9 @@ fn a_faster_copy_does_not_move_the_client() {
         }
         pair.run_for(Duration::from_secs(10));
         assert_eq!(pair.server_received, (0..10u8).map(|n| [n]).collect::<Vec<_>>());
-        assert_eq!(pair.client_received, pair.server_received, "every answer came home");
+        assert_eq!(pair.client_received, pair.server_received, "every answer arrived");
         assert!(pair.moves.is_empty());
-        // It gets no more than challenges, and those within the limit.
+        // The attacker receives only challenges, within the limit.
         assert!(pair.strays.iter().all(|(to, _)| *to == elsewhere()));
         let stolen: usize = pair.strays.iter().map(|(_, datagram)| datagram.len()).sum();
         let given = 10 * last_to_server(&pair).len();
@@ -320,7 +324,8 @@ fn a_faster_copy_does_not_move_the_client() {
     }
 }
 
-/// The same, but the challenge is carried to the client too, whose answer takes its own path.
+/// The off-path attacker also forwards the challenge to the client, whose answer takes its own
+/// path.
 #[test]
 fn an_answer_from_another_address_moves_nothing() {
     for version in VERSIONS {
@@ -343,7 +348,8 @@ fn an_answer_from_another_address_moves_nothing() {
     }
 }
 
-/// Who carries everything both ways, and faster, is on the path while it lasts.
+/// An attacker that forwards all datagrams in both directions, faster than the direct path, becomes
+/// the path while it does so.
 #[test]
 fn the_client_is_followed_home_from_a_carrier() {
     for version in VERSIONS {
@@ -360,7 +366,7 @@ fn the_client_is_followed_home_from_a_carrier() {
         pair.run_for(Duration::ZERO);
         carried(&mut pair);
         assert_eq!(peer(&pair), elsewhere());
-        // One record that it does not carry faster ends that.
+        // The first record that arrives directly ends it.
         pair.client_send(b"more");
         pair.run_for(Duration::from_secs(1));
         assert_eq!(peer(&pair), client_address());

@@ -1,5 +1,5 @@
-//! Attackers without a key: what they record, hold back and make up ends no association, stops no
-//! handshake, and makes nobody send much to a third one.
+//! Attackers without a key. The datagrams that they record, delay and forge end no association,
+//! prevent no handshake, and make no end send much to a third party.
 
 mod pair;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// An ACK in clear, by somebody who knows two addresses and nothing else.
+/// A plaintext ACK from an attacker who knows only the two addresses.
 fn forged_ack(numbers: &[u64]) -> Vec<u8> {
     let mut content = ((16 * numbers.len()) as u16).to_be_bytes().to_vec();
     for number in numbers {
@@ -39,15 +39,15 @@ fn configs(ids: Option<u8>) -> Configs {
     configs
 }
 
-/// A client's ClientHello with cookie and binder, by its place among all that went to the server.
+/// The index, among all datagrams to the server, of a client's ClientHello with cookie and binder.
 fn hello(pair: &Pair<'_>) -> Vec<u8> {
     let mut to_server = pair.log.iter().filter(|(to, _)| *to == Direction::ToServer);
     let hello = to_server.nth(1).expect("a second hello").1.clone();
-    assert_eq!(hello[0], 22, "a handshake message in clear");
+    assert_eq!(hello[0], 22, "a plaintext handshake message");
     hello
 }
 
-/// A client that gets a cookie and whose hello with it is held back.
+/// A client that receives a cookie, and whose hello with this cookie is delayed.
 fn held_back<'a>(mut pair: Pair<'a>) -> (Pair<'a>, Vec<u8>) {
     pair.rule = Box::new(|_, index, datagram| if index == 2 { vec![] } else { pass(datagram) });
     pair.run_for(Duration::from_millis(25));
@@ -55,7 +55,7 @@ fn held_back<'a>(mut pair: Pair<'a>) -> (Pair<'a>, Vec<u8>) {
     (pair, hello)
 }
 
-/// Data goes both ways, in the association it went in before.
+/// Data is delivered in both directions, in the same association as before.
 #[track_caller]
 fn assert_alive(pair: &mut Pair<'_>) {
     let before = (pair.server_received.len(), pair.client_received.len());
@@ -71,7 +71,7 @@ fn assert_alive(pair: &mut Pair<'_>) {
     assert_eq!((pair.handle, pair.client_closed), (Some(handle), None));
 }
 
-/// Sends what an endpoint has to say.
+/// Sends the datagrams of an endpoint.
 fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
     let (mut buf, mut sent) = ([0; 2048], Vec::new());
     loop {
@@ -83,7 +83,8 @@ fn drain(endpoint: &mut Endpoint) -> Vec<(SocketAddr, Vec<u8>)> {
     }
 }
 
-/// Somebody without a key, at an address of its own: a handshake of DTLS 1.2 that ends at once.
+/// An attacker without a key, at its own address: a DTLS 1.2 handshake that stops after the first
+/// flight.
 fn come_and_go(endpoint: &mut Endpoint, now: Instant, from: SocketAddr, seed: u64) {
     let mut config = ClientConfig::new(Psk::external(b"nobody", &[1; 16]).unwrap()).unwrap();
     config.settings.versions = vec![Dtls12];
@@ -130,7 +131,8 @@ fn a_recorded_hello_ends_no_live_association() {
                 second.inject(Direction::ToServer, recorded.clone());
                 assert_alive(&mut second);
             }
-            // The handshake that it began ends by its deadline; the association goes on.
+            // The handshake that the replayed hello began ends at its deadline; the association
+            // continues.
             second.run_for(Duration::from_secs(90));
             assert_alive(&mut second);
             assert_eq!(second.server.open_connections(), 1);
@@ -138,7 +140,7 @@ fn a_recorded_hello_ends_no_live_association() {
     }
 }
 
-/// Cookies of different secrets tell which of two hellos is older.
+/// Cookies with different secrets show which of two hellos is older.
 #[test]
 fn a_recorded_hello_ends_no_handshake_that_a_newer_one_began() {
     for versions in [vec![Dtls13], vec![Dtls13, Dtls12]] {
@@ -165,8 +167,8 @@ fn a_recorded_hello_ends_no_handshake_that_a_newer_one_began() {
     }
 }
 
-/// The association of the recorded hello has ended, and its client is just coming back from the
-/// same address, under a cookie of the same secret.
+/// The association of the recorded hello has ended, and its client is returning from the same
+/// address, with a cookie under the same secret.
 #[test]
 fn a_recorded_hello_ends_no_handshake_of_a_client_that_comes_back() {
     for ids in [None, Some(4)] {
@@ -175,7 +177,7 @@ fn a_recorded_hello_ends_no_handshake_of_a_client_that_comes_back() {
         let recorded = hello(&first);
         first.client.close(first.now);
         first.run_for(Duration::from_millis(100));
-        // With nobody there it begins no handshake.
+        // Without a client the recorded hello begins no handshake.
         first.inject(Direction::ToServer, recorded.clone());
         first.run_for(Duration::from_millis(100));
         assert_eq!(first.server.open_connections(), 0);
@@ -203,7 +205,8 @@ fn a_hello_that_was_held_back_ends_no_live_association() {
         second.run_for(Duration::from_secs(70));
         assert_alive(&mut second);
         assert_eq!(second.server.open_connections(), 1);
-        // And the client itself may still begin anew, while such a handshake goes on too.
+        // The client itself may still begin a new association, also while such a handshake is in
+        // progress.
         let (mut third, held) = held_back(second.reconnect(configs(ids).client, 3));
         let mut fourth = third.reconnect(configs(ids).client, 4);
         fourth.inject(Direction::ToServer, held);
@@ -213,7 +216,8 @@ fn a_hello_that_was_held_back_ends_no_live_association() {
     }
 }
 
-/// Many hellos of one client were held back, and come again and again: one handshake at a time.
+/// Many hellos of one client were delayed and are replayed repeatedly: there is one handshake at a
+/// time.
 #[test]
 fn a_flood_of_held_back_hellos_costs_one_handshake_and_no_session_slot() {
     for ids in [None, Some(4)] {
@@ -238,7 +242,7 @@ fn a_flood_of_held_back_hellos_costs_one_handshake_and_no_session_slot() {
                 assert!(live.server.open_connections() <= 2, "the association and one handshake");
             }
             assert_alive(&mut live);
-            // The second slot is another client's, though the handshake goes on.
+            // The second slot is free for another client, although the handshake is in progress.
             let mut other = live.reconnect(with_slots().client, 8);
             other.client_address = "[2001:db8::7]:9".parse().unwrap();
             other.connect().assert_connected();
@@ -253,7 +257,7 @@ fn a_flood_of_held_back_hellos_costs_one_handshake_and_no_session_slot() {
     }
 }
 
-/// The association beside which a handshake goes on ends: the handshake takes its slot.
+/// The association beside a handshake ends: the handshake takes its slot.
 #[test]
 fn a_handshake_beside_an_association_that_ends_holds_a_slot() {
     let mut with_slot = configs(None);
@@ -271,7 +275,7 @@ fn a_handshake_beside_an_association_that_ends_holds_a_slot() {
     other.run_for(Duration::from_secs(1));
     assert_eq!(other.server.open_connections(), 1);
     assert!(other.server.stats().full > 0);
-    // It ends by its deadline, and the client gets the slot.
+    // The handshake ends at its deadline, and the client gets the slot.
     other.connect();
     let mut later = other.reconnect(configs(None).client, 4);
     later.run_for(Duration::from_secs(30));
@@ -281,7 +285,7 @@ fn a_handshake_beside_an_association_that_ends_holds_a_slot() {
 #[test]
 fn a_forged_ack_of_a_hello_stops_no_handshake() {
     for versions in [vec![Dtls13], vec![Dtls13, Dtls12]] {
-        // The first hello is lost, or the second one; an ACK of both comes.
+        // The first or the second hello is lost; a forged ACK of both arrives.
         for (lost, at) in [(0, 1), (2, 25)] {
             let mut configs = Configs::new();
             configs.client.settings.versions = versions.clone();
@@ -302,7 +306,8 @@ fn a_forged_ack_of_a_hello_stops_no_handshake() {
 
 #[test]
 fn a_forged_ack_of_a_server_hello_stops_no_handshake() {
-    // 0 and 2 are hellos, 1 is the retry request, 3 the server's flight, which is lost.
+    // Datagrams 0 and 2 are hellos, 1 is the retry request, and 3 is the server's flight, which is
+    // lost.
     let rule = |_, index, datagram: &[u8]| if index == 3 { vec![] } else { pass(datagram) };
     let mut pair = configs(None).pair(1).with_rule(rule);
     pair.run_for(Duration::from_millis(35));
@@ -315,14 +320,14 @@ fn a_forged_ack_of_a_server_hello_stops_no_handshake() {
     assert!(pair.log.len() < 15, "{} datagrams", pair.log.len());
 }
 
-/// Forged ACKs that name a part of a hello make the client send no more than its timer does, but
-/// for one answer in a while.
+/// Forged ACKs that name a part of a hello make the client send no more than its timer does, except
+/// for one retransmission in each interval.
 #[test]
 fn forged_acks_make_a_client_say_little() {
     let mut configs = configs(None);
     configs.client.settings.datagram_bytes = 120;
     let mut pair = configs.pair(1);
-    // The server is not heard again after its retry request.
+    // Everything that the server sends after its retry request is lost.
     pair.run_for(Duration::from_millis(25));
     pair.rule = Box::new(|_, _, _| vec![]);
     let before = pair.log.len();
@@ -334,7 +339,8 @@ fn forged_acks_make_a_client_say_little() {
     assert!(sent < 8_000, "{sent} bytes for 62,000 of forged ACKs in two seconds");
 }
 
-/// A hello with another one's address, without cookies: three bytes for each of it at most.
+/// Without cookies, a hello with a forged source address causes at most three bytes for each of its
+/// own.
 #[test]
 fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
     for version in [Dtls13, Dtls12] {
@@ -368,7 +374,7 @@ fn an_address_that_is_not_proved_gets_three_times_what_came_from_it() {
     }
 }
 
-/// The bound on unproved addresses keeps no honest client out, at 20 % loss each way.
+/// The limit for unproved addresses keeps no honest client out, at 20 % loss each way.
 #[test]
 fn honest_clients_connect_without_cookies_on_bad_networks() {
     for version in [Dtls13, Dtls12] {
@@ -387,7 +393,8 @@ fn honest_clients_connect_without_cookies_on_bad_networks() {
     }
 }
 
-/// The server has sent all that it may, and only its ServerHello arrived: the client asks.
+/// The server has sent as much as it may, and only its ServerHello arrived: the client asks for the
+/// rest.
 #[test]
 fn a_client_with_half_a_flight_gets_the_rest_from_a_server_that_may_send_no_more() {
     let open = Cell::new(false);
@@ -396,7 +403,7 @@ fn a_client_with_half_a_flight_gets_the_rest_from_a_server_that_may_send_no_more
     configs.server.cookies = CookiePolicy::WhenRetrying;
     configs.server.settings.datagram_bytes = 120;
     let mut pair = configs.pair(1).with_rule(|direction, index, datagram| {
-        // The hello and the ServerHello; later all.
+        // Only the hello and the ServerHello are delivered; later everything is.
         let passes = index == 0 || direction == Direction::ToClient && datagram[0] == 22;
         if passes || open.get() { pass(datagram) } else { vec![] }
     });
@@ -411,10 +418,11 @@ fn a_client_with_half_a_flight_gets_the_rest_from_a_server_that_may_send_no_more
     pair.assert_connected();
 }
 
-/// First fragments of hellos from made-up addresses, between the two datagrams of a client's.
+/// First fragments of hellos from forged addresses, between the two datagrams of a client's hello.
 #[test]
 fn fragments_from_made_up_addresses_keep_no_client_out() {
-    // From the client's own network of 64 bits, from another one, and from one each.
+    // The fragments come from the client's own /64 network, from another one, and from one network
+    // each.
     let networks: [fn(u16, u16) -> [u16; 8]; 3] = [
         |_, n| [0x2001, 0xdb8, 0, 0, 0, 0, 7, n],
         |_, n| [0x2001, 0xdb8, 5, 0, 0, 0, 7, n],
@@ -423,20 +431,20 @@ fn fragments_from_made_up_addresses_keep_no_client_out() {
     let mut fragment = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13];
     fragment.extend([1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7]);
     for (kind, network) in networks.into_iter().enumerate() {
-        // This number of fragments comes every two milliseconds for ten seconds. Those from the client's
-        // own network share its places with it.
+        // This number of fragments arrives every two milliseconds for ten seconds. Fragments from
+        // the client's own network compete with it for places.
         for flood in if kind == 0 { [4, 8] } else { [16, 40] } {
             let mut configs = Configs::new();
             configs.client.settings.datagram_bytes = 150;
             configs.client.settings.initial_timeout = Duration::from_millis(500);
-            // The second piece of a hello comes 4 ms after the first.
+            // The second fragment of a hello arrives 4 ms after the first.
             let rule = move |direction, _: usize, datagram: &[u8]| {
                 let late = direction == Direction::ToServer && datagram.len() < 140;
                 vec![(Duration::from_millis(if late { 14 } else { 10 }), datagram.to_vec())]
             };
             let mut pair = configs.pair(1).with_rule(rule);
             pair.run_for(Duration::from_millis(5));
-            assert!(pair.log.len() > 1, "the hello is in pieces");
+            assert!(pair.log.len() > 1, "the hello is fragmented");
             for round in 0..5000 {
                 for n in 0..flood {
                     let from = SocketAddr::from((network(round, n), 1000 + round));
@@ -452,14 +460,14 @@ fn fragments_from_made_up_addresses_keep_no_client_out() {
     }
 }
 
-/// RFC 9147, section 5.8.1: a last flight that comes again within 240 s is acknowledged.
+/// RFC 9147, section 5.8.1: a last flight that is retransmitted within 240 s is acknowledged.
 #[test]
 fn a_last_flight_is_acknowledged_for_twice_the_maximum_segment_lifetime() {
     for (silent_for, acknowledged) in [(200, true), (260, false)] {
         let mut configs = configs(None);
         configs.client.settings.handshake_deadline = Duration::from_secs(400);
         let mut pair = configs.pair(1);
-        // All that the server sends behind its flight is lost, until later.
+        // Everything that the server sends after its flight is lost at first.
         pair.rule = Box::new(|direction, index, datagram| {
             if direction == Direction::ToClient && index > 3 { vec![] } else { pass(datagram) }
         });

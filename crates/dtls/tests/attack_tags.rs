@@ -1,4 +1,5 @@
-//! Junk under the numbers of genuine records that share tags: what is delivered all the same.
+//! Junk under the record numbers of authentic records that share tags, and how much is delivered
+//! all the same.
 
 mod pair;
 
@@ -13,20 +14,20 @@ use pair::{Configs, Direction, pass};
 use std::time::Duration;
 use vocabulary::Reader;
 
-/// Records of each run.
+/// The number of records in each run.
 const RECORDS: usize = 480;
 const SCHEMES: [&str; 4] = ["agg:8", "agg:16", "r2d2:50", "r2d2:100"];
 
-/// A bystander that copies the head of records, puts junk behind it, and is faster.
+/// An attacker that copies the header of records, appends junk, and whose datagrams arrive first.
 #[derive(Clone, Copy)]
 struct Attack {
-    /// Of so many records one is the target.
+    /// One record in this many is attacked.
     every: usize,
-    /// Bytes of junk in each of its rivals.
+    /// The bytes of junk in each forged rival of the record.
     rivals: &'static [usize],
 }
 
-/// A record with the head of a genuine one, its masked number and first bytes, and junk behind.
+/// A record with the header, masked number and first bytes of an authentic one, followed by junk.
 fn rival(datagram: &[u8], junk: usize, filler: u8) -> Vec<u8> {
     let has_length = datagram[0] & 4 != 0;
     let number = if datagram[0] & 8 != 0 { 2 } else { 1 };
@@ -68,7 +69,7 @@ fn delivered(configs: Configs, payload_len: usize, attack: Attack) -> (f64, Rece
         assert!(payload.starts_with(b"temperature "), "a forgery was delivered");
     }
     let connection = pair.handle.and_then(|handle| pair.server.connection(handle));
-    let stats = connection.expect("the association lives").stats().received;
+    let stats = connection.expect("the association exists").stats().received;
     (100.0 * pair.server_received.len() as f64 / RECORDS as f64, stats)
 }
 
@@ -79,7 +80,7 @@ fn aggregated(scheme: &str) -> Configs {
     configs
 }
 
-/// Rivals that are longer than any record may be are dropped unread.
+/// Rivals that are longer than a record may be are dropped unread.
 #[test]
 fn long_rivals_displace_nothing() {
     for scheme in SCHEMES {
@@ -94,7 +95,7 @@ fn long_rivals_displace_nothing() {
     }
 }
 
-/// An end that takes records of any length has room for genuine ones too.
+/// An end without a record size limit has room for the authentic records too.
 #[test]
 fn long_rivals_of_an_end_that_takes_long_records_make_room() {
     for scheme in SCHEMES {
@@ -112,7 +113,7 @@ fn long_rivals_of_an_end_that_takes_long_records_make_room() {
     }
 }
 
-/// Up to three rivals of the length of the record displace nothing, whatever that length is.
+/// Up to three rivals as long as the record displace nothing, for any length.
 #[test]
 fn three_rivals_of_each_record_displace_nothing() {
     for scheme in SCHEMES {
@@ -127,7 +128,7 @@ fn three_rivals_of_each_record_displace_nothing() {
     }
 }
 
-/// A receiver with little memory loses what does not fit it, and not all.
+/// A receiver with little memory loses the records that do not fit, but not all of them.
 #[test]
 fn a_small_buffer_is_shared_fairly() {
     let mut configs = aggregated("agg:8");
@@ -152,7 +153,7 @@ fn four_rivals_ahead_of_one_record_of_each_set() {
     }
 }
 
-/// With a check byte four rivals ahead of each record are no rivals.
+/// With a check byte, four forgeries before each record do not become rivals.
 #[test]
 fn four_rivals_ahead_of_each_record_fail_their_check() {
     for scheme in ["agg:8+check", "agg:16+check", "r2d2:50+check", "r2d2:100+check"] {
@@ -168,7 +169,8 @@ fn four_rivals_ahead_of_each_record_fail_their_check() {
     }
 }
 
-/// Rivals that fail their check are no tries: sixty times more than are evaluated of a number.
+/// Rivals that fail the check byte do not count as attempts: here they are sixty times as many as
+/// are evaluated for one number.
 #[test]
 fn failed_checks_do_not_use_up_a_number() {
     const RIVALS: [usize; 100] = [15; 100];
@@ -179,8 +181,8 @@ fn failed_checks_do_not_use_up_a_number() {
     }
 }
 
-/// Schemes with check bytes are offered like any other, and ends that accept only the same without
-/// them come together on that.
+/// Schemes with check bytes are offered like all others, and an end that accepts only the schemes
+/// without them negotiates one of those.
 #[test]
 fn check_bytes_are_negotiated() {
     let scheme = |name: &str| name.parse::<Scheme>().unwrap();
@@ -207,7 +209,7 @@ fn check_bytes_are_negotiated() {
     }
 }
 
-/// Both ends state what a datagram can have where they share tags, and no limit otherwise.
+/// Ends that share tags state a record size limit that fits a datagram; others state none.
 #[test]
 fn shared_tags_limit_records_to_what_a_datagram_has() {
     let mut configs = aggregated("agg:8");
@@ -221,7 +223,7 @@ fn shared_tags_limit_records_to_what_a_datagram_has() {
     assert_eq!(pair.server_connected.as_ref().unwrap().record_limit, 1 << 14);
 }
 
-/// A record one byte longer than this end takes is dropped; one that is as long is not.
+/// A record one byte longer than the limit of this end is dropped; one as long as the limit is not.
 #[test]
 fn records_beyond_the_limit_are_refused() {
     let suite = rustcrypto::PROVIDER
@@ -250,7 +252,8 @@ fn records_beyond_the_limit_are_refused() {
     }
 }
 
-/// A late record from elsewhere that lets newer ones be verified says nothing of where the peer is.
+/// A late record from elsewhere, whose tag verifies newer records, does not change the peer's
+/// address.
 #[test]
 fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
     for scheme in ["agg:4", "agg:8", "r2d2:50"] {
@@ -264,8 +267,8 @@ fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
             let mut pair = configs.pair(3);
             pair.connect().assert_connected();
             let elsewhere = "[2001:db8::bad]:7".parse().unwrap();
-            // Of eight records one is late, and a copy of it that comes from elsewhere is not as late: it
-            // lets those after it be verified, which came from the peer.
+            // One record in eight is late. A copy of it arrives earlier from elsewhere, and
+            // verifies the later records, which came from the peer.
             let mut sent = 0;
             pair.rule = Box::new(move |direction, _, datagram| {
                 let is_data = direction == Direction::ToServer && datagram.len() > 10;
@@ -293,7 +296,8 @@ fn a_late_copy_that_completes_a_set_does_not_move_the_peer() {
     }
 }
 
-/// A peer that moved is followed under shared tags too, once what came from there is verified.
+/// A change of the peer's address is followed under shared tags too, once a record from there is
+/// verified.
 #[test]
 fn a_peer_that_moved_is_followed_by_its_verified_records() {
     for scheme in ["agg:8", "r2d2:100"] {
@@ -315,7 +319,7 @@ fn a_peer_that_moved_is_followed_by_its_verified_records() {
     }
 }
 
-/// R2D2 stands four rivals ahead of every record, long ones and from the first record on.
+/// R2D2 withstands four rivals before every record, also long ones, from the first record on.
 #[test]
 fn r2d2_stands_four_rivals_ahead_of_each_record() {
     for scheme in ["r2d2:50", "r2d2:100", "r2d2:200"] {

@@ -1,4 +1,4 @@
-//! Copies, mutations and mixtures of real traffic, from everywhere, at both versions' ends.
+//! Copies, mutations and mixtures of real traffic, from any address, at the ends of both versions.
 
 mod pair;
 
@@ -15,7 +15,7 @@ fn attacker(n: u8) -> SocketAddr {
     SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0xbad, n.into()], 9))
 }
 
-/// A datagram made of ones that were seen.
+/// A datagram made from observed ones.
 fn forged(rng: &mut Random, seen: &[Vec<u8>]) -> Vec<u8> {
     let mut pick = |n: usize| u32::from_be_bytes(rng.array()) as usize % n.max(1);
     let mut datagram = seen[pick(seen.len())].clone();
@@ -30,7 +30,7 @@ fn forged(rng: &mut Random, seen: &[Vec<u8>]) -> Vec<u8> {
         2 => datagram.truncate(pick(datagram.len()) + 1),
         3 => datagram.extend_from_slice(&seen[pick(seen.len())].clone()),
         4 => {
-            // The header of one, the body of another.
+            // Combines the header of one with the body of another.
             let other = seen[pick(seen.len())].clone();
             let at = pick(datagram.len().min(other.len()).min(40));
             datagram.truncate(at);
@@ -79,7 +79,8 @@ fn survives(seed: u64, handshake_too: bool) {
         }
     };
     if handshake_too {
-        // It may fail: what is in clear anybody can say. But nothing wrong may come of it.
+        // The handshake may fail, because anybody can send plaintext. But nothing wrong may be
+        // delivered.
         for _ in 0..40 {
             pair.run_for(Duration::from_millis(4));
             inject(&mut pair);

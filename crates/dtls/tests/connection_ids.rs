@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const VERSIONS: [ProtocolVersion; 2] = [Dtls12, Dtls13];
 
-/// Both ends of one version, with IDs of these lengths.
+/// Configurations of both ends for one version, with connection IDs of these lengths.
 fn configs(version: ProtocolVersion, client: Option<u8>, server: Option<u8>) -> Configs {
     with_ids(Configs::new(), version, client, server)
 }
@@ -84,7 +84,7 @@ fn records_of_the_handshake_have_them_too() {
         let mut pair = configs(version, Some(4), Some(4)).pair(2);
         pair.connect().assert_connected();
         let sent = pair.client_connected.as_ref().unwrap().send_cid;
-        // Its last flight has the client's Finished, in 1.2 behind messages in clear.
+        // The client's last flight contains its Finished, in DTLS 1.2 after plaintext messages.
         let finished = pair
             .log
             .iter()
@@ -135,7 +135,7 @@ fn room_for_an_id_is_reckoned_with() {
     }
 }
 
-/// A record whose ID was changed on its way is nobody's.
+/// A record whose ID was changed in transit belongs to no association.
 #[test]
 fn an_id_is_authentic() {
     for version in VERSIONS {
@@ -156,7 +156,7 @@ fn an_id_is_authentic() {
     }
 }
 
-/// A server answers about connection IDs in its ServerHello, and nowhere else.
+/// A server answers the connection ID extension only in its ServerHello.
 #[test]
 fn the_answer_is_in_the_server_hello() {
     for version in VERSIONS {
@@ -164,7 +164,7 @@ fn the_answer_is_in_the_server_hello() {
         pair.connect().assert_connected();
         let own = pair.server_connected.as_ref().unwrap().receive_cid;
         let hello = pair.log.iter().find(|(direction, datagram)| {
-            // A ServerHello in clear; with connection_id (54), 5 bytes, an ID of 4.
+            // A plaintext ServerHello with connection_id (54), 5 bytes, an ID of 4.
             *direction == Direction::ToClient && datagram[0] == 22 && datagram[13] == 2 && {
                 let extension = [&[0, 54, 0, 5, 4][..], &own].concat();
                 datagram.windows(9).any(|window| window == extension)
@@ -174,7 +174,7 @@ fn the_answer_is_in_the_server_hello() {
     }
 }
 
-/// The IDs in datagrams since `from`, in one direction, without repetitions.
+/// The distinct IDs in datagrams since `from`, in one direction.
 fn ids_since(pair: &Pair<'_>, from: usize, to: Direction, len: usize) -> Vec<Vec<u8>> {
     let sent = pair.log[from..].iter().filter(|(direction, _)| *direction == to);
     let mut ids: Vec<_> =
@@ -205,11 +205,12 @@ fn ids_are_rotated_as_often_as_one_likes() {
         let count = ids.len();
         ids.sort();
         ids.dedup();
-        assert_eq!(ids.len(), count, "none comes back");
+        assert_eq!(ids.len(), count, "no ID is used again");
     }
 }
 
-/// New IDs lead to their association from anywhere, old ones to none after a while.
+/// New IDs identify their association from any address; old ones are no longer accepted after a
+/// while.
 #[test]
 fn an_endpoint_knows_all_live_ids_and_forgets_the_others() {
     let mut pair = configs(Dtls13, Some(0), Some(7)).pair(8);
@@ -248,10 +249,10 @@ fn a_spare_id_is_used_when_the_peer_moves() {
     }
     exchange(&mut pair);
     assert_eq!(pair.moves.len(), 8);
-    // As many spare ones as are given at once, and the first.
+    // The first ID, and as many spare IDs as are given at once.
     let used = ids_since(&pair, start, Direction::ToClient, 5);
     assert_eq!(used.len(), 1 + dtls::tuning::MAX_SPARE_IDS);
-    // There are more where they came from.
+    // Further IDs can be requested.
     pair.server.request_connection_ids(handle, pair.now, 1);
     pair.run_for(Duration::from_secs(1));
     pair.client_address.set_port(50_100);
@@ -290,7 +291,7 @@ fn new_ids_get_through_a_bad_network_and_beside_new_keys() {
     }
 }
 
-/// Without an ID to replace, or in DTLS 1.2, there is nothing to say.
+/// Without an ID to replace, or in DTLS 1.2, no message is sent.
 #[test]
 fn where_ids_cannot_change_asking_does_nothing() {
     for (version, client, server) in
@@ -310,7 +311,7 @@ fn where_ids_cannot_change_asking_does_nothing() {
     }
 }
 
-/// With IDs of one byte there are 256, and no two associations have the same.
+/// There are 256 IDs of one byte, and no two associations have the same one.
 #[test]
 fn no_two_associations_have_the_same_id() {
     let mut pair = configs(Dtls13, Some(0), Some(1)).pair(11);
@@ -330,7 +331,7 @@ fn no_two_associations_have_the_same_id() {
     assert!(ids.len() > 200, "{}", ids.len());
 }
 
-/// RFC 9147, section 4: what follows a record of another association is not to be read.
+/// RFC 9147, section 4: what follows a record of another association must not be read.
 #[test]
 fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
     let mut pair = configs(Dtls13, Some(5), Some(7)).pair(20);
@@ -340,7 +341,7 @@ fn a_record_of_another_association_hides_the_rest_of_its_datagram() {
     pair.run_for(Duration::from_millis(1));
     let genuine = pair.log.last().unwrap().1.clone();
     assert!(cid_in(&genuine, 7).is_some());
-    // Epoch 3, with an ID, a long number and a length.
+    // A header of epoch 3 with an ID, a two-byte number and a length.
     let foreign = [&[0x3f][..], &[9; 7], &[0, 1, 0, 16], &[0; 16]].concat();
     pair.inject(Direction::ToServer, [&foreign[..], &genuine].concat());
     pair.run_for(Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! Messages of DTLS 1.2, of connection IDs and of path checks, as their RFCs lay
-//! them out: each is understood whole, and refused cut anywhere or with a byte more.
+//! Messages of DTLS 1.2, of connection IDs and of path checks, laid out as their RFCs define them.
+//! Each is understood as a whole, and refused when it is truncated anywhere or has one byte more.
 
 use dtls::messages::extensions::{MaxFragmentLength, read_connection_id, read_record_size_limit};
 use dtls::messages::key_exchange::{
@@ -11,10 +11,10 @@ use dtls::messages::{
 };
 use vocabulary::{Decode, DecodeError};
 
-/// What a parser makes of bytes, the value aside.
+/// The result of a parser, without the value.
 type Read = fn(&[u8]) -> Result<(), DecodeError>;
 
-/// Reads `whole`, and nothing shorter but what ends at one of `ends`.
+/// Parses `whole`, and refuses every truncation except those at one of `ends`.
 fn check(name: &str, whole: &[u8], ends: &[usize], read: Read) {
     assert_eq!(read(whole), Ok(()), "{name}");
     for cut in 0..whole.len() {

@@ -1,5 +1,5 @@
-//! Why GCM's tags are never aggregated: the forgery, and its failure against
-//! tags that are pseudorandom functions.
+//! Why tags of GCM are never aggregated: a forgery, and its failure against tags that are outputs
+//! of a pseudorandom function.
 
 use dtls::crypto::dangerous::AES_128_GCM_AGGREGATED;
 use dtls::crypto::rustcrypto::{AES_128_CCM, AES_128_CTR_LIGHTMAC, PROVIDER};
@@ -16,7 +16,7 @@ fn keys(suite: &CipherSuite, rng: &mut Random) -> Box<dyn PrfProtection> {
     }
 }
 
-/// What a receiver computes for the aggregate over records 0 and 1.
+/// The aggregate over records 0 and 1 that a receiver computes.
 fn aggregate(keys: &dyn PrfProtection, bodies: &[Vec<u8>; 2]) -> Block {
     let mut sum = [0; 16];
     for (number, body) in (0..).zip(bodies) {
@@ -27,7 +27,7 @@ fn aggregate(keys: &dyn PrfProtection, bodies: &[Vec<u8>; 2]) -> Block {
     sum
 }
 
-/// How many of [`ROUNDS`] pairs of records still verify after `attack`.
+/// The number of pairs of records, out of [`ROUNDS`], that still verify after `attack`.
 fn forgeries(suite: &CipherSuite, attack: fn(&mut [Vec<u8>; 2], &mut Random)) -> usize {
     let mut rng = Random::insecure(1);
     (0..ROUNDS)
@@ -49,14 +49,14 @@ fn forgeries(suite: &CipherSuite, attack: fn(&mut [Vec<u8>; 2], &mut Random)) ->
         .count()
 }
 
-/// Flips one bit at the same place of both records, behind the content type.
+/// Flips one bit at the same place of both records, after the content type.
 fn flip_both(bodies: &mut [Vec<u8>; 2], rng: &mut Random) {
     let at = 1 + rng.below(bodies[0].len() as u64 - 1) as usize;
     let bit = 1 << rng.below(8);
     bodies.iter_mut().for_each(|body| body[at] ^= bit);
 }
 
-/// Swaps the records' bodies behind the content type.
+/// Swaps the bodies of the two records after the content type.
 fn swap(bodies: &mut [Vec<u8>; 2], _: &mut Random) {
     let [one, other] = bodies;
     one[1..].swap_with_slice(&mut other[1..]);

@@ -1,4 +1,4 @@
-//! Application data after the handshake: aggregates, silence, closing, key updates, limits.
+//! Application data after the handshake: aggregates, closing tags, closing, key updates, limits.
 
 mod pair;
 
@@ -62,7 +62,7 @@ fn a_lone_request_waits_for_silence_and_no_longer() {
     let before = pair.log.len();
     pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.log.len(), before, "one closing tag is enough");
-    // The set goes on where it stood.
+    // The set continues where it was.
     send_numbered(&mut pair, 0, 20);
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server_received.len(), 21);
@@ -154,7 +154,7 @@ fn keys_change_under_way_with_loss_and_nothing_is_lost_or_repeated() {
         let mut rng = Random::insecure(6);
         let mut pair = Configs::aggregated(scheme).suite(PRF_SUITES[1]).pair(6);
         pair.connect();
-        // Only what is longer than data is lost here: the updates, their ACKs, closing tags.
+        // Only datagrams longer than data are lost here: the updates, their ACKs, closing tags.
         pair.rule = Box::new(move |_, _, datagram| {
             if datagram.len() > 34 && rng.below(3) == 0 { vec![] } else { pass(datagram) }
         });
@@ -172,7 +172,7 @@ fn keys_change_under_way_with_loss_and_nothing_is_lost_or_repeated() {
         received.sort();
         let distinct = received.len();
         received.dedup();
-        assert_eq!(received.len(), distinct, "nothing twice");
+        assert_eq!(received.len(), distinct, "no payload is delivered twice");
         assert!(received.iter().all(|message| sent.contains(message)));
         assert!(received.len() > 240, "{scheme}: {} of {}", received.len(), sent.len());
         pair.assert_connected();
@@ -197,7 +197,7 @@ fn a_replayed_datagram_is_delivered_once() {
     }
 }
 
-/// Datagrams that look like records of the application epoch and are not.
+/// Datagrams that look like records of the application epoch but are forged.
 fn junk(rng: &mut Random, len: usize) -> Vec<u8> {
     let mut datagram = vec![0; len];
     rng.fill(&mut datagram);
@@ -220,7 +220,8 @@ fn ccm_8_asks_for_new_keys_at_64_forgeries_and_ends_at_128() {
     pair.run_for(Duration::from_secs(1));
     assert!(pair.log.len() > quiet, "a KeyUpdate that asks for the client's");
     pair.assert_connected();
-    // The client's next keys start afresh: the attacker's account too.
+    // The counters of the client's next keys begin at zero, including that of failed
+    // authentications.
     pair.client_send(b"new keys");
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server_received, [b"new keys"]);

@@ -1,4 +1,4 @@
-//! Data that is delivered before it is verified, and what follows when it was forged.
+//! Data that is delivered before it is verified, and the consequences if it was forged.
 
 mod pair;
 
@@ -27,7 +27,8 @@ fn send(pair: &mut Pair<'_>, numbers: std::ops::Range<u8>) {
     }
 }
 
-/// Everything is delivered early, in order, and turns out to be genuine, silence included.
+/// All data is delivered early, in order, and is verified later, including the last data before a
+/// pause.
 #[test]
 fn genuine_data_is_given_early_and_confirmed() {
     for scheme in SCHEMES {
@@ -36,7 +37,7 @@ fn genuine_data_is_given_early_and_confirmed() {
             pair.connect();
             send(&mut pair, 0..100);
             pair.run_for(Duration::from_secs(1));
-            // Agg has no level between nothing and everything.
+            // Under Agg the security level of a record is either zero or full.
             let early = match delivery {
                 Delivery::Progressive(_) if scheme.starts_with("agg") => 0,
                 _ => 100 - pair.server_received.len(),
@@ -55,9 +56,11 @@ fn genuine_data_is_given_early_and_confirmed() {
     }
 }
 
-/// Data records 20 to 59 come late, and number 60 is altered: nothing speaks against it then.
+/// Data records 20 to 59 are late, and record 60 is altered: at that time no check speaks against
+/// it.
 fn with_a_forgery(scheme: &str, delivery: Delivery, on_forgery: OnForgery) -> Pair<'static> {
-    // No set is closed before it is full: closing tags take numbers of the window, too.
+    // No set is closed before it is full, because closing tags use record numbers of the window,
+    // too.
     let mut configs = configs(scheme, delivery).waiting(Duration::from_secs(2));
     configs.server.settings.on_forgery = on_forgery;
     let mut data = 0;
@@ -70,7 +73,8 @@ fn with_a_forgery(scheme: &str, delivery: Delivery, on_forgery: OnForgery) -> Pa
         match data {
             20..60 => vec![(Duration::from_millis(500), datagram)],
             60 => {
-                // Behind the mask's sample, so that the number stays.
+                // The change is after the input of the mask, so that the record number stays the
+                // same.
                 datagram[3 + 17] ^= 1;
                 pass(&datagram)
             }
@@ -110,7 +114,8 @@ fn forged_data_is_refuted_with_the_bytes_given_since() {
         } else {
             assert!(refuted.count() >= 1, "{scheme}: it falls on the set");
         }
-        // The others of its set fall with it under Agg; R2D2 tells which one it was.
+        // Under Agg the other records of its set are refuted with it; R2D2 identifies the altered
+        // record.
         let genuine = pair.server_received.len()
             + resolved.values().filter(|how| **how == Resolution::Verified).count();
         assert!(genuine >= if scheme == "agg:16" { 134 } else { 145 }, "{scheme}: {genuine}");
@@ -144,7 +149,7 @@ fn a_forgery_ends_the_association_where_that_is_wanted() {
         let pair = with_a_forgery(scheme, Delivery::Verified, OnForgery::Close);
         assert_eq!(pair.server_closed, forged, "{scheme}");
     }
-    // With plain tags it is told at once.
+    // With plain tags the forgery is found immediately.
     let pair = with_a_forgery("off", Delivery::Verified, OnForgery::Close);
     assert_eq!(pair.server_closed, forged);
 }

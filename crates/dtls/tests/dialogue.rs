@@ -1,4 +1,5 @@
-//! What shared tags cost in time: nothing in dialogues, and in streams little of what they save.
+//! The delay that shared tags cause: none in dialogues, and little in streams compared with what
+//! they save.
 
 mod pace;
 mod pair;
@@ -10,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn a_dialogue_takes_as_long_as_under_plain_tags() {
     for path in [Duration::from_micros(500), Duration::from_millis(10), Duration::from_millis(20)] {
-        // A block-wise transfer on a fresh association, and a long one.
+        // A block-wise transfer on a new association, and a long one.
         for (count, window) in [(1, 1), (20, 1), (2000, 1), (2000, 4)] {
             let plain = exchanges(&mut pair(configs("off"), path, 1), count, window);
             for scheme in SCHEMES {
@@ -33,7 +34,7 @@ fn a_dialogue_leads_auto_to_plain_tags() {
     exchanges(&mut pair, 600, 1);
     let agreed = pair.client.negotiated().unwrap();
     assert_eq!((agreed.send, agreed.receive), (Scheme::Plain, Scheme::Plain));
-    // A stream leads it back.
+    // A one-way stream leads back to shared tags.
     for _ in 0..2000 {
         pair.client_send(&[4; 12]);
         pair.run_for(Duration::from_millis(1));
@@ -92,7 +93,7 @@ fn a_message_and_its_closing_tag_share_a_datagram() {
         pair.run_for(Duration::from_millis(11));
         assert_eq!(pair.server_received, [b"GET /time"], "{scheme}");
         assert_eq!(pair.log.len(), before + 1, "{scheme}");
-        // The longest message leaves no room for it.
+        // The longest message leaves no room for the closing tag.
         let longest = vec![7; pair.client.max_payload()];
         pair.client_send(&longest);
         pair.run_for(Duration::from_millis(11));

@@ -1,4 +1,4 @@
-//! DTLS 1.2: both ends ours, in virtual time.
+//! DTLS 1.2 between two ends of this crate, in virtual time.
 
 mod pair;
 
@@ -70,8 +70,8 @@ fn both_speak_1_3_where_both_can() {
     }
 }
 
-/// What an attacker in the middle does who wants the older version: takes the newer one
-/// out of the client's hello.
+/// An on-path attacker that forces the older version: it removes the newer one from the client's
+/// hello.
 #[test]
 fn a_downgrade_is_noticed() {
     let mut configs = Configs::new();
@@ -136,7 +136,7 @@ fn sessions_are_resumed_by_ticket_and_by_id() {
     }
 }
 
-/// Every pair of datagrams of a handshake lost in turn: it always completes.
+/// Each pair of datagrams of a handshake is lost in turn: the handshake always completes.
 #[test]
 fn any_two_datagrams_may_be_lost() {
     for resumed in [false, true] {
@@ -159,7 +159,7 @@ fn any_two_datagrams_may_be_lost() {
     }
 }
 
-/// How many of a datagram's bytes are records in clear.
+/// The number of bytes of a datagram that are plaintext records.
 fn clear_len(datagram: &[u8]) -> usize {
     let mut len = 0;
     while let Some([_, _, _, 0, 0, _, _, _, _, _, _, high, low]) = datagram.get(len..len + 13) {
@@ -168,8 +168,8 @@ fn clear_len(datagram: &[u8]) -> usize {
     len
 }
 
-/// pion repeats its Finished under the number it had, which is a replay: that the peer
-/// wants the last flight again shows in what it repeats in clear.
+/// pion retransmits its Finished under its old record number, which is a replay. The plaintext
+/// records that it retransmits show that it wants the last flight again.
 #[test]
 fn the_last_flight_is_sent_again_for_a_repeated_flight_without_its_finished() {
     for resumed in [false, true] {
@@ -275,7 +275,7 @@ fn exporters_and_key_logs_agree() {
     assert_ne!(ours, [0; 40]);
 }
 
-/// What is queued before the handshake is complete may turn out to be too long.
+/// Payloads queued before the handshake is complete may turn out to be too long.
 #[test]
 fn what_was_queued_for_longer_records_is_dropped_and_holds_nothing_up() {
     for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
@@ -302,7 +302,7 @@ fn what_was_queued_for_longer_records_is_dropped_and_holds_nothing_up() {
     }
 }
 
-/// The longest ID in each record leaves little of the smallest datagram.
+/// The longest ID in each record leaves little room in the smallest datagram.
 #[test]
 fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
     for version in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
@@ -318,7 +318,8 @@ fn the_smallest_datagrams_hold_records_with_the_longest_ids() {
         pair.connect().assert_connected();
         exchange(&mut pair);
         assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 96));
-        // A server gives no ID where the client's is too long, and a client takes none.
+        // A server uses no ID if the client's is too long, and a client refuses one that is too
+        // long.
         let mut pair = ids(95).pair(14);
         pair.connect().assert_connected();
         exchange(&mut pair);
@@ -351,7 +352,7 @@ fn links_of_80_bytes_carry_handshakes_and_data_with_connection_ids() {
     }
 }
 
-/// RFC 7925, section 11: 9 s at first, doubled up to 60 s.
+/// RFC 7925, section 11: the first timeout is 9 s, and timeouts double up to 60 s.
 #[test]
 fn small_devices_ask_again_as_their_profile_says() {
     let mut configs = Configs::new();

@@ -7,7 +7,7 @@ use dtls::{CloseReason, CookiePolicy, ProtocolVersion};
 use pair::{Configs, Direction, Fate, Pair, pass};
 use std::time::Duration;
 
-/// Payloads that a server sends as soon as it may.
+/// The payloads that a server sends as soon as it may.
 fn payloads() -> Vec<Vec<u8>> {
     (0..3).map(|n| vec![n; 20]).collect()
 }
@@ -25,7 +25,7 @@ fn without_cookie(mut configs: Configs) -> Configs {
     configs
 }
 
-/// A pair whose server has something to say.
+/// A pair whose server sends data as soon as it may.
 fn pair<'a>(configs: Configs, seed: u64) -> Pair<'a> {
     let mut pair = configs.pair(seed);
     pair.sent_at_once = payloads();
@@ -37,7 +37,7 @@ fn is_data(datagram: &[u8]) -> bool {
     datagram[0] >> 5 == 1 && datagram[0] & 3 == 3
 }
 
-/// Whether a datagram to the client begins with a ServerHello that is no HelloRetryRequest.
+/// Whether a datagram to the client begins with a ServerHello that is not a HelloRetryRequest.
 fn is_flight(direction: Direction, datagram: &[u8]) -> bool {
     const RETRY: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
     direction == Direction::ToClient && datagram[0] == 22 && datagram[27..31] != RETRY
@@ -48,7 +48,7 @@ fn is_finished(direction: Direction, datagram: &[u8]) -> bool {
     direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22
 }
 
-/// Delivers the client's Finished after `delay` milliseconds, all else after ten.
+/// Delivers the client's Finished after `delay` milliseconds, and everything else after ten.
 fn late_finished(delay: u64) -> impl FnMut(Direction, usize, &[u8]) -> Fate {
     move |direction, _, datagram| {
         let delay = if is_finished(direction, datagram) { delay } else { 10 };
@@ -75,7 +75,8 @@ fn data_arrives_with_the_flight_and_the_finished_is_still_acknowledged() {
         let (handle, told) = pair.server_may_send.clone().unwrap();
         assert_eq!(Some(handle), pair.handle);
         assert_eq!(Some(&told), pair.server_connected.as_ref());
-        // Acknowledged: the client repeats nothing from now on, and keys can be changed.
+        // The Finished is acknowledged: the client retransmits nothing from now on, and keys can be
+        // changed.
         let before = pair.client.stats().sent.retransmissions;
         pair.run_for(Duration::from_secs(100));
         assert_eq!(pair.client.stats().sent.retransmissions, before);
@@ -111,13 +112,13 @@ fn the_server_s_state_is_not_complete_before_finished() {
     assert_eq!(connection.stats().received.delivered, 0);
     let mut datagram = [0; 200];
     assert!(pair.server.seal_into(handle, pair.now, b"x", &mut datagram).is_err());
-    // Its patience ends as if it had sent nothing.
+    // The server's handshake deadline is the same as if it had sent no data.
     pair.run_for(Duration::from_secs(40));
     assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
     assert!(pair.server_connected.is_none());
 }
 
-/// Data of the server shows nothing about the client's Finished.
+/// Data of the server does not prove that the client's Finished arrived.
 #[test]
 fn a_client_that_is_not_heard_gives_up_though_data_comes() {
     let mut pair = pair(configs(), 3).with_rule(|direction, _, datagram| {
@@ -168,7 +169,7 @@ fn data_that_overtakes_the_flight_waits_for_finished_and_more_than_a_few_is_drop
     assert_eq!(pair.client.stats().received.unknown_epoch, 100 - received as u64);
 }
 
-/// Records that look like data from the server, and a flight that is none.
+/// Records that look like data from the server, and a forged flight.
 #[test]
 fn forged_data_before_the_flight_is_dropped() {
     let mut pair = pair(configs(), 6).with_rule(|direction, _, datagram| {
@@ -187,7 +188,7 @@ fn forged_data_before_the_flight_is_dropped() {
     assert_eq!(pair.client.stats().received.unauthentic, 5);
 }
 
-/// A server whose Finished is wrong is not heard, whatever it sends behind it.
+/// Data of a server whose Finished is wrong is not delivered.
 #[test]
 fn data_behind_a_wrong_finished_is_not_delivered() {
     let mut pair = pair(configs(), 7).with_rule(|direction, _, datagram| {
@@ -202,7 +203,7 @@ fn data_behind_a_wrong_finished_is_not_delivered() {
     assert!(pair.client_connected.is_none() && pair.client_received.is_empty());
 }
 
-/// The client's hello is a recording: nobody answers.
+/// The client's hello is a recording: no client answers.
 #[test]
 fn a_replayed_hello_brings_forth_three_times_its_bytes_at_most() {
     for long in [1, 60, 100] {
@@ -223,7 +224,7 @@ fn a_replayed_hello_brings_forth_three_times_its_bytes_at_most() {
 
         pair.run_for(Duration::from_secs(10));
         assert_eq!(pair.server_closed, Some(CloseReason::HandshakeTimeout));
-        // The association is gone; the same hello opens another, with the same bound.
+        // The association has ended; the same hello opens another one, with the same limit.
         pair.inject(Direction::ToServer, hello.clone());
         pair.run_for(Duration::from_secs(70));
         let second = sent(&pair, Direction::ToClient) - first;
@@ -231,7 +232,7 @@ fn a_replayed_hello_brings_forth_three_times_its_bytes_at_most() {
     }
 }
 
-/// A flight that goes again is held back too, until the client is heard.
+/// The retransmission of a flight is held back too, until the client is heard.
 #[test]
 fn what_the_allowance_held_back_follows_when_the_client_is_heard() {
     let mut configs = without_cookie(configs());
@@ -244,10 +245,10 @@ fn what_the_allowance_held_back_follows_when_the_client_is_heard() {
     pair.connect();
     pair.assert_connected();
     assert!(pair.log.len() > before);
-    assert_eq!(pair.client_received.len(), 10, "all of it follows");
+    assert_eq!(pair.client_received.len(), 10, "all data follows");
 }
 
-/// Without allowance an association ends all the same.
+/// An association can end even if nothing may be sent any more.
 #[test]
 fn an_association_closes_though_nothing_may_be_sent() {
     let mut configs = without_cookie(configs());
@@ -290,7 +291,7 @@ fn aggregated_data_is_verified_before_the_client_is_heard() {
     }
 }
 
-/// Closing tag and close_notify follow the data under its keys.
+/// Closing tag and close_notify follow the data under the same keys.
 #[test]
 fn a_server_that_closes_before_finished_is_understood() {
     for scheme in [None, Some("agg:16"), Some("r2d2:100")] {
@@ -338,7 +339,7 @@ fn dtls_12_has_no_such_data() {
     assert!(pair.server_may_send.is_none() && pair.client_received.is_empty());
 }
 
-/// Everything under loss and reordering, and the association goes on.
+/// All of this under loss and reordering, and the association continues.
 #[test]
 fn data_arrives_in_part_and_handshakes_end_under_loss() {
     for seed in 0..60 {
@@ -356,7 +357,7 @@ fn data_arrives_in_part_and_handshakes_end_under_loss() {
     }
 }
 
-/// Off, the setting changes no byte, and what is queued early waits.
+/// If the setting is off, no byte changes, and payloads queued early wait.
 #[test]
 fn without_the_setting_data_waits_for_finished() {
     let mut logs = Vec::new();
@@ -369,7 +370,7 @@ fn without_the_setting_data_waits_for_finished() {
         assert_eq!(pair.server_may_send.is_some(), on);
         logs.push(pair.log);
     }
-    // Nothing to send: the handshake is the same either way.
+    // If there is nothing to send, the handshake is the same with and without the setting.
     assert_eq!(logs[0], logs[1]);
 
     let mut configs = Configs::new();

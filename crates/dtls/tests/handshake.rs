@@ -134,7 +134,7 @@ fn duplicates_and_reversal_do_not_multiply_answers() {
 #[test]
 fn data_that_overtakes_the_finished_waits_for_it() {
     let mut pair = Configs::new().pair(7).with_rule(|direction, _, datagram| {
-        // The client's third datagram carries its Finished.
+        // The client's third datagram contains its Finished.
         let finished = direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
         let delay = if finished { 80 } else { 10 };
         vec![(Duration::from_millis(delay), datagram.to_vec())]
@@ -244,7 +244,7 @@ fn clear_text_is_spoken_only_by_name_and_shows() {
     assert!(pair.log.iter().any(shows));
 }
 
-/// Who wants shared tags still prefers encryption where the order of suites does.
+/// An end that wants shared tags still prefers encryption if the order of suites does.
 #[test]
 fn aggregation_puts_no_clear_text_before_encryption() {
     let [clear, gcm, lightmac] = [
@@ -252,7 +252,7 @@ fn aggregation_puts_no_clear_text_before_encryption() {
         CipherSuiteId::AES_128_GCM_SHA256,
         CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
     ];
-    // (both ends' suites, the one agreed on, whether tags are shared)
+    // (both ends' suites, the negotiated one, whether tags are shared)
     let cases = [
         (&[gcm, lightmac, clear][..], lightmac, true),
         (&[gcm, clear], gcm, false),

@@ -1,4 +1,4 @@
-//! Small attacks and unlucky networks, one line of the design's lessons each.
+//! Small attacks and unlucky networks, each of which the design has to survive.
 
 mod pair;
 
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use vocabulary::{Encode, Writer};
 
-/// A record in clear, as anybody can send it.
+/// A plaintext record, which anybody can send.
 fn plaintext(
     kind: ContentType,
     content: impl FnOnce(&mut Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
@@ -40,7 +40,7 @@ fn the_smallest_datagrams_still_carry_acks() {
         let mut pair = configs.pair(1);
         pair.connect();
         pair.assert_connected();
-        // The client hears of its Finished only by an ACK.
+        // The client learns only by an ACK that its Finished arrived.
         pair.run_for(Duration::from_secs(120));
         assert!(pair.client.is_connected());
         assert_eq!(pair.client.stats().sent.retransmissions, 0, "{bytes}");
@@ -54,7 +54,7 @@ fn a_fragment_of_the_first_hello_that_comes_again_does_not_block_the_second() {
     let mut pair = configs.pair(2).with_rule(|direction, index, datagram| {
         let late = (Duration::from_millis(15), datagram.to_vec());
         match direction {
-            // The first fragment comes twice, the second time behind the last one.
+            // The first fragment arrives twice, the second time after the last one.
             Direction::ToServer if index == 0 => [pass(datagram), vec![late]].concat(),
             _ => pass(datagram),
         }
@@ -67,7 +67,7 @@ fn a_fragment_of_the_first_hello_that_comes_again_does_not_block_the_second() {
 #[test]
 fn a_connection_closed_as_soon_as_it_was_made_is_told_in_order() {
     let mut pair = Configs::new().pair(3).with_rule(|direction, _, datagram| {
-        // The Finished arrives behind the data and the alert.
+        // The Finished arrives after the data and the alert.
         let finished = direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
         vec![(Duration::from_millis(if finished { 30 } else { 10 }), datagram.to_vec())]
     });
@@ -85,7 +85,7 @@ fn a_connection_closed_as_soon_as_it_was_made_is_told_in_order() {
 
 #[test]
 fn messages_in_clear_do_not_disturb_a_handshake_that_has_keys() {
-    // Number 1 is the server's EncryptedExtensions or, after a retry, its ServerHello.
+    // Message 1 is the server's EncryptedExtensions or, after a retry, its ServerHello.
     for sequence in 0..6 {
         for kind in [1, 2, 8, 20, 24] {
             let kind = HandshakeType(kind);
@@ -100,7 +100,7 @@ fn messages_in_clear_do_not_disturb_a_handshake_that_has_keys() {
             for whole in [false, true] {
                 let body = [0; 32];
                 let junk = fragment(kind, sequence, 32, &body[..if whole { 32 } else { 5 }]);
-                // Once the server has keys it waits for the client's Finished.
+                // As soon as the server has keys it waits for the client's Finished.
                 for _ in 0..100 {
                     if pair.server.open_connections() > 0 {
                         break;
@@ -118,7 +118,7 @@ fn messages_in_clear_do_not_disturb_a_handshake_that_has_keys() {
 
 #[test]
 fn fragments_in_clear_ahead_of_their_time_do_not_keep_the_encrypted_ones_out() {
-    // Whole ones would be the next in turn as soon as the ServerHello is there.
+    // Complete messages would be the next ones as soon as the ServerHello has arrived.
     for kind in [2, 8, 20] {
         for (sequence, len) in (2..5).flat_map(|sequence| [(sequence, 5), (sequence, 32)]) {
             let mut pair = Configs::new().pair(5);
@@ -134,7 +134,7 @@ fn fragments_in_clear_ahead_of_their_time_do_not_keep_the_encrypted_ones_out() {
 fn an_ack_in_clear_says_nothing_of_encrypted_records() {
     let mut configs = Configs::new();
     configs.server.cookies = CookiePolicy::WhenRetrying;
-    // The server's flight is lost twice; an attacker says that it arrived.
+    // The server's flight is lost twice; an attacker claims that it arrived.
     let mut pair = configs.pair(6).with_rule(|direction, index, datagram| match direction {
         Direction::ToClient if index < 4 => vec![],
         _ => pass(datagram),

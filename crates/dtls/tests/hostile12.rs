@@ -1,4 +1,4 @@
-//! DTLS 1.2 among strangers: hellos written by hand, and what anybody can inject.
+//! DTLS 1.2 with unknown peers: hand-written hellos, and datagrams that anybody can inject.
 
 mod pair;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer};
 
-/// A record in clear, as anybody can send it.
+/// A plaintext record, which anybody can send.
 fn plaintext(
     kind: ContentType,
     content: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,
@@ -77,7 +77,7 @@ impl Hello<'_> {
     }
 }
 
-/// What a server says.
+/// What a server answers.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Cookie(Vec<u8>),
@@ -123,7 +123,7 @@ impl Server {
         }
     }
 
-    /// Says a hello, and once more with the cookie.
+    /// Sends a hello, and sends it again with the cookie.
     fn greet(&mut self, hello: Hello<'_>) -> Option<Answer> {
         match self.hear(client_address(), &hello.datagram(&[], 0)) {
             Some(Answer::Cookie(cookie)) => {
@@ -159,7 +159,7 @@ fn hellos_are_refused_with_the_alerts_of_their_standards() {
     }
 }
 
-/// RFC 7507, section 3.
+/// RFC 7507, section 3: the fallback signalling value.
 #[test]
 fn a_client_that_was_made_to_fall_back_is_told() {
     let hello = Hello { suites: &[CCM, FALLBACK_SCSV], ..HELLO };
@@ -203,7 +203,7 @@ fn older(change: impl Fn(&mut Settings)) -> Configs {
     configs
 }
 
-/// RFC 7627, section 5.3: whoever takes the extension out of a hello gets no weaker keys.
+/// RFC 7627, section 5.3: an attacker that removes the extension from a hello gets no weaker keys.
 #[test]
 fn a_session_with_extended_master_secret_is_not_resumed_without() {
     let mut configs = older(|settings| settings.require_extended_master_secret = false);
@@ -248,7 +248,7 @@ fn a_server_that_answers_about_a_renegotiation_is_refused() {
     assert!(!matches!(fault, Fault::Internal(_)));
 }
 
-/// DTLS 1.2 knows no ACKs: one in clear must not keep a lost flight from being sent again.
+/// DTLS 1.2 has no ACKs: a plaintext one must not prevent the retransmission of a lost flight.
 #[test]
 fn acks_in_clear_stop_no_flight() {
     let mut lost = false;
@@ -263,14 +263,15 @@ fn acks_in_clear_stop_no_flight() {
     pair.connect().assert_connected();
 }
 
-/// RFC 6347, section 4.2.8, lets a cookie end the association before; ours takes a Finished.
+/// RFC 6347, section 4.2.8, lets a cookie end the previous association; this server requires a
+/// Finished.
 #[test]
 fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
     for ids in [None, Some(4)] {
         let mut pair = older(|settings| settings.connection_id = ids).pair(5);
         pair.connect().assert_connected();
         let handle = pair.handle;
-        // Somebody who reads along, and so gets a cookie at the client's address.
+        // An attacker that reads the traffic, and so gets a cookie for the client's address.
         let mut server = Server::new(|_| {});
         for random in 1..4 {
             std::mem::swap(&mut server.endpoint, &mut pair.server);
@@ -285,7 +286,7 @@ fn who_has_no_key_does_not_end_an_association_from_its_own_address() {
             }
         }
         assert_eq!((pair.server_received.len(), pair.client_received.len()), (9, 9));
-        // Those handshakes end, and the association goes on.
+        // These handshakes end, and the association continues.
         pair.run_for(Duration::from_secs(90));
         pair.client_send(b"ping");
         pair.server_send(b"pong");
@@ -319,7 +320,7 @@ fn a_client_that_starts_anew_at_its_address_takes_its_own_place() {
     }
 }
 
-/// A hello of DTLS 1.2 proves no key, and of addresses some have many.
+/// A hello of DTLS 1.2 proves no key, and some attackers have many addresses.
 #[test]
 fn handshakes_without_end_are_bounded() {
     let mut pair = older(|_| {}).pair(8);
@@ -337,7 +338,8 @@ fn handshakes_without_end_are_bounded() {
         assert!(matches!(answer, Some(Answer::Hello(_))), "{answer:?}");
         assert!(server.endpoint.open_connections() <= most + 1);
     }
-    // The oldest ones made room: who has a key gets in, and who is in stays.
+    // The oldest handshakes were given up: a client with a key is admitted, and complete
+    // associations stay.
     let mut next = older(|_| {}).pair(9);
     next.client_address = "[2001:db8::1]:40001".parse().unwrap();
     std::mem::swap(&mut next.server, &mut server.endpoint);
@@ -348,11 +350,11 @@ fn handshakes_without_end_are_bounded() {
     assert_eq!(pair.server_received, [b"ping"]);
 }
 
-/// Before this end's ChangeCipherSpec the peer cannot read what is under its keys.
+/// Before this end's ChangeCipherSpec the peer cannot read protected records.
 #[test]
 fn alerts_before_our_change_of_keys_are_in_clear() {
-    // Behind the ClientKeyExchange a Finished in clear, or the ClientKeyExchange again as the next
-    // message: each has no place there.
+    // After the ClientKeyExchange comes a plaintext Finished, or the ClientKeyExchange again as the
+    // next message: neither is valid there.
     for kind in [HandshakeType::FINISHED, HandshakeType::CLIENT_KEY_EXCHANGE] {
         let mut pair = older(|_| {}).pair(10).with_rule(move |direction, _, datagram| {
             if direction != Direction::ToServer || datagram.get(13) != Some(&16) {
@@ -379,14 +381,14 @@ fn alerts_before_our_change_of_keys_are_in_clear() {
     }
 }
 
-/// RFC 7627, section 5: handshake_failure, which peers of DTLS 1.2 know.
+/// RFC 7627, section 5: the alert is handshake_failure, which peers of DTLS 1.2 know.
 #[test]
 fn a_client_without_the_extended_master_secret_is_told_in_words_it_knows() {
     let answer = Server::new(|_| {}).greet(Hello { extensions: &[], ..HELLO });
     assert_eq!(answer, Some(Answer::Alert(AlertDescription::HANDSHAKE_FAILURE)));
     let mut configs = older(|_| {});
     configs.server.settings.require_extended_master_secret = false;
-    // What takes the extension out of the answer changes no length.
+    // The edit that removes the extension from the answer keeps all lengths.
     let mut pair = configs.pair(11).with_rule(|direction, _, datagram| {
         let mut datagram = datagram.to_vec();
         let extension = [0, 23, 0, 0];

@@ -1,4 +1,4 @@
-//! A server among strangers: hellos written by hand, spoofed, split and late.
+//! A server with unknown clients: hellos that are hand-written, spoofed, fragmented and late.
 
 mod pair;
 
@@ -21,7 +21,7 @@ use vocabulary::{Decode, Encode, Engine, Instant, Output, Random, Reader, Writer
 struct Hello<'a> {
     session_id: &'a [u8],
     cookie: &'a [u8],
-    /// Beside an X25519 share, one of this many bytes in a group nobody here knows.
+    /// The length in bytes of a second share, beside an X25519 share, in an unknown group.
     large_share: usize,
 }
 
@@ -108,7 +108,7 @@ fn datagrams(body: &[u8], sequence: u16, most: usize) -> Vec<Vec<u8>> {
     pieces.collect()
 }
 
-/// Arranges datagrams on their way.
+/// Reorders and copies datagrams in transit.
 type Order = fn(Vec<Vec<u8>>) -> Vec<Vec<u8>>;
 
 struct Server {
@@ -137,7 +137,7 @@ impl Server {
         self.answers()
     }
 
-    /// The body of the one ServerHello among what the datagrams made it say.
+    /// The body of the only ServerHello among the server's answers to the datagrams.
     fn hello(&mut self, datagrams: &[Vec<u8>]) -> Option<Vec<u8>> {
         let answers: Vec<_> =
             datagrams.iter().flat_map(|datagram| self.hear(client_address(), datagram)).collect();
@@ -169,8 +169,8 @@ fn cookie(retry: &[u8]) -> Vec<u8> {
     retry.extensions.get(ExtensionType::COOKIE).unwrap().to_vec()
 }
 
-/// Says both hellos in fragments of `most` bytes, in an order and number of copies of
-/// `arrange`'s choice; returns the ServerHello.
+/// Sends both hellos in fragments of `most` bytes, in the order and number of copies that `arrange`
+/// chooses; returns the ServerHello.
 fn greet(
     server: &mut Server,
     hello: Hello<'_>,
@@ -210,7 +210,8 @@ fn a_hello_as_long_as_may_be_is_taken_and_one_byte_more_is_not() {
     let base = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new()).len();
     let room = dtls::tuning::MAX_HANDSHAKE_MESSAGE - base + 1;
     let retry = |large_share| {
-        // The writer's buffer holds half as much; a longer hello needs no binder to be retried.
+        // The writer's buffer holds half as much; a longer hello needs no binder to be answered
+        // with a retry.
         let hello = Hello { large_share: 1, ..Hello::default() }.body(Transcript::new());
         let at = hello.windows(4).position(|w| w == [0x11, 0xec, 0, 1]).unwrap();
         let mut long = hello[..at + 2].to_vec();
@@ -266,7 +267,7 @@ fn spoofed_hellos_leave_nothing_behind() {
     }
     assert_eq!((server.endpoint.open_connections(), server.endpoint.buffered_bytes()), (0, 0));
     assert_eq!(server.endpoint.stats().retries, 10_000);
-    // And whoever is real is served.
+    // Genuine clients are still served.
     greet(&mut server, Hello::default(), 2000, |datagrams| datagrams).expect("a ServerHello");
     assert_eq!(server.endpoint.open_connections(), 1);
 }
@@ -306,7 +307,7 @@ fn a_replayed_hello_neither_answers_twice_nor_replaces_its_own_association() {
     assert_eq!(hellos.len(), 2);
     let before = pair.log.len();
     for _ in 0..50 {
-        // The second one; the first gets a stateless answer each time.
+        // This is the second hello; the first one gets a stateless answer each time.
         pair.inject(Direction::ToServer, hellos[1].clone());
         pair.run_for(Duration::from_millis(1));
     }
@@ -347,7 +348,7 @@ fn a_recorded_hello_of_a_closed_association_does_not_end_the_next_one() {
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server.open_connections(), 0);
 
-    // The recording alone, while its cookie still serves, begins nothing.
+    // The recording alone begins no handshake while its cookie is valid.
     for _ in 0..10 {
         pair.inject(Direction::ToServer, recorded.clone());
         pair.run_for(Duration::from_millis(1));

@@ -193,7 +193,7 @@ def schedule12():
     for name, other in (("psk", bytes(6)), ("ecdhe_psk", bytes([9] * 32))):
         for value in outputs(vector(other) + vector(b"secret")):
             print("1.2", name, value.hex())
-    # Around the length from which HMAC hashes its key.
+    # Lengths around the one from which HMAC hashes its key.
     for length in (0, 30, 31, 100):
         master = next(outputs(vector(bytes(length)) + vector(bytes([7] * length))))
         print("1.2 psk of", length, master.hex())

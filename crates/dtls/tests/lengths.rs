@@ -1,4 +1,4 @@
-//! Payloads of all lengths in one session, under every scheme and suite.
+//! Payloads of all lengths in one association, under every scheme and suite.
 
 mod pair;
 
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use vocabulary::Random;
 
-/// Around a block, the shortest, and what fills a datagram.
+/// Payload lengths around a block, the shortest ones, and the one that fills a datagram.
 const LENGTHS: [usize; 7] = [0, 1, 15, 16, 17, 200, 1200];
 
 const SCHEMES: [&str; 9] =
     ["off", "agg:2", "agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100", "r2d2:150", "r2d2:200"];
 
-/// Those whose tags can be shared; the last does not encrypt.
+/// Suites whose tags can be shared; the last one does not encrypt.
 const SHARING: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_SHA256,
     CipherSuiteId::AES_128_CTR_LIGHTMAC_SHA256,
@@ -28,7 +28,7 @@ const PLAIN: [CipherSuiteId; 3] = [
     CipherSuiteId::AES_128_CCM_8_SHA256,
 ];
 
-/// The payload `n`, of one of the lengths, in no order.
+/// Payload `n`, which has one of the lengths in irregular order.
 fn payload(n: u32) -> Vec<u8> {
     let len = LENGTHS[(n.wrapping_mul(0x9e37_79b1) >> 16) as usize % LENGTHS.len()];
     n.to_le_bytes().iter().copied().cycle().take(len).collect()
@@ -84,7 +84,8 @@ fn session(suite: CipherSuiteId, scheme: &str, seed: u64) {
         }
     }
 
-    // Without losses all of it, once the last gap is overcome: at 4 % R2D2(8, 50) falls behind.
+    // All payloads, once there are no losses and the last gap is closed: at 4 % loss R2D2(8, 50)
+    // falls behind.
     let mut rng = Random::insecure(seed + 1);
     pair.rule = Box::new(move |direction, _, datagram| {
         let spread = if direction == Direction::ToServer { 10_000 } else { 3000 };

@@ -1,4 +1,4 @@
-//! A server that dies is noticed, and one that does not is not taken for dead.
+//! A dead server is noticed, and a live one is not considered dead.
 
 mod pair;
 mod watched;
@@ -86,7 +86,7 @@ fn a_server_that_was_restarted_hints_and_is_believed_nothing() {
     for dtls in [ProtocolVersion::Dtls12, ProtocolVersion::Dtls13] {
         let scenario = Scenario { echoes: false, ..TWICE_A_SECOND };
         let took = scenario.until_noticed(version(dtls), 9, true);
-        // Without a hint it would take until the next question, in up to 30 s.
+        // Without a hint it would take until the next probe, in up to 30 s.
         assert!(took <= Duration::from_secs(4), "{took:?}, {dtls:?}");
 
         let mut pair = scenario.pair(version(dtls), 9);
@@ -114,7 +114,7 @@ fn forged_hints_cost_a_probe_now_and_then() {
         pair.client.suspect(pair.now);
         pair.run_for(Duration::from_millis(10));
     }
-    // After 0, 1, 3, 7, 15, 31 s.
+    // Probes are sent after 0, 1, 3, 7, 15 and 31 s.
     let stats = pair.client.stats();
     assert_eq!((stats.sent.probes, stats.received.hints), (6, 6000));
     assert!(!pair.client.peer_is_silent() && stats.received.silences == 0);

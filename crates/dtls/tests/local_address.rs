@@ -1,4 +1,4 @@
-//! A host with several addresses: which of them an association uses, and what changes that.
+//! A host with several addresses: which of them an association uses, and when that changes.
 
 mod pair;
 
@@ -21,11 +21,11 @@ struct Ends {
     client: Connection,
     server: Endpoint,
     handle: Option<Handle>,
-    /// Where the client's datagrams arrive.
+    /// The server address at which the client's datagrams arrive.
     asked: Option<IpAddr>,
-    /// The client's datagrams.
+    /// The datagrams that the client has sent.
     sent: Vec<Vec<u8>>,
-    /// Where the server's datagrams left from.
+    /// The addresses from which the server's datagrams were sent.
     sources: Vec<Option<IpAddr>>,
     /// Payloads that the server delivered.
     delivered: usize,
@@ -59,7 +59,7 @@ impl Ends {
         self.server.handle_datagram_on(NOW, way, &mut datagram.to_vec());
     }
 
-    /// Carries what both have to say now; false if that is nothing.
+    /// Delivers the datagrams that both ends send now; false if there are none.
     fn carry(&mut self) -> bool {
         let mut buf = vec![0; 4096];
         let mut datagrams = Vec::new();
@@ -93,7 +93,7 @@ impl Ends {
         }
     }
 
-    /// Where the server's next payload leaves from.
+    /// The address from which the server's next payload is sent.
     fn source(&mut self) -> Option<IpAddr> {
         while self.carry() {}
         self.sources.clear();
@@ -111,7 +111,7 @@ const CASES: [(ProtocolVersion, Option<u8>); 4] =
 fn every_datagram_of_a_handshake_leaves_from_the_address_that_was_asked() {
     for (version, id) in CASES {
         let ends = Ends::new(version, id);
-        // The one that asks for a cookie included, of which no state remains.
+        // This includes the answer that asks for a cookie, for which no state is kept.
         assert!(ends.sources.len() >= 2);
         assert!(ends.sources.iter().all(|source| *source == address(1)), "{:?}", ends.sources);
     }
@@ -126,11 +126,11 @@ fn a_new_authentic_record_moves_the_source_and_nothing_else_does() {
         let old = ends.sent.last().unwrap().clone();
 
         ends.deliver(&old, address(2));
-        assert_eq!(ends.source(), address(1), "a repetition");
+        assert_eq!(ends.source(), address(1), "a replayed record");
         let mut forged = old;
         *forged.last_mut().unwrap() ^= 1;
         ends.deliver(&forged, address(2));
-        assert_eq!(ends.source(), address(1), "a forgery");
+        assert_eq!(ends.source(), address(1), "a forged record");
         ends.deliver(b"noise", address(2));
         assert_eq!(ends.source(), address(1), "noise");
 

@@ -1,4 +1,4 @@
-//! Networks that lose, double and repeat; numbers that wrap.
+//! Networks that lose, duplicate and replay datagrams; numbers that wrap.
 
 mod pair;
 
@@ -21,7 +21,8 @@ fn a_repeated_last_flight_is_answered_and_a_burst_of_it_once() {
         .find(|(direction, datagram)| *direction == Direction::ToServer && is_finished(datagram))
         .map(|(_, datagram)| datagram.clone())
         .expect("a Finished");
-    // A copy is a replay; a client that missed the ACK seals its Finished anew. Lose the ACKs.
+    // A copy is a replay, but a client that missed the ACK seals its Finished again. The ACKs are
+    // lost.
     let before = pair.log.len();
     for _ in 0..100 {
         pair.inject(Direction::ToServer, finished.clone());
@@ -54,8 +55,8 @@ fn a_burst_of_duplicates_gets_one_answer() {
     });
     pair.connect();
     pair.assert_connected();
-    // A stateless server answers every copy of a first hello; only its flight
-    // has more behind the record in clear.
+    // A stateless server answers every copy of a first hello; only its flight has further records
+    // after the plaintext one.
     let is_flight = |datagram: &[u8]| {
         datagram[0] == 22
             && datagram.len() > 13 + usize::from(datagram[12]) + 256 * usize::from(datagram[11])
@@ -72,7 +73,7 @@ fn a_burst_of_duplicates_gets_one_answer() {
 fn without_a_network_a_client_gives_up_on_time_and_in_few_datagrams() {
     let mut pair = Configs::new().pair(3).with_rule(|_, _, _| vec![]);
     let start = pair.now;
-    // The pair wakes the engine at the times it asked for and at no other.
+    // The pair wakes the engine only at the times that it requested.
     pair.run_for(Duration::from_micros(59_999_999));
     assert_eq!(pair.client_closed, None);
     pair.run_for(Duration::from_micros(1));
@@ -81,7 +82,7 @@ fn without_a_network_a_client_gives_up_on_time_and_in_few_datagrams() {
     assert!((8..16).contains(&pair.log.len()), "{}", pair.log.len());
     let before = pair.log.len();
     pair.run_for(Duration::from_secs(100));
-    assert_eq!(pair.log.len(), before, "and is silent then");
+    assert_eq!(pair.log.len(), before, "and nothing is sent afterwards");
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn record_numbers_wrap_on_the_wire() {
                 next += 1;
             }
             pair.run_for(Duration::from_millis(11));
-            // What is compared need not be kept.
+            // Payloads that were compared are not kept.
             pair.log.clear();
         }
         pair.run_for(Duration::from_secs(1));
@@ -133,7 +134,8 @@ fn record_numbers_wrap_on_the_wire() {
 fn message_numbers_and_epochs_wrap() {
     let mut pair = Configs::new().pair(6);
     pair.connect();
-    // More key updates than 16 bits count, and many times the epochs that two bits tell apart.
+    // More KeyUpdates than 16 bits can count, and many times the number of epochs that two bits
+    // distinguish.
     for round in 0..66_000u32 {
         pair.client.update_keys(pair.now);
         if round % 1000 == 0 {
@@ -175,8 +177,8 @@ fn short_numbers_do_not_lead_a_receiver_of_shared_tags_astray_for_long() {
     }
 }
 
-/// The ServerHello shows that the hello arrived. What follows it takes longer than the timeout
-/// that began with the hello, which is not sent again.
+/// The ServerHello shows that the hello arrived. The rest of the flight takes longer than the
+/// timeout of the hello, which is not retransmitted.
 #[test]
 fn a_hello_whose_answer_has_begun_to_arrive_is_not_sent_again() {
     let mut configs = Configs::new();

@@ -1,4 +1,4 @@
-//! Record number masks of records shorter than a sample, in all forms.
+//! Record number masks of records shorter than a mask's sample, in all three forms.
 
 mod pair;
 
@@ -162,6 +162,6 @@ fn long_records_and_records_without_encryption_look_the_same_in_the_strong_form(
         let [standard, strong] = both(suite, &[7; 14]);
         let encrypts = suite != CipherSuiteId::SHA256_SHA256;
         assert_eq!(standard[3..] != strong[3..], encrypts);
-        assert_eq!(standard[..3], strong[..3], "the number is hidden as before");
+        assert_eq!(standard[..3], strong[..3], "the number is encrypted as before");
     }
 }

@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// The pair logs its secrets.
+/// A pair that logs its secrets.
 fn logged(configs: &mut Configs) -> Arc<Lines> {
     let lines = Arc::new(Lines::default());
     configs.client.settings.key_log = Some(lines.clone());
@@ -36,7 +36,7 @@ fn logged(configs: &mut Configs) -> Arc<Lines> {
     lines
 }
 
-/// Everything that was sent, with the last word on each record.
+/// All records that were sent, each with its final proof.
 fn observe(mut observer: Observer, log: &[(Direction, Vec<u8>)]) -> Vec<Record> {
     let mut records = Vec::new();
     for (direction, datagram) in log {
@@ -63,7 +63,7 @@ fn observer(lines: &Lines) -> Observer {
     Observer::new(&rustcrypto::PROVIDER, lines.secrets())
 }
 
-/// The application's payloads from one sender, all of them verified.
+/// The application's payloads from one sender, all verified.
 fn data(records: &[Record], sender: Sender) -> Vec<&[u8]> {
     let data = |record: &&Record| {
         record.sender == sender && record.kind == Some(ContentType::APPLICATION_DATA)
@@ -118,7 +118,7 @@ fn every_suite_of_both_versions_with_and_without_connection_ids() {
             assert_eq!(data(&records, Sender::Client), sent, "{context}");
             assert_eq!(data(&records, Sender::Server).len(), sent.len(), "{context}");
 
-            // Without the key log nothing under keys is read, and nothing else changes.
+            // Without the key log no protected record is decrypted, and nothing else changes.
             let without =
                 observe(Observer::new(&rustcrypto::PROVIDER, Secrets::default()), &pair.log);
             for (blind, record) in without.iter().zip(&records) {
@@ -251,7 +251,7 @@ fn loss_copies_and_forgeries_are_told_apart() {
         pair.connect();
         talk(&mut pair, 60);
         pair.run_for(Duration::from_secs(2));
-        // What was lost on the way was sent all the same, and everything is seen twice.
+        // Datagrams lost in transit were sent all the same, and the observer sees everything twice.
         let twice: Vec<_> = pair.log.iter().flat_map(|sent| [sent.clone(), sent.clone()]).collect();
         let records = observe(observer(&lines), &twice);
         let (first, second): (Vec<_>, Vec<_>) = records.iter().partition(|r| !r.repeated);
@@ -261,7 +261,7 @@ fn loss_copies_and_forgeries_are_told_apart() {
             assert_eq!((first.proof, first.number), (second.proof, second.number), "{scheme}");
             assert_eq!(first.content, second.content, "{scheme}");
         }
-        // A record with a wrong bit proves nothing.
+        // A record with a wrong bit is not verified.
         let mut log = pair.log.clone();
         let data = |(to, sent): &&mut (Direction, Vec<u8>)| {
             *to == Direction::ToServer && sent[0] & 0xe3 == 0x23
@@ -270,7 +270,8 @@ fn loss_copies_and_forgeries_are_told_apart() {
         let middle = altered.len() / 2;
         altered[middle] ^= 1;
         let records = observe(observer(&lines), &log);
-        // The bit also changes the mask of a short record, and with it number and type.
+        // The changed bit also changes the mask of a short record, and with it record number and
+        // type.
         let unproved = |record: &&Record| {
             matches!(record.proof, Proof::Forged | Proof::Unknown)
                 || record.proof == Proof::Malformed && record.epoch > 0

@@ -1,4 +1,4 @@
-//! How long a datagram the path takes is found out by probes, with real engines in virtual time.
+//! Path MTU discovery with real engines in virtual time.
 
 mod pair;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const LIMIT: usize = 1452;
 
-/// Both ends with connection IDs, looking for datagrams of up to [`LIMIT`].
+/// Configurations of both ends with connection IDs, which probe for datagrams of up to [`LIMIT`].
 fn searching() -> Configs {
     let mut configs = Configs::new();
     for settings in [&mut configs.client.settings, &mut configs.server.settings] {
@@ -28,7 +28,7 @@ fn narrow<'a>(configs: Configs, takes: &Rc<Cell<usize>>) -> pair::Pair<'a> {
     })
 }
 
-/// EDNS's 1232 bytes, and all that the interface takes.
+/// A payload of EDNS's 1232 bytes, and one that fills the interface's MTU.
 #[test]
 fn a_long_payload_waits_one_round_trip_for_its_probe_in_every_layout() {
     for (what, configs) in layouts() {
@@ -79,7 +79,8 @@ fn nothing_is_probed_that_no_payload_needs() {
     assert!(pair.log.iter().all(|(_, datagram)| datagram.len() <= 1200));
 }
 
-/// What does not fit is dropped and counted, and refused from then on; what fits still leaves.
+/// A payload that does not fit is dropped and counted, and refused from then on; shorter ones are
+/// still sent.
 #[test]
 fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     let takes = Rc::new(Cell::new(1232));
@@ -99,7 +100,7 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     pair.run_for(Duration::from_secs(4));
     assert_eq!(pair.server_received.pop(), Some(vec![3; most]));
     assert!((1224..=1232).contains(&pair.client.path_mtu()), "{}", pair.client.path_mtu());
-    // Ten minutes later the path takes more.
+    // Ten minutes later the path carries longer datagrams.
     takes.set(LIMIT);
     pair.run_for(Duration::from_secs(601));
     pair.client_send(&[4; 1232]);
@@ -107,7 +108,7 @@ fn a_path_of_1280_bytes_gets_what_it_takes_and_the_rest_is_counted() {
     assert_eq!(pair.server_received.pop(), Some(vec![4; 1232]));
 }
 
-/// RFC 8899, section 4.3.
+/// RFC 8899, section 4.3: a path that becomes narrower.
 #[test]
 fn a_black_hole_costs_long_payloads_at_most_some_seconds() {
     let takes = Rc::new(Cell::new(LIMIT));
@@ -144,7 +145,8 @@ fn a_black_hole_costs_long_payloads_at_most_some_seconds() {
     assert!(pair.client.path_mtu() <= 1250);
 }
 
-/// A peer without return routability checks, or one that cannot pad, stays at what is taken for granted.
+/// With a peer without return routability checks, or one that cannot pad, datagrams stay at the
+/// assumed length.
 #[test]
 fn a_peer_that_cannot_answer_is_not_probed() {
     let mut no_checks = searching();
@@ -157,7 +159,7 @@ fn a_peer_that_cannot_answer_is_not_probed() {
     for configs in [no_checks, no_ids, no_padding] {
         let takes = Rc::new(Cell::new(LIMIT));
         let mut pair = narrow(configs, &takes);
-        // The first message of a flow, before anything is known.
+        // The first message of a flow, before anything is known about the path.
         pair.client.send(pair.now, &[1; 1232]).unwrap();
         pair.connect().assert_connected();
         pair.run_for(Duration::from_secs(5));
@@ -168,7 +170,7 @@ fn a_peer_that_cannot_answer_is_not_probed() {
     }
 }
 
-/// Whoever answers needs the keys: a datagram of junk confirms nothing.
+/// Only a peer with the keys can answer: a datagram of junk confirms nothing.
 #[test]
 fn a_lost_probe_is_repeated_and_a_recorded_response_proves_nothing() {
     let dropped = Cell::new(0);

@@ -1,4 +1,4 @@
-//! What once went wrong, beside the topics of the other files.
+//! Former errors that do not belong to the topics of the other files.
 
 mod pair;
 
@@ -66,7 +66,7 @@ fn old_keys_live_until_the_peer_has_used_the_new_ones() {
             Direction::ToClient => vec![],
         });
         pair.client.update_keys(pair.now);
-        // No ACK for ten minutes: the client has to go on with its old keys.
+        // No ACK arrives for ten minutes: the client has to continue with its old keys.
         pair.run_for(Duration::from_secs(600));
         pair.client_send(b"old keys");
         pair.client_send(b"old keys");
@@ -87,7 +87,7 @@ fn aggregated_data_proves_that_the_finished_arrived() {
     let mut configs = Configs::aggregated("agg:2");
     configs.client.settings.max_wait = Some(Duration::from_secs(600));
     configs.server.settings.max_wait = Some(Duration::from_secs(600));
-    // Nothing but short data reaches the client once it has answered: no ACK ever does.
+    // After the client has answered, only short data reaches it: never an ACK.
     let mut finished = false;
     let mut pair = configs.pair(4).with_rule(move |direction, _, datagram| {
         finished |= direction == Direction::ToServer && datagram[0] & 0xe3 == 0x22;
@@ -117,8 +117,8 @@ fn a_close_is_answered_by_a_close() {
     assert_eq!(pair.server.open_connections(), 0);
 }
 
-/// Passes a ServerHello or HelloRetryRequest in clear through `edit`; what does not begin
-/// with one stays as it is.
+/// Passes a plaintext ServerHello or HelloRetryRequest through `edit`; other datagrams stay
+/// unchanged.
 fn edit_hello(datagram: &[u8], retry: bool, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     const RECORD: usize = 13;
     const MESSAGE: usize = RECORD + 12;
@@ -140,7 +140,7 @@ fn edit_hello(datagram: &[u8], retry: bool, edit: impl FnOnce(&mut Vec<u8>)) -> 
     out
 }
 
-/// Where a ServerHello's suite stands, without a session id.
+/// The offset of the suite in a ServerHello without a session ID.
 const SUITE: std::ops::Range<usize> = 35..37;
 
 #[test]
@@ -157,7 +157,7 @@ fn a_server_hello_keeps_to_the_suite_of_its_retry_request() {
 #[test]
 fn hellos_answer_nothing_that_was_not_asked() {
     for retry in [false, true] {
-        // Behind the suite and the compression method stands the length of the extensions.
+        // The length of the extensions follows the suite and the compression method.
         let mut pair = Configs::new().pair(7).with_rule(move |_, _, datagram| {
             pass(&edit_hello(datagram, retry, |body| {
                 body.extend([0x12, 0x34, 0, 1, 7]);
@@ -208,7 +208,7 @@ fn a_client_may_send_and_close_as_soon_as_it_is_connected() {
     assert_eq!(events[2], format!("{:?}", Event::Closed(CloseReason::Peer)));
 }
 
-/// AES-128-GCM whose keys may seal `records` records.
+/// An AES-128-GCM suite whose keys may seal `records` records.
 fn short_lived(records: u64) -> &'static Provider {
     fn plain(secret: &TrafficSecret) -> Box<dyn Protection> {
         let gcm = PROVIDER.suite(CipherSuiteId::AES_128_GCM_SHA256).unwrap();
@@ -262,7 +262,7 @@ fn a_key_that_could_not_be_changed_in_time_ends_the_association() {
     }
     assert_eq!(datagrams, 20, "the KeyUpdate among them");
     let fault = Fault::Limit(Limit::KeyExhausted);
-    assert_eq!(closed, Some(CloseReason::Fault(fault)), "told in the same drain");
+    assert_eq!(closed, Some(CloseReason::Fault(fault)), "reported in the same drain");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn what_a_small_buffer_cannot_take_waits_for_a_larger_one() {
         starve(&mut pair.client, room);
         pair.run_for(Duration::from_millis(20));
         assert_eq!(pair.client.stats().sent.messages, 3);
-        // Now an update and silence are due.
+        // Now a KeyUpdate and a closing tag are due.
         pair.now += Duration::from_millis(300);
         pair.client.update_keys(pair.now);
         pair.client.handle_timeout(pair.now);
@@ -359,11 +359,11 @@ fn forgeries_under_keys_that_were_replaced_end_nothing() {
     pair.assert_connected();
     assert_eq!(pair.log.len(), quiet + 3, "KeyUpdate, ACK, data: nobody asks for more");
     forge(&mut pair, 4, &mut rng);
-    assert_eq!(pair.server.open_connections(), 0, "the keys in use are another matter");
+    assert_eq!(pair.server.open_connections(), 0, "forgeries under the keys in use end it");
 }
 
-/// Both ends change keys at random while the network loses, repeats and reorders; then it
-/// heals, and everything arrives again.
+/// Both ends change keys at random while the network loses, duplicates and reorders datagrams. Then
+/// the network recovers, and everything arrives again.
 #[test]
 fn key_updates_of_both_ends_converge_whatever_is_lost() {
     for seed in 0..60 {
@@ -395,12 +395,12 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
         pair.run_for(Duration::from_secs(90));
         let quiet = pair.log.len();
         pair.run_for(Duration::from_secs(600));
-        assert_eq!(pair.log.len(), quiet, "seed {seed}: nothing is left to say");
+        assert_eq!(pair.log.len(), quiet, "seed {seed}: no datagram is left to send");
         for received in [&mut pair.client_received, &mut pair.server_received] {
             let count = received.len();
             received.sort();
             received.dedup();
-            assert_eq!(received.len(), count, "seed {seed}: something came twice");
+            assert_eq!(received.len(), count, "seed {seed}: a payload was delivered twice");
             received.clear();
         }
         let before = [Direction::ToServer, Direction::ToClient].map(|d| epoch_bits(&pair, d));
@@ -420,15 +420,15 @@ fn key_updates_of_both_ends_converge_whatever_is_lost() {
     }
 }
 
-/// Small datagrams, so that every flight has several, over a bad network.
+/// The datagrams are small, so that every flight has several, over a bad network.
 #[test]
 fn fragmented_handshakes_complete_on_bad_networks() {
     for seed in 0..150 {
         let mut rng = Random::insecure(seed);
         let mut configs = Configs::aggregated(["off", "agg:4"][seed as usize % 2]);
         configs.client.settings.datagram_bytes = 80 + rng.below(120) as usize;
-        // A HelloRetryRequest in one piece: two halves from before and after the cookie's
-        // secret was replaced would make none.
+        // The HelloRetryRequest fits one datagram: two fragments with cookies of different secrets
+        // would not form a message.
         configs.server.settings.datagram_bytes = 140 + rng.below(60) as usize;
         configs.client.settings.handshake_deadline = Duration::from_secs(600);
         configs.server.settings.handshake_deadline = Duration::from_secs(600);
@@ -462,7 +462,7 @@ fn a_late_closing_tag_is_no_malformed_record() {
     let malformed =
         |pair: &Pair<'_>| pair.server.connection(server).unwrap().stats().received.malformed;
     pair.rule = Box::new(|_, _, datagram| {
-        // The closing tag is the longest; it comes behind the aggregate of its set.
+        // The closing tag is the longest record; it follows the aggregate of its set.
         let delay = if datagram.len() >= 36 { 500 } else { 10 };
         vec![(Duration::from_millis(delay), datagram.to_vec())]
     });
@@ -490,7 +490,7 @@ fn an_old_hello_played_again_does_not_end_a_newer_association() {
         });
         hellos.clone().nth(n).unwrap().1.clone()
     };
-    // The client starts anew from the same address; its first association ends for that.
+    // The client restarts at the same address, and its first association ends for that reason.
     let config = Arc::new(Configs::new().client);
     pair.client =
         Connection::client(config, server_address(), pair.now, Random::insecure(17)).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions of DTLS 1.2, and who must not resume them.
+//! Sessions of DTLS 1.2, and the clients that must not resume them.
 
 mod pair;
 
@@ -26,7 +26,7 @@ fn with_session(configs: Configs) -> (Pair<'static>, Session) {
     (pair, session)
 }
 
-/// Connects a client with this PSK to the same server once more.
+/// Connects a client with this PSK to the same server again.
 fn again(pair: &mut Pair<'static>, psk: Psk, tickets: bool, session: &Session) -> Pair<'static> {
     let mut client = older(tickets, |_| {}).client;
     client.psk = psk;
@@ -49,8 +49,8 @@ fn a_session_ends_with_its_key() {
         let other = Psk::external(b"other", &[0x3c; 32]).unwrap();
         let (mut pair, session) = with_session(older(tickets, |_| {}));
         assert!(resumed(&again(&mut pair, psk(), tickets, &session)));
-        // The server has another key for this identity, or none. Whoever kept a session of the
-        // old one gets no further.
+        // The server has another key for this identity, or none. A client that kept a session of
+        // the old key cannot resume it.
         for psks in [vec![changed.clone()], vec![other.clone()]] {
             let mut config = ServerConfig::new(Arc::new(psks)).unwrap();
             config.settings = older(tickets, |_| {}).server.settings;
@@ -65,7 +65,7 @@ fn a_session_ends_with_its_key() {
             std::mem::swap(&mut pair.server, &mut next.server);
             pair.now = next.now;
         }
-        // And a client with the new key does not offer the old one's session.
+        // A client with the new key does not offer the session of the old one.
         let mut config = ServerConfig::new(Arc::new(changed.clone())).unwrap();
         config.settings = older(tickets, |_| {}).server.settings;
         pair.server.set_config(Arc::new(config)).unwrap();
@@ -90,7 +90,7 @@ fn sessions_that_are_resumed_take_no_other_one_s_place() {
     let mut configs = older(false, |_| {});
     configs.server.remembered_sessions = 2;
     let (mut pair, by_id) = with_session(configs);
-    // Clients with tickets have the server remember nothing, whatever ID they make up.
+    // For clients with tickets the server stores nothing, whatever session ID they choose.
     let mut client = older(true, |_| {}).client;
     client.session = None;
     let mut first = pair.reconnect(client, pair.now.as_micros());

@@ -19,12 +19,12 @@ fn message(n: u32) -> Vec<u8> {
     message
 }
 
-/// Of 1000 messages 20 are lost and 20 overtaken. What shares a tag with a lost one may go too;
-/// no message is altered or comes twice.
+/// In 1000 messages, 20 are lost and 20 are overtaken. Messages that share a tag with a lost one
+/// may not be delivered; none is altered or delivered twice.
 #[test]
 fn lossy_paths_lose_what_they_may_and_alter_nothing() {
-    // The most that a lost record takes along: its set, what R2D2 does not make up for, or half a
-    // window on either side of it.
+    // The largest number of records lost with one: its set, the records for which R2D2 cannot
+    // compensate, or half a window on either side of it.
     let schemes = [("agg:8", 8), ("r2d2:200", 2), ("sliding:50", 11), ("sliding:200", 5)];
     for suite in SUITES {
         for (scheme, share) in schemes {

@@ -23,24 +23,24 @@ const MINUTE: Duration = Duration::from_secs(60);
 struct Client {
     connection: Connection,
     address: SocketAddr,
-    /// Datagrams it may still send.
+    /// The number of datagrams that it may still send.
     breath: usize,
     connected: bool,
     received: Vec<Vec<u8>>,
     closed: Option<(Instant, CloseReason)>,
 }
 
-/// Any number of clients, a server, and a network that delivers at once.
+/// Any number of clients, a server, and a network that delivers without delay.
 struct Crowd {
     now: Instant,
     server: Endpoint,
     clients: Vec<Client>,
     version: ProtocolVersion,
-    /// The sessions the server's application knows of, in order of connection.
+    /// The sessions of which the server's application knows, in order of connection.
     open: Vec<(Handle, SocketAddr)>,
     closed: Vec<(SocketAddr, CloseReason)>,
     received: Vec<Vec<u8>>,
-    /// Datagrams to nobody here.
+    /// Datagrams to an address without a client.
     strays: Vec<Vec<u8>>,
     /// The last datagram of a client.
     last_sent: Vec<u8>,
@@ -82,7 +82,7 @@ impl Crowd {
         }
     }
 
-    /// A client that sends so many datagrams and is silent from then on.
+    /// A client that sends this many datagrams and is silent from then on.
     fn add(&mut self, address: SocketAddr, breath: usize) -> usize {
         let mut config = ClientConfig::new(psk()).unwrap();
         config.settings.versions = vec![self.version];
@@ -102,7 +102,7 @@ impl Crowd {
         self.clients.len() - 1
     }
 
-    /// A client that comes, and a second in which it gets in or does not.
+    /// Adds a client and lets one second pass, in which it is admitted or not.
     fn come(&mut self) -> usize {
         let client = self.add(address(self.clients.len() as u16), usize::MAX);
         self.run_for(Duration::from_secs(1));
@@ -121,7 +121,7 @@ impl Crowd {
         }
     }
 
-    /// A handshake that gets as far as a cookie goes, and ends there.
+    /// A handshake that stops after the client has sent its hello with a cookie.
     fn stall(&mut self) -> usize {
         let client = self.add(address(self.clients.len() as u16), 2);
         self.run_for(Duration::from_millis(1));
@@ -134,7 +134,7 @@ impl Crowd {
         self.run_for(Duration::from_millis(1));
     }
 
-    /// Delivers until all is quiet; returns the next deadline.
+    /// Delivers datagrams until all ends are idle; returns the next deadline.
     fn settle(&mut self) -> Option<Instant> {
         let mut buf = [0; 2048];
         let mut wake: Option<Instant>;
@@ -165,7 +165,7 @@ impl Crowd {
                     }
                 }
             }
-            // One at a time, as from a socket.
+            // Datagrams are delivered one at a time, as from a socket.
             if let Some((from, mut datagram)) = self.to_server.pop_front() {
                 self.server.handle_datagram(self.now, from, &mut datagram);
             }
@@ -221,7 +221,7 @@ impl Crowd {
         self.now = until;
     }
 
-    /// The clients that the server's application has sessions with, in order.
+    /// The clients with which the server's application has sessions, in order.
     fn inside(&self) -> Vec<usize> {
         let of = |address| self.clients.iter().rposition(|client| client.address == address);
         self.open.iter().map(|(_, address)| of(*address).unwrap()).collect()
@@ -241,7 +241,7 @@ fn a_client_too_many_is_refused_and_knows_it_soon() {
         for client in 0..3 {
             assert_eq!(crowd.come(), client);
         }
-        assert_eq!(crowd.inside(), [0, 1, 2], "up to the limit all get in");
+        assert_eq!(crowd.inside(), [0, 1, 2], "up to the limit all clients are admitted");
         let came = crowd.now;
         let late = crowd.come();
         crowd.run_for(Duration::from_secs(9));
@@ -254,7 +254,7 @@ fn a_client_too_many_is_refused_and_knows_it_soon() {
         assert_eq!(last, Some(Fault::Limit(Limit::SessionSlots)));
         assert_eq!(crowd.server.open_connections(), 3);
 
-        // A slot that is free again is anybody's.
+        // A slot that is free again can be taken by any client.
         let now = crowd.now;
         crowd.clients[1].connection.close(now);
         assert_eq!(crowd.come(), 4);
@@ -290,7 +290,7 @@ fn the_oldest_session_makes_room_and_is_told() {
     for version in VERSIONS {
         let mut crowd = Crowd::new(version, 2, WhenFull::EvictOldest);
         crowd.fill(2);
-        // Being busy does not help.
+        // Sending data does not prevent eviction.
         crowd.send(0, b"busy");
         let (handle, _) = crowd.open[0];
         crowd.server.send(handle, crowd.now, b"last words").unwrap();
@@ -313,12 +313,12 @@ fn the_session_idle_longest_makes_room_if_it_is_idle_long_enough() {
     for version in VERSIONS {
         let mut crowd = Crowd::new(version, 3, WhenFull::EvictIdle(MINUTE));
         crowd.fill(3);
-        // In reverse, so that age and idleness differ.
+        // The order is reversed, so that age and silence differ.
         for client in [2, 1, 0] {
             crowd.send(client, b"ping");
             crowd.run_for(Duration::from_secs(1));
         }
-        // What the server says does not count, nor does noise from the peer's address.
+        // Neither the server's data nor noise from the peer's address counts.
         crowd.run_for(MINUTE - Duration::from_secs(4));
         let (handle, _) = crowd.open[2];
         crowd.server.send(handle, crowd.now, b"hello?").unwrap();
@@ -330,21 +330,22 @@ fn the_session_idle_longest_makes_room_if_it_is_idle_long_enough() {
         let late = crowd.come();
         assert_eq!(crowd.reason(2), Some(CloseReason::Peer), "{version}");
         assert!(crowd.inside().contains(&0) && crowd.inside().contains(&1));
-        // The first to be refused may have got the slot, since it still tried.
+        // The first client that was refused may have got the slot, since it was still trying.
         let (early, late) = (crowd.inside().contains(&early), crowd.inside().contains(&late));
         assert!(early || late);
         assert_eq!(crowd.inside().len(), 3);
     }
 }
 
-/// The last moment counts: whoever was heard of while the other handshake went on stays.
+/// The time of completion counts: a client that was heard while the other handshake was in progress
+/// stays.
 #[test]
 fn a_session_that_wakes_up_in_time_is_not_evicted() {
     for version in VERSIONS {
         let mut crowd = Crowd::new(version, 1, WhenFull::EvictIdle(MINUTE));
         crowd.come();
         crowd.run_for(MINUTE);
-        // A handshake begins, and its last flight waits.
+        // A handshake begins, and its last flight is delayed.
         let late = crowd.add(address(1), 2);
         crowd.run_for(Duration::from_millis(1));
         assert_eq!(crowd.server.open_connections(), 2);
@@ -354,17 +355,21 @@ fn a_session_that_wakes_up_in_time_is_not_evicted() {
         crowd.clients[late].breath = usize::MAX;
         crowd.run_for(Duration::from_secs(10));
         assert_eq!(crowd.inside(), [0], "{version}");
-        // In DTLS 1.3 it is the client that is complete first.
+        // In DTLS 1.3 the client completes the handshake first.
         assert_eq!(crowd.clients[late].connected, version == Dtls13);
         assert_eq!(crowd.reason(late), REFUSED, "{version}");
-        assert_eq!(crowd.received, [b"awake"], "the application never hears of it");
+        assert_eq!(
+            crowd.received,
+            [b"awake"],
+            "the application never learns of the refused client"
+        );
         let refused = CloseReason::Fault(Fault::Limit(Limit::SessionSlots));
         assert_eq!(crowd.closed, [(address(1), refused)]);
         assert_eq!(crowd.server.stats().full, 1);
     }
 }
 
-/// What a handshake is not complete for, it does not take from others.
+/// A handshake that is not complete evicts no session.
 #[test]
 fn who_has_no_key_evicts_nobody() {
     for when_full in [WhenFull::Refuse, WhenFull::EvictOldest, WhenFull::EvictIdle(Duration::ZERO)]
@@ -387,7 +392,7 @@ fn who_has_no_key_evicts_nobody() {
     }
 }
 
-/// Without cookies whoever once saw a hello of DTLS 1.3 can send it again from anywhere.
+/// Without cookies, anybody who has seen a hello of DTLS 1.3 can replay it from any address.
 #[test]
 fn recorded_hellos_evict_nobody_and_keep_nobody_out() {
     let mut config = server_config(Dtls13, slots(3, WhenFull::EvictOldest));
@@ -397,7 +402,7 @@ fn recorded_hellos_evict_nobody_and_keep_nobody_out() {
     crowd.fill(3);
     let mut len = 0;
     for number in 3..103 {
-        // A hello that never arrived where it was sent to.
+        // A hello that never reached the server.
         crowd.add(address(number), 0);
         crowd.settle();
         let mut hello = crowd.last_sent.clone();
@@ -411,16 +416,16 @@ fn recorded_hellos_evict_nobody_and_keep_nobody_out() {
     let alerts = crowd.strays.iter().filter(|stray| stray[0] == ContentType::ALERT.0);
     assert!(alerts.clone().count() > 50);
     assert!(alerts.clone().all(|alert| alert.len() * 4 < len));
-    // Without the flood, four seconds are enough for its handshakes to give way.
+    // After the flood, four seconds are enough for its handshakes to give up their slots.
     crowd.run_for(Duration::from_secs(4));
     let next = crowd.come();
     assert_eq!(crowd.inside(), [1, 2, next]);
 }
 
-/// Handshakes that prove nothing hold slots for a while, but not against a key.
+/// Handshakes without proof hold their slots for a while, but not against a client with a key.
 #[test]
 fn stalled_handshakes_give_way() {
-    // DTLS 1.2: to their like after four seconds, not before.
+    // In DTLS 1.2 they give up their slots to other such handshakes after four seconds, not before.
     let mut crowd = Crowd::new(Dtls12, 3, WhenFull::Refuse);
     crowd.stall_many(3);
     assert_eq!(crowd.server.open_connections(), 3);
@@ -432,11 +437,13 @@ fn stalled_handshakes_give_way() {
     assert_eq!(crowd.inside(), [next]);
     assert_eq!(crowd.closed, [(address(0), CloseReason::Crowded)]);
     assert_eq!(crowd.server.open_connections(), 3);
-    // Theirs were told; in clear, where nobody need believe it at once.
+    // The clients of these handshakes were sent a plaintext alert, which is not believed
+    // immediately.
     crowd.run_for(Duration::from_secs(20));
     assert_eq!((crowd.reason(0), crowd.reason(early)), (REFUSED, REFUSED));
 
-    // To a key and an address at once: one in DTLS 1.3 with a cookie.
+    // They give up a slot immediately to a client that has proved key and address: in DTLS 1.3,
+    // with a cookie.
     let mut config = server_config(Dtls12, slots(3, WhenFull::Refuse));
     config.settings.versions = vec![Dtls13, Dtls12];
     let mut crowd = Crowd::with(Dtls12, config);
@@ -444,7 +451,7 @@ fn stalled_handshakes_give_way() {
     crowd.version = Dtls13;
     let next = crowd.come();
     assert_eq!(crowd.inside(), [next]);
-    // And once it is complete nobody displaces it.
+    // Once its handshake is complete no other client displaces it.
     crowd.version = Dtls12;
     for _ in 0..20 {
         crowd.stall();
@@ -475,7 +482,7 @@ fn a_client_that_begins_anew_takes_its_own_slot() {
                 config.settings.connection_id = ids;
                 let mut crowd = Crowd::with(version, config);
                 crowd.fill(2);
-                // Its power failed: it says no goodbye.
+                // The client's power failed, so it sends no close_notify.
                 crowd.clients[1].closed = Some((crowd.now, CloseReason::Local));
                 let again = crowd.add(address(1), usize::MAX);
                 crowd.run_for(Duration::from_secs(1));
@@ -488,7 +495,7 @@ fn a_client_that_begins_anew_takes_its_own_slot() {
     }
 }
 
-/// Handshakes side by side, more than there are slots: no more sessions than slots at any time.
+/// More simultaneous handshakes than slots: there are never more sessions than slots.
 #[test]
 fn handshakes_at_once_share_the_slots() {
     for version in VERSIONS {
@@ -507,14 +514,14 @@ fn handshakes_at_once_share_the_slots() {
             assert_eq!(crowd.received.len(), 4);
             let stats = *crowd.server.stats();
             assert_eq!(when_full == WhenFull::Refuse, stats.evicted == 0, "{stats:?}");
-            // Whoever is not inside knows.
+            // Clients without a session have been told so.
             let told = crowd.clients.iter().filter(|client| client.closed.is_some()).count();
             assert_eq!(told, 8);
         }
     }
 }
 
-/// A limit that is lowered holds for those that come.
+/// A lowered limit applies to new clients.
 #[test]
 fn a_lower_limit_ends_sessions_when_the_next_client_comes() {
     let mut crowd = Crowd::new(Dtls13, 5, WhenFull::EvictOldest);

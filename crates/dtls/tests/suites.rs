@@ -1,5 +1,5 @@
-//! Every suite through its public door: what is sealed opens, what is changed
-//! does not, and the constructions agree with other people's.
+//! Every suite through its public API: sealed records open, changed ones do not, and the
+//! constructions agree with other implementations.
 
 use aes::Aes128;
 use ccm::aead::{AeadInOut, KeyInit};
@@ -19,7 +19,7 @@ const SUITES: [&CipherSuite; 6] = [
     &AES_128_CTR_LIGHTMAC,
     &SHA256_SHA256,
 ];
-/// Those whose tags may be aggregated.
+/// Suites whose tags may be aggregated.
 const PRF_SUITES: [&CipherSuite; 3] = [&AES_128_CCM, &AES_128_CTR_LIGHTMAC, &SHA256_SHA256];
 const CONTEXT: [u8; 3] = [1, 16, 0];
 
@@ -30,7 +30,7 @@ fn aggregated(suite: &CipherSuite, secret: [u8; 32], context: [u8; 3]) -> Box<dy
     }
 }
 
-/// What `ccm`, an independent crate, makes of a record.
+/// A record sealed by `ccm`, an independent crate.
 fn reference_ccm(
     secret: &TrafficSecret,
     context: &[u8],
@@ -109,7 +109,7 @@ fn bodies_end_where_their_tags_begin() {
             let _ = keys.seal(record, &mut content);
             content[0]
         };
-        // (type, bytes behind the type, length of the aggregate, content length found)
+        // (type, bytes after the type, length of the aggregate, length of the content found)
         let cases = [
             (23, 0, 0, Some(1)),
             (23, 0, 1, None),
@@ -154,8 +154,8 @@ fn parameters_bind_everything() {
     }
 }
 
-/// A byte that moves between a long header and the content is noticed. RFC 9150 leaves that to
-/// the header's own bytes.
+/// A byte that moves between a long header and the content is noticed. RFC 9150 leaves this to the
+/// header itself.
 #[test]
 fn long_headers_end_where_they_end() {
     for len in [1, 253, 254, 255, 256, 260] {
@@ -173,7 +173,7 @@ fn long_headers_end_where_they_end() {
     }
 }
 
-/// What HMAC is given (RFC 9150, section 5), spelled out; nothing is hidden.
+/// The input of HMAC (RFC 9150, section 5), written out; nothing is encrypted.
 #[test]
 fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
     use hmac::{Hmac, Mac};
@@ -216,7 +216,7 @@ fn integrity_only_covers_nonce_header_and_content_and_hides_nothing() {
     }
 }
 
-/// What LightMAC is given, spelled out, for headers around the two-byte length.
+/// The input of LightMAC, written out, for headers around the limit of the two-byte length.
 #[test]
 fn lightmac_covers_number_header_and_what_was_encrypted() {
     use lightmac::LightMac;
@@ -297,7 +297,7 @@ proptest! {
                 prop_assert!(result.is_err(), "{}: tag of {} bytes", suite.name, bad.len());
             }
 
-            // number ‖ header ‖ content ‖ tag, one bit of which is flipped.
+            // One bit of number ‖ header ‖ content ‖ tag is flipped.
             let mut all = [&number.to_be_bytes()[2..], &header, &sealed, &tag].concat();
             let bit = flip.index(all.len() * 8);
             all[bit / 8] ^= 1 << (bit % 8);
@@ -310,8 +310,8 @@ proptest! {
         }
     }
 
-    /// A record opens to what was sealed, whatever stands behind it, and any
-    /// change of number, header or content changes every output block.
+    /// A record opens to what was sealed, regardless of the bytes after it, and any change of
+    /// number, header or content changes every output block.
     #[test]
     fn aggregated_records_open(
         secret in any::<[u8; 32]>(),
@@ -345,7 +345,8 @@ proptest! {
             let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
             let (header, body) = rest.split_at(header.len());
             let mut body = body.to_vec();
-            // A changed type may move the content's end; `None` is no forgery either.
+            // A changed type may move the end of the content; `None` is not a successful forgery
+            // either.
             if let Some(opened) = keys.open(Record { number, header }, &mut body, 0) {
                 let changed = [0, 1, 2, 255].map(|i| keys.block(&opened.state, i));
                 prop_assert!(blocks.iter().zip(&changed).all(|(a, b)| a != b), "bit {bit}");

@@ -1,5 +1,5 @@
-//! The suites of 1.2 through their public door: what is sealed opens, what is
-//! changed does not, and records are those of other people's constructions.
+//! The suites of DTLS 1.2 through their public API: sealed records open, changed ones do not, and
+//! records equal those of other implementations.
 
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes128Gcm, aes::Aes128};
@@ -25,7 +25,7 @@ fn sealed(keys: &dyn Aead, record: Record<'_>, content: &[u8], tag_len: usize) -
     [content, tag]
 }
 
-/// What an independent crate makes of it, under a nonce that it is told.
+/// The record as an independent crate seals it, with a given nonce.
 fn reference<A: AeadInOut + KeyInit>(
     key: &[u8; 32],
     nonce: &[u8; 12],
@@ -39,7 +39,7 @@ fn reference<A: AeadInOut + KeyInit>(
     [content, tag.to_vec()]
 }
 
-/// Code points, exchanges and lengths as their RFCs have them.
+/// Code points, exchanges and lengths as in their RFCs.
 #[test]
 fn suites_of_the_rfcs() {
     use Exchange12::{EcdhePsk, Psk};
@@ -106,7 +106,7 @@ fn each_direction_has_keys_of_its_own() {
 }
 
 proptest! {
-    /// The nonce as the RFCs write it, the key as the key block has it.
+    /// The nonce as the RFCs define it, and the key as in the key block.
     #[test]
     fn records_are_those_of_other_crates(
         key in any::<[u8; 32]>(),

@@ -1,4 +1,5 @@
-//! Other aggregation schemes under way: AggregationUpdate, its answer, and what crosses them.
+//! Changes of the aggregation scheme: AggregationUpdate, its answer, and the messages that cross
+//! them.
 
 mod pair;
 
@@ -21,7 +22,7 @@ fn scheme(name: &str) -> Scheme {
     name.parse().unwrap()
 }
 
-/// Both ends take every scheme of the ladder for both directions, and agree on its first.
+/// Both ends accept every scheme of the ladder for both directions, and negotiate its first.
 fn configs() -> Configs {
     let mut configs = Configs::new();
     let list: Vec<_> = LADDER.iter().map(|name| scheme(name)).collect();
@@ -47,13 +48,13 @@ fn client_requests(pair: &mut Pair<'_>, name: &str) {
     pair.client.request_aggregation(pair.now, scheme(name)).unwrap();
 }
 
-/// What the client sends with, as either end sees it.
+/// The scheme with which the client sends, as either end sees it.
 fn to_server(pair: &Pair<'_>) -> (Scheme, Scheme) {
     let server = pair.server.connection(pair.handle.unwrap()).unwrap();
     (pair.client.negotiated().unwrap().send, server.negotiated().unwrap().receive)
 }
 
-/// What the server sends with, as either end sees it.
+/// The scheme with which the server sends, as either end sees it.
 fn to_client(pair: &Pair<'_>) -> (Scheme, Scheme) {
     let server = pair.server.connection(pair.handle.unwrap()).unwrap();
     (server.negotiated().unwrap().send, pair.client.negotiated().unwrap().receive)
@@ -78,7 +79,7 @@ fn client_sends(pair: &mut Pair<'_>, from: u32, count: u32) {
     }
 }
 
-/// The epoch bits of what was sent in a direction since `first`.
+/// The epoch bits of the records sent in one direction since `first`.
 fn epochs(pair: &Pair<'_>, direction: Direction, first: usize) -> Vec<u8> {
     let sent = pair.log[first..].iter().filter(|(d, _)| *d == direction);
     sent.map(|(_, datagram)| datagram[0] & 3).collect()
@@ -93,7 +94,7 @@ fn a_receiver_chooses_other_schemes_and_not_a_message_is_lost() {
         let mut next = 0;
         for name in names {
             server_requests(&mut pair, name);
-            // Not in step with any set, so that each epoch ends with open data.
+            // The number is no multiple of a set, so that each epoch ends with open data.
             client_sends(&mut pair, next, 307);
             next += 307;
             assert_to_server(&pair, name);
@@ -144,7 +145,7 @@ fn either_message_may_be_lost_and_late_data_still_counts() {
             let count = match direction {
                 Direction::ToClient => &mut updates,
                 Direction::ToServer if index >= first + 5 => &mut answers,
-                // Data of the old epoch comes after its end.
+                // Data of the old epoch arrives after the report of its end.
                 Direction::ToServer if late && index == first + 2 => {
                     return vec![(Duration::from_secs(30), datagram.to_vec())];
                 }
@@ -177,7 +178,7 @@ fn the_answer_is_repeated_until_it_comes_though_new_data_came_before() {
     client_sends(&mut pair, 0, 4);
     let first = pair.log.len();
     pair.rule = Box::new(move |_, index, datagram| {
-        // The update passes; its first answers do not.
+        // The update is delivered, its first answers are lost.
         if index > first && datagram.len() > 60 && index < first + 20 {
             vec![]
         } else {
@@ -287,7 +288,7 @@ fn both_directions_change_at_once() {
         let expected: Vec<_> = (0..30).map(message).collect();
         assert_eq!(pair.server_received, expected, "{lost:?}");
         if lost == Some(2) {
-            // With this answer the new epoch's first set lost a record.
+            // The lost answer was in the new epoch's first set, which now lacks a record.
             assert_eq!(pair.client_received[..3], expected[..3]);
             assert_eq!(pair.client_received[3..], expected[15..]);
         } else {
@@ -346,8 +347,8 @@ fn key_updates_of_either_end_cross_an_update() {
             pair.run_for(Duration::from_millis(20));
         }
         pair.run_for(Duration::from_secs(1));
-        // The first ones may share tags with what got lost, and a receiver that could verify
-        // nothing for long looks for its place first.
+        // The first messages may share tags with lost ones, and a receiver that could verify
+        // nothing for a long time first has to determine the current record number.
         let heard = |received: &[Vec<u8>]| (300..400).all(|n| received.contains(&message(n)));
         assert!(heard(&pair.server_received), "seed {seed}");
         assert!(heard(&pair.client_received), "seed {seed}");
@@ -384,7 +385,7 @@ fn a_second_request_waits_for_two_hundred_records_and_a_newer_one_takes_its_plac
     client_sends(&mut pair, 150, RECORDS_BETWEEN_UPDATES as u32 - 150);
     pair.run_for(Duration::from_secs(1));
     assert_to_server(&pair, "off");
-    // What is so already need not be asked for.
+    // A scheme that is already in use is not requested.
     let before = pair.log.len();
     server_requests(&mut pair, "off");
     client_sends(&mut pair, 1000, 250);
@@ -404,7 +405,7 @@ fn requests_are_bounded_by_what_was_offered() {
     let late = pair.client.request_aggregation(pair.now, Scheme::Plain);
     assert_eq!(late, Err(AggregationError::NotConnected));
 
-    // The client's lists bound both ends, whatever the server would have accepted.
+    // Both ends may use only the client's lists, even if the server would accept more.
     let mut configs = configs();
     configs.client.settings.aggregation =
         AggregationPolicy { send: vec![scheme("agg:4")], receive: vec![] };
@@ -431,7 +432,7 @@ fn short_numbers_and_loss_reports_begin_anew() {
             pair.client_send(&[7; 10]);
             pair.run_for(Duration::from_millis(1));
         }
-        // Beside flags, type and payload; records without a tag are the shortest.
+        // The bytes besides flags, type and payload; records without a tag are the shortest.
         let sent = &pair.log[pair.log.len() - count.min(16)..];
         sent.iter().map(|(_, datagram)| datagram.len()).min().unwrap() - 12
     };
@@ -453,7 +454,7 @@ fn closing_during_an_update_brings_what_is_open() {
     let mut pair = pair(13);
     client_sends(&mut pair, 0, 5);
     server_requests(&mut pair, "agg:16");
-    // Let the update arrive, and close before the answer leaves.
+    // The update arrives, and the association is closed before the answer is sent.
     pair.run_for(Duration::from_millis(1));
     let update = pair.log.last().unwrap().clone();
     assert_eq!(update.0, Direction::ToClient);
@@ -486,7 +487,7 @@ fn an_update_to_a_peer_that_is_gone_is_repeated_ever_less_often() {
     server_requests(&mut pair, "agg:2");
     pair.run_for(Duration::from_secs(600));
     assert!((8..30).contains(&(pair.log.len() - before)), "{}", pair.log.len() - before);
-    // The old keys serve all the while.
+    // The old keys are used all the time.
     client_sends(&mut pair, 0, 16);
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.server_received.len(), 16);

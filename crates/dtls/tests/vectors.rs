@@ -66,7 +66,7 @@ fn another_implementation_seals_the_same_records() {
             let place = format!("{name} {scheme} record {number}");
             let kind = ContentType(record["type"].as_u64().expect("a number") as u8);
             let (content, expected) = (unhex(&record["content"]), unhex(&record["record"]));
-            // Those of data vary, others have two bytes.
+            // The length of data records' numbers varies; other records have two-byte numbers.
             let short = kind == ContentType::APPLICATION_DATA && number % 2 == 1;
             let length = if short { NumberLength::One } else { NumberLength::Two };
             let shape = Shape { number: length, last: true };
@@ -90,7 +90,7 @@ fn another_implementation_seals_the_same_records() {
                 }
             }
         }
-        // The last one is verified only where it ends a set.
+        // The last record is verified only if it ends a set.
         delivered.sort_by_key(|content| sent.iter().position(|sent| sent == content));
         assert_eq!(delivered, sent[..delivered.len()], "{name} {scheme}");
         assert!(delivered.len() >= sent.len() - 1, "{name} {scheme}");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whole records and messages of MAC aggregation from an implementation of its own (docs/spec/mac-aggregation.md),
-in plain Python, nothing shared with the Rust crates.
+"""Whole records and messages of MAC aggregation from a second implementation (docs/spec/mac-aggregation.md),
+in plain Python, which shares nothing with the Rust crates.
 
     python3 records.py        writes records.json beside it
 """
@@ -29,7 +29,7 @@ def xored(a, b):
 
 
 def counter_mode(key, first, data):
-    """Encryption under counter blocks that begin with `first` and count in what is left."""
+    """Encryption under counter blocks that begin with `first` and count in the remaining bytes."""
     size = 16 - len(first)
     blocks = range(-(-len(data) // 16))
     return lambda start: xored(
@@ -46,7 +46,7 @@ class LightMac:
         self.key, self.k1 = (expand_label(SECRET, label, ctx, 16) for label in (b"key", b"lm1"))
 
     def seal(self, nonce, header, plain, number):
-        """What is sent of the content, and F_i."""
+        """The content as it is sent, and the function F_i."""
         sealed = counter_mode(self.key, nonce, plain)(0)
         message = number.to_bytes(6, "big") + bytes([len(header)]) + header + sealed
 
@@ -138,7 +138,7 @@ class Epoch:
         self.sent = []
 
     def aggregate(self):
-        """Of the last record."""
+        """The aggregate that the last record carries."""
         i = len(self.sent) - 1
         if self.n:
             last = i % self.n == self.n - 1
@@ -180,7 +180,7 @@ class Epoch:
         return bytes([flags]) + clear + behind
 
     def close(self):
-        """A closing tag's content, for the next record."""
+        """The content of a closing tag in the next record."""
         m = len(self.sent)
         count = m % self.n if self.n else min(m, delay(self.sets))
         tag = xor(f(CLOSING_BLOCK) for f in self.sent[m - count :])

@@ -1,34 +1,34 @@
-//! The contract between a sans-I/O engine and whatever hosts it.
+//! The contract between a sans-I/O engine and its host.
 //!
 //! An engine owns no socket, thread or clock. Its host
 //!
-//! 1. hands it what arrived ([`Engine::handle_datagram`]) or says that time has
-//!    passed ([`Engine::handle_timeout`]);
-//! 2. calls [`Engine::poll_output`] until that returns [`Output::WakeAt`] or
-//!    [`Output::Idle`], transmitting datagrams and acting on events on the way;
-//! 3. waits for the next datagram, or for the named time, and starts again.
+//! 1. passes datagrams to it ([`Engine::handle_datagram`]), or tells it that time has passed
+//!    ([`Engine::handle_timeout`]);
+//! 2. calls [`Engine::poll_output`] until that returns [`Output::WakeAt`] or [`Output::Idle`], and
+//!    transmits datagrams and acts on events on the way;
+//! 3. waits for the next datagram or the wake-up time, and starts again.
 //!
-//! A host that follows only the advertised wake-up times always makes progress.
+//! A host that acts only at the returned wake-up times always makes progress.
 
 use crate::Instant;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// The two ends of a datagram's way, as its host sees them.
+/// The two addresses of a datagram, as its host sees them.
 ///
-/// A host with several addresses must answer from the address that was asked: a peer takes no
-/// answer from another one, and neither does a NAT or a firewall in front of it.
+/// A host with several addresses must answer from the address to which the request was sent: a peer
+/// accepts no answer from another one, and neither does a NAT or a firewall in front of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressPair {
     /// The peer's transport address.
     pub peer: SocketAddr,
-    /// The address of this host that the datagram arrived at, or is to leave from; `None` where
-    /// the host does not know it, or where its routes are to decide.
+    /// The local address at which the datagram arrived, or from which it is to be sent; `None` if
+    /// the host does not know it, or if its routing table is to decide.
     pub local: Option<IpAddr>,
 }
 
 impl AddressPair {
-    /// A way to or from `peer` by whichever address of this host.
+    /// An address pair with `peer` and any local address.
     pub const fn to(peer: SocketAddr) -> Self {
         Self { peer, local: None }
     }
@@ -52,40 +52,42 @@ pub enum Output<'a, E> {
     },
     /// Something the application should know.
     Event(E),
-    /// Nothing to do before this time; call [`Engine::handle_timeout`] then.
+    /// There is nothing to do before this time; call [`Engine::handle_timeout`] then.
     WakeAt(Instant),
-    /// Nothing to do until the next datagram or application call.
+    /// There is nothing to do until the next datagram or application call.
     Idle,
 }
 
 /// A protocol engine: bytes and time in, bytes, events and deadlines out.
 pub trait Engine {
-    /// What the engine tells its application. Data in an event is borrowed
-    /// until the next call.
+    /// What the engine reports to its application. Data in an event is borrowed until the next
+    /// call.
     type Event<'a>
     where
         Self: 'a;
 
-    /// Takes a datagram that arrived from `from`. It is decrypted where it
-    /// stands, so its content is lost afterwards.
+    /// Processes a datagram that arrived from `from`. It is decrypted in place, so its content is
+    /// lost afterwards.
     ///
-    /// Noise is no error: what cannot be authenticated is dropped and counted.
+    /// Noise is no error: records that cannot be authenticated are dropped and counted.
     fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]);
 
-    /// The same on a host with several addresses, which says at which one it arrived.
+    /// [`Self::handle_datagram`] for a host with several addresses, which passes the local address
+    /// as well.
     fn handle_datagram_on(&mut self, now: Instant, way: AddressPair, datagram: &mut [u8]) {
         self.handle_datagram(now, way.peer, datagram);
     }
 
-    /// Lets the timers that are due by `now` fire. Calling it early is harmless.
+    /// Acts on the timers that have expired at `now`. Calling it early is harmless.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The next thing to do. `buf` is lent for a datagram and should hold
-    /// one of the size the engine was configured to send.
+    /// Returns the next thing to do. `buf` is lent for a datagram and should be as long as the
+    /// largest datagram that the engine is configured to send.
     fn poll_output<'a>(&'a mut self, buf: &'a mut [u8]) -> Output<'a, Self::Event<'a>>;
 
-    /// The same on a host with several addresses, with the one that a datagram is to leave from.
-    /// An engine answers from where it was asked, and otherwise leaves the choice to the host.
+    /// [`Self::poll_output`] for a host with several addresses. It also returns the local address
+    /// from which a datagram is to be sent. An engine answers from the address to which the peer
+    /// sent, and otherwise leaves the choice to the host.
     fn poll_output_on<'a>(
         &'a mut self,
         buf: &'a mut [u8],

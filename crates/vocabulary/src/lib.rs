@@ -1,19 +1,19 @@
-//! The words that every engine and every host of Lightseal shares.
+//! The types that all engines and hosts of Lightseal share.
 //!
-//! - [`time`]: integer microseconds, never a clock;
-//! - [`rng`]: randomness that is injected whole as one seed;
+//! - [`time`]: time in integer microseconds, without a clock;
+//! - [`rng`]: a random generator that is seeded from outside;
 //! - [`wire`]: a bounds-checked codec over slices;
 //! - [`replay`]: the sliding replay window;
-//! - [`packet`]: a packet with room around it;
+//! - [`packet`]: a packet with room before and after it;
 //! - [`engine`]: the contract between a sans-I/O engine and its host.
 //!
-//! No protocol lives here. Nothing in this crate allocates, reads a clock or
-//! asks the operating system for anything.
+//! This crate contains no protocol. Nothing in it allocates, reads a clock or calls the operating
+//! system.
 //!
 //! # Driving an engine
 //!
-//! Every engine is driven the same way. Feed it what happened, then drain it
-//! until it names the next wake-up time:
+//! All engines that implement [`Engine`] are driven in the same way. Pass what happened to the
+//! engine, then poll it until it returns the next wake-up time:
 //!
 //! ```
 //! use vocabulary::{Engine, Instant, Output};

@@ -1,17 +1,17 @@
-//! A packet inside a larger buffer, so that headers and tags can be put around it where it stands.
+//! A packet inside a larger buffer, so that headers and tags can be added around it in place.
 
 use core::fmt;
 use core::ops::Range;
 
-/// A packet with room before and behind it.
+/// A packet with room before and after it.
 ///
 /// ```text
 /// buffer  | headroom |  packet  | tailroom |
 ///         0          start      end        len
 /// ```
 ///
-/// What goes around a payload on its way down (headers, tags) is written into the room, and
-/// taken off again on the way up; the payload itself never moves.
+/// Headers and tags are written into the room on a payload's way down, and removed on its way up;
+/// the payload itself never moves.
 pub struct PacketBuf<'a> {
     buffer: &'a mut [u8],
     start: usize,
@@ -19,13 +19,13 @@ pub struct PacketBuf<'a> {
 }
 
 impl<'a> PacketBuf<'a> {
-    /// The packet in `buffer[packet]`; `None` if that range is not inside of the buffer.
+    /// The packet in `buffer[packet]`; `None` if that range is not inside the buffer.
     pub fn new(buffer: &'a mut [u8], packet: Range<usize>) -> Option<Self> {
         let valid = packet.start <= packet.end && packet.end <= buffer.len();
         valid.then_some(Self { buffer, start: packet.start, end: packet.end })
     }
 
-    /// Where the packet is in its buffer.
+    /// The range of the packet in its buffer.
     pub const fn range(&self) -> Range<usize> {
         self.start..self.end
     }
@@ -40,32 +40,33 @@ impl<'a> PacketBuf<'a> {
         self.start == self.end
     }
 
-    /// How many bytes fit before the packet.
+    /// The number of bytes that fit before the packet.
     pub const fn headroom(&self) -> usize {
         self.start
     }
 
-    /// How many bytes fit behind the packet.
+    /// The number of bytes that fit after the packet.
     pub const fn tailroom(&self) -> usize {
         self.buffer.len() - self.end
     }
 
-    /// The packet.
+    /// The bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// The packet, to be changed in place.
+    /// The bytes of the packet, to be changed in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..self.end]
     }
 
-    /// Puts `N` bytes before the packet, or `None` and nothing is changed if they do not fit.
+    /// Adds `N` bytes before the packet. If they do not fit, returns `None` and leaves the packet
+    /// unchanged.
     pub fn prepend<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         self.prepend_slice(bytes)
     }
 
-    /// As [`prepend`](Self::prepend), of any length.
+    /// As [`prepend`](Self::prepend), for any number of bytes.
     pub fn prepend_slice(&mut self, bytes: &[u8]) -> Option<()> {
         let start = self.start.checked_sub(bytes.len())?;
         self.buffer[start..self.start].copy_from_slice(bytes);
@@ -73,7 +74,8 @@ impl<'a> PacketBuf<'a> {
         Some(())
     }
 
-    /// Puts bytes behind the packet, or `None` and nothing is changed if they do not fit.
+    /// Adds bytes after the packet. If they do not fit, returns `None` and leaves the packet
+    /// unchanged.
     pub fn append(&mut self, bytes: &[u8]) -> Option<()> {
         let end = self.end.checked_add(bytes.len())?;
         self.buffer.get_mut(self.end..end)?.copy_from_slice(bytes);
@@ -81,7 +83,7 @@ impl<'a> PacketBuf<'a> {
         Some(())
     }
 
-    /// Takes `n` bytes off the front and returns them; `None` if the packet is shorter.
+    /// Removes `n` bytes from the front and returns them; `None` if the packet is shorter.
     pub fn take_front(&mut self, n: usize) -> Option<&[u8]> {
         let start = self.start.checked_add(n).filter(|&start| start <= self.end)?;
         let taken = &self.buffer[self.start..start];
@@ -89,7 +91,7 @@ impl<'a> PacketBuf<'a> {
         Some(taken)
     }
 
-    /// Takes `n` bytes off the end and returns them; `None` if the packet is shorter.
+    /// Removes `n` bytes from the end and returns them; `None` if the packet is shorter.
     pub fn take_back(&mut self, n: usize) -> Option<&[u8]> {
         let end = self.end.checked_sub(n).filter(|&end| end >= self.start)?;
         let taken = &self.buffer[end..self.end];
@@ -97,7 +99,7 @@ impl<'a> PacketBuf<'a> {
         Some(taken)
     }
 
-    /// The same packet, lent on.
+    /// Lends the packet on.
     pub fn reborrow(&mut self) -> PacketBuf<'_> {
         PacketBuf { buffer: self.buffer, start: self.start, end: self.end }
     }
@@ -142,7 +144,7 @@ mod tests {
         assert!(packet.prepend(&[0; 3]).is_none() && packet.append(&[0; 3]).is_none());
         assert!(packet.take_front(5).is_none() && packet.take_back(5).is_none());
         assert!(packet.append(&[0; usize::BITS as usize]).is_none());
-        assert_eq!(packet.range(), 2..6, "nothing of it changed the packet");
+        assert_eq!(packet.range(), 2..6, "failed calls leave the packet unchanged");
         assert!(packet.prepend(&[1; 2]).is_some() && packet.append(&[2; 2]).is_some());
         assert_eq!(packet.take_front(8).map(<[u8]>::len), Some(8));
         assert!(packet.is_empty());

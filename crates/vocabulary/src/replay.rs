@@ -1,6 +1,6 @@
 //! The sliding replay window (RFC 9147, section 4.5.1; RFC 4303, section 3.4.3).
 
-/// How many numbers back from the highest one the window remembers.
+/// The number of record numbers, back from the highest one, that the window remembers.
 pub const WINDOW: u64 = 128;
 
 /// Remembers which of the last [`WINDOW`] record numbers were accepted.
@@ -22,18 +22,18 @@ impl ReplayWindow {
         Self { next: 0, seen: 0 }
     }
 
-    /// A window in which everything below `next` counts as accepted: for who was told where a
-    /// stream stands.
+    /// A window in which all numbers below `next` count as accepted: for a receiver that was told
+    /// the current number of a stream.
     pub const fn starting_at(next: u64) -> Self {
         Self { next, seen: u128::MAX }
     }
 
-    /// From storage: [`Self::next`] and [`Self::seen`] of a window that was put there.
+    /// Restores a window from the stored results of [`Self::next`] and [`Self::seen`].
     pub const fn restore(next: u64, seen: u128) -> Self {
         Self { next, seen }
     }
 
-    /// What was committed of the last [`WINDOW`] numbers: bit `i` is `next - 1 - i`.
+    /// The committed ones of the last [`WINDOW`] numbers: bit `i` stands for `next - 1 - i`.
     pub const fn seen(&self) -> u128 {
         self.seen
     }
@@ -57,7 +57,7 @@ impl ReplayWindow {
         if number >= self.next {
             let ahead = number - self.next + 1;
             self.seen = if ahead < WINDOW { self.seen << ahead | 1 } else { 1 };
-            // The last number a u64 holds cannot be followed; engines end an epoch long before.
+            // The number after u64::MAX cannot be represented; engines end an epoch long before.
             self.next = number.saturating_add(1);
         } else {
             let age = self.next - 1 - number;

@@ -1,4 +1,4 @@
-//! Randomness as every engine sees it: a generator whose whole state came from outside.
+//! Randomness as engines see it: a generator whose whole state is supplied by the host.
 
 use chacha20::ChaCha20Rng;
 use core::convert::Infallible;
@@ -7,20 +7,20 @@ use rand_core::{SeedableRng, TryCryptoRng, TryRng};
 
 /// The random generator of one engine, seeded once by its host.
 ///
-/// A host with an operating system draws the seed there; a simulator derives
-/// it from the run's seed, and the whole run then repeats to the byte.
+/// A host with an operating system draws the seed from it. A simulator derives the seed from the
+/// run's seed, and the whole run then repeats to the byte.
 pub struct Random(ChaCha20Rng);
 
 impl Random {
     /// A generator whose output is a function of `seed` alone.
     ///
-    /// For anything but tests and simulations the seed must be 32 bytes of
-    /// full entropy that nobody else ever sees.
+    /// Except in tests and simulations, the seed must be 32 bytes of full entropy that nobody else
+    /// ever sees.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(ChaCha20Rng::from_seed(seed))
     }
 
-    /// A generator for tests and simulations, from a number a failing test can print.
+    /// A generator for tests and simulations, seeded with a number that a failing test can print.
     pub fn insecure(seed: u64) -> Self {
         Self(ChaCha20Rng::seed_from_u64(seed))
     }

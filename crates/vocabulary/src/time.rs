@@ -1,12 +1,12 @@
-//! Time as every engine sees it: a count of microseconds that the host supplies.
+//! Time as engines see it: a count of microseconds that the host supplies.
 
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
 /// A point in time, in whole microseconds since an origin of the host's choice.
 ///
-/// Only differences mean anything. Arithmetic saturates, so that a deadline far
-/// in the future never wraps into the past.
+/// Only differences have a meaning. Arithmetic saturates, so that a deadline far in the future
+/// never wraps into the past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -54,7 +54,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// The same as [`Instant::saturating_since`].
+    /// Equivalent to [`Instant::saturating_since`].
     fn sub(self, rhs: Self) -> Duration {
         self.saturating_since(rhs)
     }

@@ -11,9 +11,9 @@ use core::fmt;
 pub enum DecodeError {
     /// The input ended early.
     Short,
-    /// The input went on after the value's end.
+    /// There were bytes after the end of the value.
     Trailing,
-    /// A field had a value its specification does not allow.
+    /// A field had a value that its specification does not allow.
     Invalid(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl core::error::Error for BufferFull {}
 
 /// A value that can be parsed from bytes.
 pub trait Decode<'a>: Sized {
-    /// Parses a value at the reader's position, leaving the reader behind it.
+    /// Parses a value at the reader's position and moves the reader past it.
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError>;
 
     /// Parses a value that must fill `bytes` exactly.
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -129,13 +129,13 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// A byte string behind an 8-bit length.
+    /// A byte string after an 8-bit length.
     pub fn vec8(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.u8()?;
         self.take(n.into())
     }
 
-    /// A byte string behind a 16-bit length.
+    /// A byte string after a 16-bit length.
     pub fn vec16(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.u16()?;
         self.take(n.into())
@@ -160,7 +160,7 @@ impl<'a> Writer<'a> {
         Self { buf, len: 0 }
     }
 
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -170,22 +170,22 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// How many bytes still fit.
+    /// The number of bytes that still fit.
     pub const fn remaining(&self) -> usize {
         self.buf.len() - self.len
     }
 
-    /// What was written so far.
+    /// The bytes written so far.
     pub fn written(&self) -> &[u8] {
         &self.buf[..self.len]
     }
 
-    /// Ends writing and returns what was written.
+    /// Ends writing and returns the bytes written.
     pub fn finish(self) -> &'a mut [u8] {
         &mut self.buf[..self.len]
     }
 
-    /// Takes back what was written behind the first `len` bytes.
+    /// Discards what was written after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -239,7 +239,7 @@ impl<'a> Writer<'a> {
         value.write(self)
     }
 
-    /// Appends what `content` writes, behind its length in 8 bits.
+    /// Appends an 8-bit length and what `content` writes.
     pub fn vec8<R>(
         &mut self,
         content: impl FnOnce(&mut Self) -> Result<R, BufferFull>,
@@ -247,7 +247,7 @@ impl<'a> Writer<'a> {
         self.prefixed::<1, R>(content)
     }
 
-    /// Appends what `content` writes, behind its length in 16 bits.
+    /// Appends a 16-bit length and what `content` writes.
     pub fn vec16<R>(
         &mut self,
         content: impl FnOnce(&mut Self) -> Result<R, BufferFull>,
@@ -255,7 +255,7 @@ impl<'a> Writer<'a> {
         self.prefixed::<2, R>(content)
     }
 
-    /// Appends what `content` writes, behind its length in 24 bits.
+    /// Appends a 24-bit length and what `content` writes.
     pub fn vec24<R>(
         &mut self,
         content: impl FnOnce(&mut Self) -> Result<R, BufferFull>,

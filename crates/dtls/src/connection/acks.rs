@@ -4,7 +4,8 @@ use crate::messages::RecordNumber;
 use crate::tuning::MAX_ACK_RECORDS;
 use alloc::vec::Vec;
 
-/// The newest records with handshake messages that were processed or kept, ascending.
+/// The record numbers, ascending, of the newest records whose handshake messages were processed or
+/// kept.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     records: Vec<RecordNumber>,
@@ -25,8 +26,8 @@ impl Acks {
         self.due = !self.records.is_empty();
     }
 
-    /// Has an ACK sent even if it names nothing: it shows that this end is there (RFC 9147,
-    /// section 7.1).
+    /// Makes an ACK due even if it is empty: it shows that this end is there (RFC 9147, section
+    /// 7.1).
     pub(super) const fn make_due_though_empty(&mut self) {
         self.due = true;
     }
@@ -35,19 +36,19 @@ impl Acks {
         self.due
     }
 
-    /// Forgets what an answering flight acknowledges implicitly.
+    /// Removes all records: the flight that answers them acknowledges them implicitly.
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.due = false;
     }
 
-    /// The first records, at most as many as fit `room` bytes.
+    /// The first records, at most as many as fit into an ACK of `room` bytes.
     pub(super) fn fitting(&self, room: usize) -> &[RecordNumber] {
         let most = room.saturating_sub(2) / RecordNumber::LEN;
         self.records.get(..most).unwrap_or(&self.records)
     }
 
-    /// Forgets the first `count` records, which an ACK named. The others stay due.
+    /// Removes the first `count` records, which an ACK has named. The others stay due.
     pub(super) fn sent(&mut self, count: usize) {
         self.records.drain(..count.min(self.records.len()));
         self.due &= !self.records.is_empty();
@@ -66,7 +67,7 @@ mod tests {
     fn records_are_named_once_ascending_and_in_as_many_acks_as_it_takes() {
         let mut acks = Acks::default();
         acks.make_due();
-        assert!(!acks.is_due(), "nothing to say");
+        assert!(!acks.is_due(), "no record waits for an ACK");
         for (epoch, number) in [(2, 1), (0, 7), (2, 0), (2, 1), (2, 3)] {
             acks.note(record(epoch, number));
         }

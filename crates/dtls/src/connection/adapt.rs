@@ -1,8 +1,8 @@
-//! Which scheme a receiver asks for by itself.
+//! Adaptation: which scheme a receiver requests by itself.
 //!
-//! A rule hears of each record of the peer, in the order of numbers, whether it came, through all
-//! epochs. What it says is asked for as the application's requests are. What an attacker could
-//! make it believe stands in `record::fates`.
+//! The rule is told, for each record of the peer in the order of record numbers and across epochs,
+//! whether it arrived. The scheme that the rule selects is requested like one that the application
+//! requests. `record::fates` explains what an attacker could make the rule believe.
 
 use super::Connection;
 use super::pace::Closings;
@@ -13,17 +13,19 @@ use aggregation::Scheme;
 use aggregation::choice::{Hindsight, LossRate, Seen};
 use alloc::boxed::Box;
 
-/// Records over which the loss is told.
+/// The number of recent records over which the loss is measured.
 const LOSS_RECORDS: u16 = 256;
 
-/// Bytes of a record besides payload, tag and connection ID: flags, one of the number, the type.
+/// The bytes of a record besides payload, tag and connection ID: flags, one byte of the record
+/// number, and the content type.
 const OVERHEAD_BYTES: u16 = 3;
 
-/// The rule of one association.
+/// The rule of one association, and the losses that it has seen.
 #[derive(Debug)]
 pub(super) struct Adaptation {
     rule: Rule,
-    /// Whether each of the last records was lost, by a running position.
+    /// One bit for each of the last records, set if it was lost. `at` is the position of the next
+    /// one.
     lost: [u64; LOSS_RECORDS as usize / 64],
     at: u16,
     losses: u16,
@@ -32,7 +34,7 @@ pub(super) struct Adaptation {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "on the heap, one an association")]
+#[expect(clippy::large_enum_variant, reason = "one per association, on the heap")]
 enum Rule {
     Hindsight(Hindsight),
     LossRate(LossRate),
@@ -57,7 +59,7 @@ impl Adaptation {
         }
     }
 
-    /// Takes the next record; the member to change to, if it is time.
+    /// Takes the next record. Returns the scheme to change to, if the rule selects another one.
     fn note(&mut self, seen: Seen) -> Option<Scheme> {
         let lost = u64::from(seen == Seen::Lost);
         let (word, bit) = (&mut self.lost[usize::from(self.at / 64)], self.at % 64);
@@ -80,12 +82,12 @@ impl Adaptation {
 }
 
 impl Connection {
-    /// Of the peer's last records the share that was lost, in 1/65535: of 256 at most; without
-    /// [`Settings::adapt`](crate::Settings::adapt) as it was last measured, every 256 records.
-    /// `None` before there is anything to tell.
+    /// The loss rate of the peer's last 256 records at most, in 1/65535. Without
+    /// [`Settings::adapt`](crate::Settings::adapt) it is the result of the last measurement, of
+    /// which there is one every 256 records. `None` before anything has been measured.
     pub fn observed_loss(&self) -> Option<u16> {
         match self.adaptation.as_deref() {
-            // Below 2^16 by construction: losses are at most seen.
+            // The result is below 2^16, because `losses` is at most `seen`.
             Some(Adaptation { losses, seen, .. }) => (u32::from(*losses) * u32::from(u16::MAX))
                 .checked_div(u32::from(*seen))
                 .map(|share| share as u16),
@@ -93,23 +95,23 @@ impl Connection {
         }
     }
 
-    /// Of this end's records the share that was lost, in 1/65535, as the peer last reported it,
-    /// which it does under shared tags.
+    /// The loss rate of this end's records in the peer's last report, in 1/65535. Peers report it
+    /// under shared tags only.
     pub const fn reported_loss(&self) -> Option<u16> {
         self.loss.of_ours()
     }
 
-    /// Tells the rule what is known of the peer's records.
+    /// Tells the rule which of the peer's records have arrived.
     pub(super) fn adapt(&mut self) {
         self.hear(ReceiveEpochs::next_seen);
     }
 
-    /// Tells the rule of the rest of an epoch that is over.
+    /// Tells the rule about the remaining records of an epoch that has ended.
     pub(super) fn adapt_to_rest(&mut self, epoch: &mut ReceiveEpoch) {
         self.hear(|_| epoch.next_seen(true));
     }
 
-    /// Has the peer asked for what the rule says about what `next` tells.
+    /// Passes the records that `next` returns to the rule, and requests the scheme that it selects.
     fn hear(&mut self, mut next: impl FnMut(&mut ReceiveEpochs) -> Option<Seen>) {
         let settings = self.role.settings();
         let (Some(adapt), State::Established(established)) = (settings.adapt, &self.state) else {
@@ -136,7 +138,8 @@ impl Connection {
         self.want_aggregation(scheme);
     }
 
-    /// Takes messages and closing tags that came: what it costs to share where sets do not fill.
+    /// Passes the numbers of received messages and closing tags to the rule: the cost of sharing if
+    /// sets do not fill.
     pub(super) fn adapt_to_closings(&mut self, messages: u64, tags: u64) {
         let shared = self.negotiated().is_some_and(|agreed| agreed.receive.aggregates());
         if let Some(adaptation) = &mut self.adaptation {
@@ -154,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// The peer's records are tagged in this way now.
+    /// The peer's records use this scheme from now on.
     pub(super) fn adapt_from(&mut self, scheme: Scheme) {
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.changed(scheme);

@@ -1,4 +1,4 @@
-//! What happens when time has passed.
+//! Acts on timers that have expired.
 
 use super::Connection;
 use crate::config::ProtocolVersion;
@@ -36,19 +36,19 @@ impl Connection {
         }
         self.deadlines += 1;
         if self.deadlines < DEADLINES_WITHOUT_ACK {
-            // A server may send data before it has our Finished.
+            // The data proves nothing yet: a server may send data before it has our Finished.
             self.heard_application = false;
             let patience = self.settings().handshake_deadline;
             self.timers.set(Timer::HandshakeDeadline, self.now + patience);
         } else {
-            // It has our Finished, though no ACK of it ever came.
+            // The server has our Finished, although no ACK of it ever came.
             self.channel.flight.complete();
             self.flight_acknowledged();
         }
     }
 
     fn retransmit(&mut self) {
-        // A server of 1.3 refuses each time, one of 1.2 once, and is silent from then on.
+        // A DTLS 1.3 server sends an alert for each retransmission, a DTLS 1.2 server only once.
         let hint = match self.state.version() {
             Some(ProtocolVersion::Dtls13) => self.alert_hint.take(),
             _ => self.alert_hint,
@@ -70,9 +70,9 @@ impl Connection {
         self.channel.flight.resend();
     }
 
-    /// A client that has a ServerHello and waits for the rest of the flight has nothing to send
-    /// again. The server may have sent all that it may to an address that is not proved, so it is
-    /// told, under keys, that the client is there.
+    /// A client that has the ServerHello and waits for the rest of the flight has nothing to
+    /// retransmit. The server may have reached the limit of what it may send to an unproved
+    /// address, so the client sends it a protected record, which proves the address.
     fn ask_for_the_rest(&mut self) {
         if matches!(self.state, State::WaitEncryptedExtensions(_) | State::WaitServerFinished(_)) {
             self.acks.make_due_though_empty();

@@ -1,5 +1,5 @@
-//! What only DTLS 1.2 needs: records with an epoch in clear, data before the
-//! handshake's end, keys that do not fit, and renegotiation, which is refused.
+//! What only DTLS 1.2 needs: records with a plaintext epoch, data before the end of the handshake,
+//! detection of wrong keys, and refusal of renegotiation.
 
 use super::Connection;
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
@@ -18,19 +18,19 @@ use crate::tuning::MAX_WRONG_KEYS;
 use alloc::vec::Vec;
 use vocabulary::{Decode, Reader};
 
-/// The state.
+/// The state that only DTLS 1.2 needs.
 #[derive(Debug, Default)]
 pub(super) struct Older {
-    /// Payloads that overtook the peer's Finished.
+    /// Payloads that arrived before the peer's Finished.
     waiting: Vec<Slot>,
-    /// Records under the handshake's keys that failed.
+    /// The number of records under the handshake's keys that failed authentication.
     wrong_keys: u64,
-    /// A renegotiation is to be refused.
+    /// A renegotiation was attempted and is to be refused.
     refusal_due: bool,
 }
 
 impl Connection {
-    /// Takes a record of an epoch other than 0.
+    /// Processes a record of an epoch other than 0.
     pub(super) fn protected_record_12(
         &mut self,
         header: &Header12,
@@ -65,7 +65,8 @@ impl Connection {
         self.authenticated(EPOCH_12, inner.kind, inner.number, inner.content)
     }
 
-    /// A record failed. While the peer has proved nothing, it may have another key.
+    /// A record failed authentication. Until the peer has proved its key, the reason may be that it
+    /// has another one.
     fn note_failure(&mut self, failed: bool, key_state: KeyState) -> Result<(), Fault> {
         if key_state == KeyState::Exhausted {
             return Err(Fault::Limit(Limit::Forgeries));
@@ -79,7 +80,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps a payload that came before the peer's Finished.
+    /// Holds a payload that came before the peer's Finished.
     pub(super) fn keep_for_later(&mut self, content: &[u8]) {
         match self.held.hold(content) {
             Some(slot) => self.older.waiting.push(slot),
@@ -87,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete: what waited for that is delivered.
+    /// Delivers the payloads that waited for the end of the handshake.
     pub(super) fn established_12(&mut self) {
         self.timers.stop(Timer::HandshakeDeadline);
         self.timers.stop(Timer::Retransmit);
@@ -98,11 +99,12 @@ impl Connection {
         }
     }
 
-    /// Whether a record in clear belongs to the flight that our last one answers, and which
-    /// the peer repeats (RFC 6347, section 4.2.4).
+    /// Whether a plaintext record belongs to a retransmission of the flight that our last flight
+    /// answers (RFC 6347, section 4.2.4).
     ///
-    /// Its Finished alone would be proof, but pion sends that one under the same record
-    /// number each time. What an attacker gains is our last flight at a bounded rate.
+    /// Only the Finished in that flight would prove it, but pion retransmits its Finished under the
+    /// same record number each time, which the replay window drops. An attacker gains only our last
+    /// flight, at a bounded rate.
     pub(super) fn repeats_last_flight(&self, kind: ContentType, content: &[u8]) -> bool {
         let is_part = |fragment: Fragment<'_>| {
             fragment.kind != HandshakeType::CLIENT_HELLO && self.incoming.is_old(fragment.sequence)
@@ -113,7 +115,8 @@ impl Connection {
             && Fragment::read(&mut Reader::new(content)).is_ok_and(is_part)
     }
 
-    /// Whether a handshake message would renegotiate, which is refused (RFC 7925, section 17).
+    /// Whether a handshake message begins a renegotiation, which is then refused (RFC 7925, section
+    /// 17).
     pub(super) fn refuses(&mut self, kind: HandshakeType) -> bool {
         let renegotiates = self.is_12()
             && matches!(self.state, State::Established(_))
@@ -122,12 +125,12 @@ impl Connection {
         renegotiates
     }
 
-    /// A message after the handshake that is no renegotiation.
+    /// Rejects a post-handshake message other than a renegotiation.
     pub(super) fn post_handshake_12(&self, _: &Message) -> Result<(), Fault> {
         Err(Misbehaviour::UnexpectedMessage.into())
     }
 
-    /// Refuses a renegotiation with a warning (RFC 5246, section 7.2.2).
+    /// Writes the warning that refuses a renegotiation (RFC 5246, section 7.2.2).
     pub(super) fn write_refusal(&mut self, buf: &mut [u8]) -> Option<usize> {
         if !core::mem::take(&mut self.older.refusal_due) {
             return None;

@@ -1,10 +1,10 @@
-//! Records that came before their keys: the flight behind a lost ServerHello, or
-//! data that overtook the Finished.
+//! Records that arrived before their keys exist: the flight after a lost ServerHello, or data that
+//! overtook the Finished.
 
 use crate::tuning::{MAX_EARLY_BYTES, MAX_EARLY_RECORDS};
 use alloc::vec::Vec;
 
-/// A bounded store of such records.
+/// A bounded store of early records.
 #[derive(Debug, Default)]
 pub(super) struct EarlyRecords {
     records: Vec<Vec<u8>>,
@@ -12,7 +12,7 @@ pub(super) struct EarlyRecords {
 }
 
 impl EarlyRecords {
-    /// Keeps a record; returns whether there was room.
+    /// Stores a record. Returns whether there was room.
     pub(super) fn keep(&mut self, record: &[u8]) -> bool {
         let fits =
             self.records.len() < MAX_EARLY_RECORDS && self.bytes + record.len() <= MAX_EARLY_BYTES;
@@ -23,7 +23,7 @@ impl EarlyRecords {
         fits
     }
 
-    /// Takes everything out, in order of arrival.
+    /// Removes and returns all records, in order of arrival.
     pub(super) fn take(&mut self) -> Vec<Vec<u8>> {
         self.bytes = 0;
         core::mem::take(&mut self.records)

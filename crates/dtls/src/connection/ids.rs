@@ -1,4 +1,4 @@
-//! New connection IDs after the handshake (RFC 9147, section 9). DTLS 1.2 has none.
+//! New connection IDs after the handshake (RFC 9147, section 9). DTLS 1.2 has no such messages.
 
 use super::{Connection, Role};
 use crate::codepoints::HandshakeType;
@@ -14,21 +14,21 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use vocabulary::{Decode, Encode, Instant};
 
-/// The IDs in records to this end, oldest first: all of them are taken.
+/// The connection IDs accepted in records to this end, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct OwnIds {
     ids: Vec<ConnectionId>,
-    /// Which one the peer used last.
+    /// The position of the newest ID that the peer has used.
     in_use: usize,
 }
 
 impl OwnIds {
-    /// The one ID that was agreed on; none if it is empty.
+    /// The negotiated ID; no IDs if it is empty.
     pub(crate) fn agreed(cid: ConnectionId) -> Self {
         Self { ids: if cid.is_empty() { Vec::new() } else { alloc::vec![cid] }, in_use: 0 }
     }
 
-    /// Whether the peer uses any.
+    /// Whether records of the peer carry no connection ID.
     pub(crate) const fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -41,23 +41,23 @@ impl OwnIds {
         self.position(cid).is_some()
     }
 
-    /// Where this one stands.
+    /// The position of an ID.
     pub(crate) fn position(&self, cid: &[u8]) -> Option<usize> {
         self.ids.iter().position(|own| **own == *cid)
     }
 
-    /// Notes that the peer uses the one that stands here.
+    /// Notes that the peer uses the ID at a position.
     pub(crate) fn used(&mut self, at: usize) {
         self.in_use = self.in_use.max(at);
     }
 
-    /// How many more the peer may have in store.
+    /// The number of further spare IDs that the peer may be given.
     fn room(&self) -> usize {
         MAX_SPARE_IDS.saturating_sub(self.ids.len().saturating_sub(self.in_use + 1))
     }
 
-    /// Adds fresh ones. Those that came before the one in use are no longer taken, nor more
-    /// of the oldest than are held.
+    /// Adds fresh IDs. IDs older than the one in use are no longer accepted, nor the oldest of the
+    /// others beyond the limit.
     fn add(&mut self, fresh: &[ConnectionId]) {
         let excess = (self.ids.len() - self.in_use + fresh.len()).saturating_sub(MAX_OWN_IDS);
         let retired = (self.in_use + excess).min(self.ids.len());
@@ -67,24 +67,25 @@ impl OwnIds {
     }
 }
 
-/// IDs to be given and asked for.
+/// Connection IDs to be given to the peer and requested of it.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
-    /// How many to give, and when the peer is to use them.
+    /// The number of IDs to give, and when the peer is to use them.
     give: Option<(usize, ConnectionIdUsage)>,
-    /// How many to ask for.
+    /// The number of IDs to request.
     ask: Option<u8>,
-    /// Asked, and not answered: only one request at a time.
+    /// A request was sent and not answered yet: only one request at a time.
     asked: bool,
-    /// The peer's requests that brought it nothing.
+    /// The number of the peer's requests that could not be granted.
     vain_requests: u32,
-    /// IDs the peer gave for later, first to be used first.
+    /// The spare IDs that the peer gave, in the order of their use.
     spare: VecDeque<ConnectionId>,
 }
 
 impl Connection {
-    /// Gives the peer another connection ID for its records to this end, to be used at
-    /// once. Without effect in DTLS 1.2, where the peer uses none, and before the handshake is complete.
+    /// Gives the peer another connection ID for its records to this end, to be used immediately.
+    /// Has no effect in DTLS 1.2, if the peer's records carry no connection ID, and before the
+    /// handshake is complete.
     pub fn rotate_connection_id(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if !self.channel.own_ids.is_empty() && self.channel.flight.has_spare_numbers() {
@@ -92,9 +93,10 @@ impl Connection {
         }
     }
 
-    /// Asks the peer for `count` spare connection IDs for records to it. One is used whenever the
-    /// peer's address changes. Without effect in DTLS 1.2, where the peer wants none, before the
-    /// handshake is complete, and while the last request is not answered.
+    /// Requests `count` spare connection IDs of the peer for the records to it. One of them is used
+    /// whenever the peer's address changes. Has no effect in DTLS 1.2, if records to the peer carry
+    /// no connection ID, before the handshake is complete, and while the last request is not
+    /// answered.
     pub fn request_connection_ids(&mut self, now: Instant, count: u8) {
         self.now = self.now.max(now);
         if self.has_newer_ids()
@@ -111,7 +113,7 @@ impl Connection {
         self.channel.own_ids.iter()
     }
 
-    /// Whether records to this end carry any.
+    /// Whether records to this end carry a connection ID.
     pub(crate) fn has_own_ids(&self) -> bool {
         !self.channel.own_ids.is_empty()
     }
@@ -138,15 +140,15 @@ impl Connection {
         self.has_newer_ids() && self.channel.flight.is_done() && self.key_update.is_idle()
     }
 
-    /// How many fresh IDs this end is to give its peer now.
+    /// The number of fresh IDs that this end is to give its peer now.
     pub(crate) fn ids_wanted(&self) -> Option<usize> {
         self.ids.give.filter(|_| self.may_send_about_ids()).map(|(count, _)| count)
     }
 
-    /// Gives the peer these IDs, which nobody else has.
+    /// Gives the peer these IDs, which no other association has.
     pub(crate) fn give_ids(&mut self, fresh: &[ConnectionId]) {
         let Some((_, usage)) = self.ids.give.take() else { return };
-        // A request is answered even if there is nothing to give.
+        // A request is answered even if there are no IDs to give.
         if fresh.is_empty() && usage == ConnectionIdUsage::Immediate {
             return;
         }
@@ -163,13 +165,14 @@ impl Connection {
         }
     }
 
-    /// Sends what is to be said about IDs. An endpoint gives its associations' IDs itself.
+    /// Sends messages about connection IDs that are due. An endpoint draws the IDs of its
+    /// associations itself.
     pub(super) fn start_id_messages(&mut self) {
         if let (Role::Client(_), Some(count)) = (&self.role, self.ids_wanted()) {
             let mut fresh: Vec<ConnectionId> = Vec::with_capacity(count);
             while fresh.len() < count {
                 let cid = ConnectionId::random(&mut self.channel.rng, self.cid.len() as u8);
-                // Of short ones there may be none left.
+                // All IDs of a short length may be in use.
                 if fresh.contains(&cid) || self.channel.own_ids.contains(&cid) {
                     break;
                 }
@@ -187,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// The peer wants more IDs.
+    /// Processes the peer's request for more IDs.
     pub(super) fn ids_requested(&mut self, message: &Message) -> Result<(), Fault> {
         if self.channel.own_ids.is_empty() {
             return Err(Misbehaviour::UnexpectedMessage.into());
@@ -204,13 +207,14 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer gives IDs to send with.
+    /// Processes IDs that the peer gave for records to it.
     pub(super) fn ids_given(&mut self, message: &Message) -> Result<(), Fault> {
         if self.channel.send_cid.is_empty() {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
         let given = NewConnectionId::decode(&message.body)?;
-        // A longer one than at first would leave less room than the application was told.
+        // A longer ID than the first one would leave less room for payloads than the application
+        // was told.
         let longest = self.negotiated().map_or(0, |agreed| agreed.send_cid.len());
         let mut usable = given
             .iter()
@@ -227,7 +231,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends with the next ID, if the peer gave more than one.
+    /// Changes to the next spare ID, if there is one.
     pub(super) fn use_spare_id(&mut self) {
         if let Some(cid) = self.ids.spare.pop_front() {
             self.channel.set_send_cid(cid);

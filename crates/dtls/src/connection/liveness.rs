@@ -1,14 +1,15 @@
-//! Whether the peer is still there.
+//! Liveness: whether the peer is still there.
 //!
-//! A probe is an empty payload, which the peer's application answers with another one, as the proxies
-//! do. It is sealed like data, so it works in both versions and under every tag, and its answer proves
-//! that the peer has the keys. Neither waits for others under shared tags.
+//! A probe is an empty payload that the peer's application answers with an empty payload, as the
+//! proxies do. It is sealed like data, so it works in both versions and with every scheme, and its
+//! answer proves that the peer has the keys. Neither the probe nor its answer waits for others
+//! under shared tags.
 //!
-//! An association has a round of probes begun by three things: silence in a direction for an interval;
-//! an answer that is missing, where the peer's application has answered before; and a hint, which proves
-//! nothing. The gaps between the probes of a round grow, and follow the path's round trip. A peer that
-//! is silent on all of them is taken for dead; whatever is authentic and comes later shows that it is not.
-//! What then is done is the host's affair: the association goes on.
+//! Three events begin a round of probes: silence in one direction for an interval; a missing
+//! answer, if the peer's application has answered before; and a hint, which is not authenticated.
+//! The intervals between the probes of a round grow, and follow the path's round trip. A peer that
+//! answers none of them is considered dead, until an authentic record arrives. The association goes
+//! on: what to do about a dead peer is up to the host.
 
 use super::{Connection, Ending};
 use crate::handshake::State;
@@ -21,46 +22,51 @@ use alloc::boxed::Box;
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// The epoch of a hint. No association gets there, and others drop records of an epoch that they do not
-/// have before they look at anything else.
+/// The epoch of a hint. No association reaches it, and implementations drop records of an unknown
+/// epoch before they look at anything else.
 pub(crate) const HINT_EPOCH: u16 = u16::MAX;
 
 /// How an association watches its peer ([`Connection::watch`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// After this much silence in either direction the peer is asked. A flow whose messages the
-    /// peer's application has never answered is asked at most this often.
+    /// The duration of silence in either direction after which the peer is probed. A flow whose
+    /// messages the peer's application has never answered is probed at most this often.
     pub interval: Duration,
-    /// Whether the peer answers empty payloads with empty payloads; `None` if that is not known, and is
-    /// asked as soon as the handshake is complete. The silence of a peer that does not says nothing.
+    /// Whether the peer answers empty payloads with empty payloads; `None` if unknown: then a probe
+    /// finds out as soon as the handshake is complete. The silence of a peer that does not answer
+    /// them means nothing.
     pub answers: Option<bool>,
 }
 
-/// The state of a watched association. Its times are those of the last such event.
+/// The state of a watched association. Each time is that of the last such event.
 #[derive(Debug)]
 pub(super) struct Liveness {
     watch: Watch,
-    /// When watching, and then the association, began.
+    /// When watching began; after the handshake, when the association began.
     since: Instant,
-    /// Anything was sent that the peer's application gets, probes included.
+    /// A payload was sent, probes included.
     sent_at: Instant,
     /// An authentic record came.
     heard_at: Instant,
-    /// The first message since the peer's application was heard, and from when on its answer is
-    /// missed: later if the peer answered a probe meanwhile.
+    /// When the first message since the last one of the peer's application was sent, and the time
+    /// from which its answer counts as missing. The second is later if the peer answered a probe
+    /// since.
     awaiting: Option<(Instant, Instant)>,
     /// The peer's application has answered a message.
     two_way: bool,
-    /// From a message to the next one of the peer's, and how long one may take after that.
+    /// The time from a message to the peer's next one, and the longest such time that is still
+    /// usual.
     answer_gaps: RoundTrips,
     answer_patience: Duration,
-    /// Rounds that the peer answered while its application did not.
+    /// The number of consecutive rounds of probes that the peer answered while its application
+    /// answered no message.
     vain: u32,
-    /// Probes of this round, when its first and its last one left.
+    /// The number of probes of this round, and when its first and its last probe were sent.
     probes: u32,
     round_at: Instant,
     asked_at: Instant,
-    /// The last round had one probe, so that no answer of it is still to come.
+    /// The last round had at most one probe, so that no late answer to it can be mistaken for one
+    /// of this round.
     measurable: bool,
     /// A hint began this round.
     hinted: bool,
@@ -99,19 +105,19 @@ impl Liveness {
         self.watch.answers == Some(true)
     }
 
-    /// The time after the last probe in which the next one is due, or the round has failed, where an
-    /// answer may take `path`.
+    /// The time after the last probe at which the next one is due, or the round has failed. `path`
+    /// is the time that an answer may take on the path.
     fn gap(&self, path: Duration) -> Duration {
         let mut gap = LEAST_PROBE_GAP.max(path / 4);
         for _ in 1..self.probes.min(PROBES) {
             gap += gap * 3 / 10;
         }
-        // The peer is dead: whether it is back is asked ever less often.
+        // The peer is considered dead: the probes that look for its return become ever rarer.
         gap.saturating_mul(1 << self.probes.saturating_sub(PROBES).min(16))
             .min(self.watch.interval.max(gap))
     }
 
-    /// When something is to be done, where an answer may take `path`.
+    /// When the next probe is due. `path` is the time that an answer may take on the path.
     fn deadline(&self, path: Duration) -> Instant {
         if self.probes > 0 {
             return self.asked_at + self.gap(path);
@@ -123,7 +129,7 @@ impl Liveness {
         }
     }
 
-    /// How long an answer of the peer's application may be missing.
+    /// How long an answer of the peer's application may take before it counts as missing.
     fn patience(&self, path: Duration) -> Duration {
         let usual = path.max(self.answer_patience).max(LEAST_PATIENCE);
         usual.saturating_mul(1 << self.vain.min(16)).min(self.watch.interval.max(path))
@@ -138,7 +144,7 @@ impl Liveness {
         self.due = true;
     }
 
-    /// The round is over, because something came or because it cannot tell anything.
+    /// Ends the round, because a record arrived or because the round cannot tell anything.
     fn end_round(&mut self) {
         self.measurable = self.probes <= 1;
         (self.probes, self.hinted, self.due) = (0, false, false);
@@ -146,9 +152,9 @@ impl Liveness {
 }
 
 impl Connection {
-    /// Has the peer asked, with empty payloads, whether it is there: when it has been silent, when an
+    /// Starts to watch the peer. It is probed with empty payloads when it has been silent, when an
     /// answer is missing, and upon hints. [`Self::peer_is_silent`] tells the outcome. The peer's
-    /// application must take empty payloads for such questions and answer each with an empty payload.
+    /// application must accept empty payloads as probes and answer each with an empty payload.
     pub fn watch(&mut self, now: Instant, watch: Watch) {
         self.now = self.now.max(now);
         self.liveness = Some(Box::new(Liveness::new(watch, self.now)));
@@ -157,8 +163,8 @@ impl Connection {
         }
     }
 
-    /// Whether the peer of a watched association answered none of a round of probes, nor anything else
-    /// since. It may be dead, or the path to it interrupted.
+    /// Whether the peer of a watched association answered none of the probes of a round and has
+    /// been silent since. It may be dead, or the path to it interrupted.
     pub fn peer_is_silent(&self) -> bool {
         self.liveness.as_ref().is_some_and(|liveness| liveness.silent)
     }
@@ -168,9 +174,9 @@ impl Connection {
         self.liveness.as_ref().is_some_and(|liveness| liveness.answers())
     }
 
-    /// Takes a sign that the peer may have forgotten the association, such as an ICMP error, which
-    /// anybody can forge: a watched peer is asked at once, but at most once a second, and ever more
-    /// rarely if such signs prove wrong.
+    /// Reports a sign that the peer may have lost the association, such as an ICMP error, which
+    /// anybody can forge. A watched peer is then probed immediately, but at most once a second, and
+    /// more rarely after each sign that proves wrong.
     pub fn suspect(&mut self, now: Instant) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -187,8 +193,8 @@ impl Connection {
         }
     }
 
-    /// Sends a handshake's flight again before its time, because the peer seems to be back. Not more
-    /// often than duplicates of the peer's flights would.
+    /// Retransmits a flight of the handshake before its timer expires, because the peer seems to be
+    /// back; not more often than duplicates of the peer's flights would cause it.
     pub fn hurry(&mut self, now: Instant) {
         self.now = self.now.max(now);
         let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
@@ -206,7 +212,8 @@ impl Connection {
     pub(super) fn begin_watching(&mut self) {
         let now = self.now;
         let Some(liveness) = &mut self.liveness else { return };
-        // Where no flight measured the path, the whole handshake bounds it.
+        // If no flight measured the round trip, the duration of the whole handshake is an upper
+        // bound.
         if self.round_trips.patience().is_none() {
             self.round_trips.take(now.saturating_since(liveness.since));
         }
@@ -227,12 +234,13 @@ impl Connection {
         }
     }
 
-    /// The time of [`Timer::Liveness`] has come.
+    /// [`Timer::Liveness`] has expired.
     pub(super) fn liveness_due(&mut self) {
         let (now, path) = (self.now, self.round_trips.patience().unwrap_or_default());
         let Some(liveness) = &mut self.liveness else { return };
         if liveness.probes > 0 && !liveness.answers() {
-            // It says nothing. Another one follows in an interval.
+            // The silence of a peer that does not answer probes means nothing. The next probe
+            // follows after an interval.
             liveness.watch.answers.get_or_insert(false);
             liveness.end_round();
         }
@@ -243,7 +251,7 @@ impl Connection {
             }
             liveness.ask(now);
             if liveness.probes > 1 {
-                // The address that datagrams leave from may not lead there any more.
+                // The local address in use may no longer have a route to the peer.
                 self.path.local = None;
             }
         }
@@ -261,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// Notes what came in a datagram: `before` is what was counted before it.
+    /// Notes what a datagram brought; `before` are the counters before it was processed.
     pub(super) fn liveness_heard(&mut self, before: &ReceiveStats) {
         let (now, received) = (self.now, &self.stats.received);
         let Some(liveness) = &mut self.liveness else { return };
@@ -272,14 +280,15 @@ impl Connection {
         let empty = received.delivered > before.delivered && !data;
         liveness.heard_at = now;
         liveness.silent = false;
-        // Something else may have ended the round of the probe that this answers.
+        // Another record may already have ended the round to which this answer belongs.
         if empty && self.stats.sent.probes > 0 {
             liveness.watch.answers = Some(true);
         }
         if liveness.probes > 0 {
             if empty {
                 let took = now.saturating_since(liveness.round_at);
-                // An answer to a later probe than the first would take less.
+                // If it answers a later probe than the first, the round trip is shorter than
+                // `took`.
                 let longer = self.round_trips.mean().is_none_or(|mean| took > mean);
                 if longer || liveness.probes == 1 && liveness.measurable {
                     self.round_trips.take(took);

@@ -1,18 +1,18 @@
-//! One association, client or server.
+//! One association, as client or server.
 //!
-//! - `receive`: from datagrams to verified payloads and handshake messages;
-//! - `transmit`: from queues and flights to datagrams;
-//! - `deadlines`: what happens when time has passed;
-//! - `dtls12`: what only DTLS 1.2 needs;
-//! - `path`: where the peer is, and return routability checks;
-//! - `mtu`: how long a datagram the path takes;
-//! - `ids`: new connection IDs;
-//! - `liveness`: whether the peer is still there;
-//! - `update`: what happens after the handshake: KeyUpdate and loss reports;
-//! - `schemes`: other aggregation schemes for either direction;
-//! - `adapt`: which scheme a receiver asks for by itself;
-//! - `pace`: how long a message under shared tags waits for others;
-//! - `acks`: which records wait for an acknowledgement;
+//! - `receive`: parses datagrams into verified payloads and handshake messages;
+//! - `transmit`: builds datagrams from queued payloads and flights;
+//! - `deadlines`: acts on timers that have expired;
+//! - `dtls12`: state and rules that only DTLS 1.2 needs;
+//! - `path`: the peer's address, and return routability checks;
+//! - `mtu`: path MTU discovery;
+//! - `ids`: new connection IDs after the handshake;
+//! - `liveness`: probes that show whether the peer is alive;
+//! - `update`: KeyUpdate and loss reports after the handshake;
+//! - `schemes`: changes of the aggregation scheme of either direction;
+//! - `adapt`: the choice of the scheme that a receiver requests by itself;
+//! - `pace`: how long a message under shared tags waits for further messages;
+//! - `acks`: records that wait to be acknowledged;
 //! - `queue`: payloads that wait to be sealed.
 
 mod acks;
@@ -79,52 +79,56 @@ use schemes::AggregationUpdates;
 use update::{KeyUpdateState, LossMeter};
 use vocabulary::{AddressPair, Engine, Instant, Output, Random};
 
-/// What an association tells its application.
+/// What an association reports to its application.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A server may send data before the handshake is complete, with what will be agreed on then:
-    /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only where
-    /// [`ServerConfig::send_half_rtt_data`] asks for it.
+    /// A server may send data before the handshake is complete, with the parameters given here.
+    /// [`Self::Connected`] follows, or [`Self::Closed`]. Comes only if
+    /// [`ServerConfig::send_half_rtt_data`] is set.
     MaySend(Negotiated),
     /// The handshake is complete.
     Connected(Negotiated),
     /// A verified payload.
     Data(&'a [u8]),
-    /// A payload that is not verified; how it turned out follows as [`Event::Resolved`]. Comes
-    /// only where [`Settings::delivery`](crate::Settings::delivery) asks for it.
+    /// A payload that is not verified yet; the outcome follows as [`Event::Resolved`]. Comes only
+    /// if [`Settings::delivery`](crate::Settings::delivery) asks for it.
     Provisional {
-        /// Its record.
+        /// The record that carried the payload.
         record: RecordId,
-        /// Its security level: so many bits speak for it, 0 to 127.
+        /// The security level of the payload, 0 to 127: an attacker's record gets here with a
+        /// probability of 2^-bits.
         bits: u8,
         /// The payload.
         data: &'a [u8],
     },
-    /// What became of a provisional payload.
+    /// A provisional payload was verified or refuted, or can no longer be verified.
     Resolved(RecordId, Resolution),
-    /// The peer has another address, which was validated if both ends can do that (RFC 9853).
+    /// The peer's address has changed. The new one was validated if both ends take part in return
+    /// routability checks (RFC 9853).
     PeerMoved {
-        /// Its address before.
+        /// The peer's address until now.
         from: SocketAddr,
-        /// Its address now.
+        /// The peer's address from now on.
         to: SocketAddr,
     },
-    /// The records of a direction are tagged in another way: either end's receiver asked for it.
+    /// The aggregation scheme of one direction has changed, at the request of that direction's
+    /// receiver.
     AggregationChanged {
-        /// How this end's records are tagged now.
+        /// The scheme of the records that this end sends from now on.
         send: Scheme,
-        /// How the peer's records are tagged now.
+        /// The scheme of the records that the peer sends from now on.
         receive: Scheme,
     },
-    /// The association has ended; nothing follows.
+    /// The association has ended; no event follows.
     Closed(CloseReason),
 }
 
-/// An event that waits to be taken.
+/// An event that the application has not taken yet.
 #[derive(Debug)]
 pub(crate) enum Notice {
     MaySend(Box<Negotiated>),
-    /// With what was agreed on: the association may have ended since.
+    /// Carries the negotiated parameters, because the association may have ended before the event
+    /// is taken.
     Connected(Box<Negotiated>),
     PeerMoved {
         from: SocketAddr,
@@ -137,7 +141,7 @@ pub(crate) enum Notice {
     Closed(CloseReason),
 }
 
-/// What [`Connection::step`] found to do; borrows nothing.
+/// What [`Connection::step`] found to do. Borrows nothing from the connection.
 #[derive(Debug)]
 pub(crate) enum Step {
     Datagram { len: usize, to: AddressPair },
@@ -147,7 +151,7 @@ pub(crate) enum Step {
     Idle,
 }
 
-/// A client that a server took in.
+/// A client that a server has accepted.
 #[derive(Debug)]
 pub(crate) enum Admitted<'a> {
     Dtls13(Box<Accepted<'a>>),
@@ -155,7 +159,8 @@ pub(crate) enum Admitted<'a> {
 }
 
 impl Admitted<'_> {
-    /// When its hello's cookie was made, if it has one: the client has proved its address.
+    /// The time when the cookie in the client's hello was made, if it has one: the client has then
+    /// proved its address.
     pub(crate) fn cookie(&self) -> Option<Instant> {
         match self {
             Self::Dtls13(accepted) => accepted.cookie,
@@ -170,20 +175,20 @@ enum Role {
     Server(Arc<ServerConfig>),
 }
 
-/// How an association is coming to its end.
+/// Whether, and how, an association is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// It is not.
+    /// The association is not ending.
     Open,
-    /// Open aggregates are to be closed and an alert sent, then it ends.
+    /// Open aggregates are to be closed and an alert is to be sent; then the association ends.
     Farewell(AlertDescription, CloseReason),
-    /// It has ended; whether the application knows.
+    /// The association has ended. The application may still have to take the event that says so.
     Ended,
 }
 
 /// A DTLS association.
 ///
-/// See [`vocabulary::engine`] for how it is driven.
+/// See [`vocabulary::engine`] for the calls that drive it.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
@@ -198,40 +203,43 @@ pub struct Connection {
     /// The current retransmission timeout.
     timeout: Duration,
     round_trips: RoundTrips,
-    /// When the current flight, or the answer to a repeated one, last left.
+    /// When the current flight, or the answer to a retransmission of the peer's flight, was last
+    /// sent.
     last_repeat: Option<Instant>,
     held: Held,
-    /// The payload the application is looking at.
+    /// The payload that is lent to the application until the next call.
     taken: Option<Slot>,
     queue: SendQueue,
     notices: VecDeque<Notice>,
     ending: Ending,
-    /// An alert in clear, in answer to the current flight. It proves nothing, so the
-    /// flight is sent again, and only repeated refusals end the handshake.
+    /// The last plaintext alert that answered the current flight. It is not authenticated, so the
+    /// flight is retransmitted, and only repeated alerts end the handshake.
     alert_hint: Option<AlertDescription>,
     refusals: u8,
-    /// The open set has waited long enough for a closing tag.
+    /// The open set of shared tags has waited long enough and gets a closing tag.
     closing_due: bool,
-    /// How long messages under shared tags wait; none while this end has sent none.
+    /// How long messages under shared tags wait for others; `None` until this end sends the first
+    /// one.
     pace: Option<Box<Pace>>,
-    /// A record of an application epoch was authenticated, since the last deadline.
+    /// A record of an application epoch was authenticated since the last handshake deadline.
     heard_application: bool,
-    /// Deadlines at which our Finished was not acknowledged, though such records came.
+    /// The number of handshake deadlines that passed without an ACK of our Finished although such
+    /// records arrived.
     deadlines: u8,
-    /// The current datagram brought handshake messages or ACKs.
+    /// The datagram being processed contains handshake messages or ACKs.
     saw_handshake: bool,
     key_update: KeyUpdateState,
     updates: AggregationUpdates,
     adaptation: Option<Box<Adaptation>>,
     loss: LossMeter,
-    /// The connection ID the peer was told to use, whether it agreed or not.
+    /// The connection ID that this end asked the peer to use, whether or not the peer agreed.
     cid: ConnectionId,
     ids: Ids,
     path: Path,
-    /// Whether the peer is still there, if the host wants to know.
+    /// The liveness of the peer, if the host asked to watch it.
     liveness: Option<Box<Liveness>>,
     mtu: PathMtu,
-    /// What only DTLS 1.2 needs.
+    /// State that only DTLS 1.2 needs.
     older: Older,
     stats: Stats,
 }
@@ -264,8 +272,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Goes on where a stateless greeting ended. The hello came in the record
-    /// `record_number` of epoch 0; `cid` is what the client is to use, if it wants one.
+    /// Creates the state of a client whose hello was accepted without state. The hello came in the
+    /// record `record_number` of epoch 0; `cid` is the connection ID that the client is to use, if
+    /// it wants one.
     pub(crate) fn accept(
         config: Arc<ServerConfig>,
         peer: SocketAddr,
@@ -275,8 +284,9 @@ impl Connection {
         record_number: u64,
         cid: Option<ConnectionId>,
     ) -> Result<Self, Fault> {
-        // Each end has as many messages behind it as were answered without state, and the
-        // client has seen a record with the number of its first hello.
+        // Message numbers continue after the exchange that was answered without state, and record
+        // numbers after the record number of the first hello, which the client has seen in its
+        // answer.
         let sequence = match &admitted {
             Admitted::Dtls13(accepted) => u16::from(accepted.cookie.is_some()),
             Admitted::Dtls12(accepted) => accepted.sequence,
@@ -285,7 +295,7 @@ impl Connection {
             Admitted::Dtls13(accepted) => accepted.body,
             Admitted::Dtls12(accepted) => accepted.body,
         };
-        // What it takes to say such a hello: in fragments it is more.
+        // The shortest datagram that carries this hello; as fragments it took more bytes.
         let hello = PlaintextHeader::LEN + Fragment::HEADER + body.len();
         let unproved = admitted.cookie().is_none().then_some(hello);
         let mut channel = Channel::new(rng, &config.settings, sequence, record_number);
@@ -366,13 +376,14 @@ impl Connection {
         self.ending == Ending::Open && matches!(self.state, State::Established(_))
     }
 
-    /// Whether data that is sent leaves at once: the handshake is complete, or this is a server
-    /// that need not wait for that ([`ServerConfig::send_half_rtt_data`]).
+    /// Whether data can be sent immediately: the handshake is complete, or this is a server that
+    /// need not wait for that ([`ServerConfig::send_half_rtt_data`]).
     pub fn may_send(&self) -> bool {
         self.ending == Ending::Open && self.sending().is_some()
     }
 
-    /// What holds for data this end sends, as soon as it may send any.
+    /// The negotiated parameters for the data that this end sends; `None` while it may not send
+    /// any.
     fn sending(&self) -> Option<&Negotiated> {
         match (&self.state, &self.role) {
             (State::Established(established), _) => Some(&established.negotiated),
@@ -385,7 +396,7 @@ impl Connection {
         }
     }
 
-    /// Whether the association has not begun to end.
+    /// Whether the association is neither ending nor ended.
     pub(crate) fn is_open(&self) -> bool {
         self.ending == Ending::Open
     }
@@ -395,7 +406,7 @@ impl Connection {
         self.ending == Ending::Ended
     }
 
-    /// What was agreed on, once the handshake is complete.
+    /// The negotiated parameters; `None` before the handshake is complete.
     pub fn negotiated(&self) -> Option<&Negotiated> {
         match &self.state {
             State::Established(established) => Some(&established.negotiated),
@@ -403,9 +414,8 @@ impl Connection {
         }
     }
 
-    /// The DTLS 1.2 session, for [`ClientConfig::session`] of a later association;
-    /// `None` in 1.3, before the handshake is complete, and where the server gave nothing
-    /// to resume with.
+    /// The DTLS 1.2 session, for [`ClientConfig::session`] of a later association; `None` in 1.3,
+    /// before the handshake is complete, and if the server offered no way to resume.
     pub fn session(&self) -> Option<Session> {
         match &self.state {
             State::Established(Established {
@@ -416,28 +426,29 @@ impl Connection {
         }
     }
 
-    /// Counters.
+    /// The counters of the association.
     pub const fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// What speaks for the data that the peer sends now; `None` before the handshake is complete.
+    /// The security level of the data that the peer sends now; `None` before the handshake is
+    /// complete.
     pub fn security_level(&self) -> Option<SecurityLevel> {
         let newest = self.channel.receive.newest().filter(|_| self.is_connected());
         newest.map(ReceiveEpoch::security_level)
     }
 
-    /// Received and queued payloads held in memory, in bytes.
+    /// The size of received and queued payloads held in memory, in bytes with overhead.
     pub fn buffered_bytes(&self) -> usize {
         self.held.bytes() + self.queue.bytes()
     }
 
-    /// Keying material for the application (RFC 8446, section 7.5); `None`
-    /// before the handshake is complete. In DTLS 1.2 (RFC 5705) an empty context is none.
+    /// Derives keying material for the application (RFC 8446, section 7.5); `None` before the
+    /// handshake is complete. In DTLS 1.2 (RFC 5705) an empty context counts as no context.
     ///
     /// # Errors
-    /// `out` may have at most 8160 bytes, `label` 249. In DTLS 1.2 the protocol's own labels
-    /// are refused.
+    /// Fails if `out` has more than 8160 bytes or `label` more than 249, and for the labels that
+    /// DTLS 1.2 itself uses.
     pub fn export_keying_material(
         &self,
         label: &[u8],
@@ -450,13 +461,13 @@ impl Connection {
         }
     }
 
-    /// Queues a payload. It leaves as one record through
-    /// [`poll_output`](Engine::poll_output), once [`Self::may_send`]. If the
-    /// peer turns out to take shorter records only, it is dropped and counted
+    /// Queues a payload. It is sent as one record through [`poll_output`](Engine::poll_output), as
+    /// soon as [`Self::may_send`]. A payload that turns out to be longer than the records that the
+    /// peer accepts is dropped and counted
     /// ([`SendStats::too_long`](crate::stats::SendStats::too_long)).
     ///
     /// # Errors
-    /// The payload is too long, the queue full, or the association closed.
+    /// Fails if the payload is too long, the queue is full, or the association is closed.
     pub fn send(&mut self, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         self.now = self.now.max(now);
         if self.ending != Ending::Open {
@@ -468,21 +479,22 @@ impl Connection {
         self.queue.push(self.now, payload)
     }
 
-    /// Takes the payloads that `former` has queued and not sent, with the time for which they have
-    /// waited, in place of this association's own: a client goes on at another address of a
-    /// server that did not answer.
+    /// Replaces this association's send queue with that of `former`, including the times when its
+    /// payloads were queued. For a client that continues at another address of a server that did
+    /// not answer.
     pub fn take_queue_of(&mut self, former: &mut Self) {
         core::mem::swap(&mut self.queue, &mut former.queue);
         former.queue.clear();
     }
 
-    /// Seals a payload right into `datagram` and returns its length: no queue,
-    /// no copy but this one. Payloads queued by [`Self::send`] go first, so
-    /// mix the two only after draining.
+    /// Seals a payload directly into `datagram` and returns the datagram's length: there is no
+    /// queue, and no copy but this one. Payloads queued by [`Self::send`] should be sent first, so
+    /// mix the two only after draining the queue.
     ///
     /// # Errors
-    /// As [`Self::send`]; the handshake must be complete, and the path known to take the datagram
-    /// ([`Self::path_mtu`]): one that is too long for what is known has it probed.
+    /// As [`Self::send`]. Also fails if the handshake is not complete, or if the path is not known
+    /// to carry the datagram ([`Self::path_mtu`]); a datagram that is too long for what is known
+    /// causes a probe.
     pub fn seal_into(
         &mut self,
         now: Instant,
@@ -508,19 +520,19 @@ impl Connection {
         Ok(len)
     }
 
-    /// Ends the association: open aggregates are closed and the peer is told.
+    /// Ends the association: open aggregates are closed, and the peer is sent close_notify.
     pub fn close(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Local);
     }
 
-    /// Ends the association without a word to the peer.
+    /// Ends the association without an alert to the peer.
     pub(crate) fn abandon(&mut self, reason: CloseReason) {
         self.end(reason);
     }
 
-    /// Ends an association that is complete, of which the application does not know yet nor will
-    /// hear.
+    /// Ends an association whose handshake is complete, before the application has learnt of it; no
+    /// event reports that it was connected.
     pub(crate) fn turn_away(&mut self, fault: Fault) {
         self.held = Held::new(0);
         self.notices.retain(|notice| !matches!(notice, Notice::Connected(_) | Notice::MaySend(_)));
@@ -539,7 +551,7 @@ impl Connection {
         }
     }
 
-    /// Forgets all keys and tells the application.
+    /// Erases all keys and reports the end to the application.
     fn end(&mut self, reason: CloseReason) {
         if self.ending == Ending::Ended {
             return;
@@ -561,17 +573,17 @@ impl Connection {
         self.role.settings()
     }
 
-    /// Whether the client of a server has proved its key: in 1.3 its hello did.
+    /// Whether the client of this server has proved its key: in DTLS 1.3 its hello did.
     pub(crate) fn has_proved_key(&self) -> bool {
         !self.is_12() || matches!(self.state, State::Established(_))
     }
 
-    /// Whether DTLS 1.2 was agreed on.
+    /// Whether DTLS 1.2 was negotiated.
     fn is_12(&self) -> bool {
         self.state.version() == Some(ProtocolVersion::Dtls12)
     }
 
-    /// The header of the next data record.
+    /// The header format of the next data record.
     fn data_shape(&self) -> Shape {
         let aggregated = self.sending().is_some_and(|agreed| agreed.send.aggregates());
         let next = self.channel.send.peek().map_or(0, SendEpoch::next);
@@ -579,7 +591,7 @@ impl Connection {
         Shape { number: self.loss.number_length(setting, aggregated, next), last: true }
     }
 
-    /// The next thing to do, without borrowing from the connection.
+    /// Returns the next thing to do, without borrowing from the connection.
     pub(crate) fn step(&mut self, buf: &mut [u8]) -> Step {
         if let Some(slot) = self.taken.take() {
             self.held.release(slot);
@@ -617,7 +629,7 @@ impl Connection {
         self.timers.next().map_or(Step::Idle, Step::WakeAt)
     }
 
-    /// A step as an event; `None` for what is none.
+    /// Converts a step into an event; `None` for a datagram, a deadline or an idle step.
     pub(crate) fn event(&self, step: Step) -> Option<Event<'_>> {
         match step {
             Step::Received(Received::Data(slot)) => Some(Event::Data(self.held.payload(slot))),

@@ -1,14 +1,15 @@
-//! The longest datagram that the path to the peer takes, found by authenticated probes (DPLPMTUD, RFC
-//! 8899).
+//! Path MTU discovery: the longest datagram that the path to the peer carries, found with
+//! authenticated probes (DPLPMTUD, RFC 8899).
 //!
-//! Datagrams of [`Settings::datagram_bytes`](crate::Settings::datagram_bytes) are taken for granted
-//! (RFC 8899's `BASE_PLPMTU`). A longer one leaves only when a probe as long as it was answered, up to
-//! [`Settings::path_mtu`](crate::Settings::path_mtu). A probe is a path challenge (RFC 9853) that is
-//! padded to its length: the response proves that the whole datagram arrived. Nothing is probed before
-//! a payload needs it, so that a sensor that never sends long messages never sends long probes.
+//! Datagrams of [`Settings::datagram_bytes`](crate::Settings::datagram_bytes) are assumed to arrive
+//! (RFC 8899's `BASE_PLPMTU`). A longer one, up to
+//! [`Settings::path_mtu`](crate::Settings::path_mtu), is sent only after a probe of its length was
+//! answered. A probe is a path challenge (RFC 9853) that is padded to its length: the response
+//! proves that the whole datagram arrived. The path is not probed before a payload needs it, so
+//! that a sensor that never sends long messages never sends long probes.
 //!
-//! A payload that needs a longer datagram waits for the probe's answer, one round trip where the path
-//! takes it. It is dropped and counted when the path does not.
+//! A payload that needs a longer datagram waits for the probe's answer, which takes one round trip
+//! if the path carries the probe. If it does not, the payload is dropped and counted.
 
 use super::{Connection, Ending};
 use crate::ProtocolVersion;
@@ -24,22 +25,22 @@ use alloc::vec::Vec;
 use subtle::ConstantTimeEq;
 use vocabulary::{AddressPair, Encode, Instant};
 
-/// What is known of the path, in bytes of UDP payload.
+/// What is known of the path. Lengths are bytes of UDP payload.
 #[derive(Debug)]
 pub(super) struct PathMtu {
-    /// What is taken for granted.
+    /// The length that is assumed to arrive without a probe.
     base: usize,
-    /// The most that is looked for.
+    /// The longest length that is probed.
     limit: usize,
     /// The longest datagram that arrived; at least `base`.
     confirmed: usize,
-    /// The longest that has not failed yet.
+    /// The longest length for which no shorter or equal probe has failed.
     ceiling: usize,
-    /// When what failed may be tried again.
+    /// When lengths that failed may be probed again.
     raise_at: Instant,
-    /// When a path that takes long datagrams is asked whether it still does.
+    /// When a path that carries long datagrams is probed again to confirm it.
     confirm_at: Instant,
-    /// What the first queued payload needs, if that is more than `confirmed`.
+    /// The length that the first queued payload needs, if that is more than `confirmed`.
     demand: usize,
     round: Option<Round>,
 }
@@ -74,18 +75,19 @@ impl PathMtu {
         self.confirmed
     }
 
-    /// The longest datagram that may turn out to arrive.
+    /// The longest datagram for which it is still possible that it arrives.
     fn reach(&self, now: Instant) -> usize {
         if now >= self.raise_at { self.limit } else { self.ceiling }
     }
 
-    /// Begins to look for the lengths that are worth a probe.
+    /// Begins a round of probes with the most useful lengths.
     fn search(&mut self) {
         let (confirmed, ceiling, demand) = (self.confirmed, self.ceiling, self.demand);
         if ceiling <= confirmed {
             return;
         }
-        // Most paths take all that the interface does; else what is needed now, or half way.
+        // Most paths carry the whole limit, so that is tried first; after that the length halfway,
+        // and in both cases the length that is needed now.
         let first = if ceiling == self.limit { ceiling } else { (confirmed + ceiling).div_ceil(2) };
         let mut lengths = Vec::from([first]);
         if confirmed < demand && demand <= ceiling && demand != first {
@@ -99,7 +101,7 @@ impl PathMtu {
         self.round = Some(Round { lengths, due, tries: 1, cookies: Vec::new() });
     }
 
-    /// A probe of `bytes` arrived. Returns whether the round is over.
+    /// A probe of `bytes` was answered. Returns whether the round is over.
     fn arrived(&mut self, now: Instant, bytes: usize) -> bool {
         self.confirmed = self.confirmed.max(bytes);
         self.confirm_at = now + MTU_CONFIRM_INTERVAL;
@@ -114,7 +116,7 @@ impl PathMtu {
         false
     }
 
-    /// Goes on with the search, as long as that is worth it.
+    /// Continues the search until the limit is known precisely enough.
     fn next_round(&mut self) {
         self.round = None;
         let needed = self.confirmed < self.demand && self.demand <= self.ceiling;
@@ -125,13 +127,14 @@ impl PathMtu {
         }
     }
 
-    /// No answer came in time. Returns whether the path takes less than it did.
+    /// A round of probes was not answered in time. Returns whether the path has become narrower.
     fn expired(&mut self, now: Instant) -> bool {
         let confirmed = self.confirmed;
         let Some(round) = &mut self.round else { return false };
         if round.tries < MAX_MTU_PROBES {
             round.tries += 1;
-            // A round of one length that is confirmed already asks whether that still holds.
+            // A round with one length may re-confirm a length that is confirmed already, so its
+            // probe is always repeated.
             let again = round.lengths.iter().copied();
             round.due = match round.lengths[..] {
                 [only] => Vec::from([only]),
@@ -155,26 +158,27 @@ impl PathMtu {
 }
 
 impl Connection {
-    /// The longest payload that fits a datagram, whatever record it falls into, until an
-    /// [`AggregationChanged`](super::Event::AggregationChanged). What is queued then and fits no longer is dropped and counted.
+    /// The longest payload, in bytes, that fits a datagram, regardless of the record that carries
+    /// it. Valid until [`AggregationChanged`](super::Event::AggregationChanged): payloads in the
+    /// queue that no longer fit then are dropped and counted.
     ///
-    /// Before the handshake is complete this is an estimate: a peer may ask for shorter records. Where
-    /// [`path_mtu`](crate::Settings::path_mtu) is set, it is what the path may turn out to take, and what it takes once
-    /// that is known.
+    /// Before the handshake is complete this is an estimate, because the peer may ask for shorter
+    /// records. With [`path_mtu`](crate::Settings::path_mtu) set it is the length that the path may
+    /// still turn out to carry, and once the path MTU is known, what that allows.
     pub fn max_payload(&self) -> usize {
         self.payload_of(self.reachable_datagram())
     }
 
-    /// The longest payload that fits a datagram of `bytes`.
+    /// The longest payload, in bytes, that fits a datagram of `bytes`.
     pub(super) fn payload_of(&self, bytes: usize) -> usize {
         bytes.saturating_sub(self.data_overhead()).min(self.channel.record_limit)
     }
 
-    /// The most bytes that a datagram has beside its payload.
+    /// The largest overhead of a datagram beside its payload, in bytes.
     pub(super) fn data_overhead(&self) -> usize {
-        /// Flags, a 16-bit number, the type.
+        /// Flags, a 16-bit record number, and the content type.
         const MOST: usize = 1 + 2 + 1;
-        /// DTLS 1.2's header, explicit nonce, type inside and full tag.
+        /// The DTLS 1.2 header, explicit nonce, inner content type and full tag.
         const MOST_12: usize = 13 + 8 + 1 + 16;
         let settings = self.role.settings();
         let cid = settings.connection_id.map_or(0, |_| settings.longest_peer_id());
@@ -190,14 +194,15 @@ impl Connection {
         self.mtu.confirmed()
     }
 
-    /// Takes it that the path takes datagrams of `bytes`, as another association with the same peer
-    /// found out. The first one is accompanied by a probe that shows whether that holds here.
+    /// Presumes that the path carries datagrams of `bytes`, as another association with the same
+    /// peer has found. The first such datagram is accompanied by a probe that confirms it for this
+    /// one.
     pub fn presume_path_mtu(&mut self, bytes: usize) {
         let mtu = &mut self.mtu;
         mtu.confirmed = mtu.confirmed.max(bytes.min(mtu.ceiling));
     }
 
-    /// The longest datagram that may be sent once the path has been probed.
+    /// The longest datagram that may be possible once the path has been probed.
     pub(super) fn reachable_datagram(&self) -> usize {
         if self.can_probe() { self.mtu.reach(self.now) } else { self.mtu.base }
     }
@@ -207,7 +212,7 @@ impl Connection {
         if self.can_probe() { self.mtu.confirmed } else { self.mtu.base }
     }
 
-    /// Whether the peer answers probes; before the handshake is complete, whether it may turn out to.
+    /// Whether the peer answers probes, or, before the handshake is complete, whether it may.
     fn can_probe(&self) -> bool {
         let settings = self.settings();
         match self.negotiated() {
@@ -234,7 +239,8 @@ impl Connection {
         }
     }
 
-    /// A datagram of `bytes` with a payload left: is the path asked whether it still takes it?
+    /// Begins a probe when a long datagram was sent and the last confirmation of the path is too
+    /// old.
     pub(super) fn sent_datagram(&mut self, bytes: usize) {
         let mtu = &mut self.mtu;
         if bytes > mtu.base && mtu.round.is_none() && self.now >= mtu.confirm_at {
@@ -242,13 +248,13 @@ impl Connection {
         }
     }
 
-    /// The peer has another address: nothing is known of the path there.
+    /// The peer's address has changed: nothing is known of the new path.
     pub(super) fn forget_path_mtu(&mut self) {
         self.mtu = PathMtu::new(self.mtu.base, Some(self.mtu.limit));
         self.timers.stop(Timer::PathMtu);
     }
 
-    /// A response came from the peer's address that may be a probe's.
+    /// A path response came from the peer's address; it may answer a probe.
     pub(super) fn probe_answered(&mut self, cookie: &[u8; 8]) {
         let Some(round) = &self.mtu.round else { return };
         let mut cookies = round.cookies.iter();
@@ -260,14 +266,14 @@ impl Connection {
         }
     }
 
-    /// No answer to a probe came in time.
+    /// The round of probes was not answered in time.
     pub(super) fn probe_lost(&mut self) {
         if self.mtu.expired(self.now) {
             self.stats.sent.black_holes += 1;
         }
     }
 
-    /// The next probe as a datagram: its length and where it goes.
+    /// Writes the next probe; returns its length in bytes and its addresses.
     pub(super) fn build_mtu_probe(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
         if self.ending != Ending::Open || !self.can_probe() {
             return None;
@@ -276,7 +282,7 @@ impl Connection {
         let bytes = round.due.pop()?;
         let cookie = self.channel.rng.array();
         round.cookies.push((bytes, cookie));
-        // A peer that moved has the same keys, and answers from where it is.
+        // A peer whose address has changed has the same keys and answers from its new address.
         self.timers.set(Timer::PathMtu, self.now + self.timeout.max(MTU_PROBE_PATIENCE));
         let message = PathMessage { kind: PathMessageKind::PathChallenge, cookie };
         let kind = ContentType::RETURN_ROUTABILITY_CHECK;
@@ -296,7 +302,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// Probes until nothing is left to find, over a path that takes `takes` bytes.
+    /// Probes a path that carries `takes` bytes until the search ends.
     fn searched(takes: usize, demand: usize) -> (PathMtu, usize) {
         let mut mtu = PathMtu::new(1200, Some(1452));
         let (now, mut probes) = (Instant::from_micros(5), 0);

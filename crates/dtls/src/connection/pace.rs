@@ -1,122 +1,128 @@
 //! How long a message under shared tags waits for others.
 //!
-//! Without a setting the waiting follows what this end sees of its own traffic. A message that was
-//! preceded by something received is taken for a part of a dialogue, in which the peer would have
-//! to wait as well: its set is closed at once, in the same datagram. Messages that follow each
-//! other without that wait for their set, at most [`STREAM_WAIT`] where nothing is received, else
-//! at most [`DIALOGUE_WAIT`], and only if the gaps between them let three messages come in that
-//! time: fewer cost more bytes than plain tags do.
+//! Unless the waiting time is configured, it follows the traffic that this end observes. A message
+//! that was preceded by a received one is taken for part of a dialogue, in which the peer would
+//! have to wait as well: its set is closed at once, in the same datagram. Messages that follow each
+//! other without a received one between them wait for their set: at most [`STREAM_WAIT`] if nothing
+//! is received, otherwise at most [`DIALOGUE_WAIT`], and only if the gaps between them are short
+//! enough for three messages in that time. Fewer messages would cost more bytes than plain tags do.
 //!
-//! Two streams that cross look like a dialogue. What tells them apart is a trial now and then: some
-//! messages wait, and if that slows the sending down, or a set is waited for in vain, they were parts
-//! of a dialogue, and the next trial comes much later.
+//! Two one-way streams in opposite directions look like a dialogue. Occasional trials tell them
+//! apart: for some messages the end waits. If that slows the sending down, or a set is waited for
+//! in vain, the messages were part of a dialogue, and the next trial comes much later.
 //!
-//! A receiver of shared tags learns from the same signs what sharing costs: [`Closings`].
+//! A receiver learns from similar signs what shared tags cost: [`Closings`].
 
 use crate::tuning::{DIALOGUE_WAIT, STREAM_WAIT};
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// What speaks for a dialogue counts in 1/this.
+/// The denominator of the share of messages that speaks for a dialogue.
 const ONE: u32 = 256;
 
-/// From this share of messages on before which something was received, the peer may wait for them.
+/// If at least this share of messages was preceded by a received one, the peer may be waiting for
+/// our messages.
 const TWO_WAY: u32 = ONE / 4;
 
-/// From this share on it nearly always does: in two streams that cross some messages come in between.
+/// If at least this share of messages was preceded by a received one, the peer is nearly always
+/// waiting for them: in two streams in opposite directions, some messages follow each other
+/// directly.
 const DIALOGUE: u32 = ONE * 7 / 8;
 
-/// Messages without anything received after which the peer is taken for silent.
+/// The number of consecutive messages without a received one after which the peer counts as silent.
 const ONE_WAY: u32 = 8;
 
-/// Messages of a set that make up for a closing tag of its own.
+/// The number of messages in a set from which a closing tag of its own pays off.
 const WORTHWHILE: u32 = 3;
 
-/// Messages after which a set of a scheme without ends counts as full.
+/// The number of messages after which a set counts as full in schemes whose sets have no fixed end.
 const FULL: u32 = 16;
 
-/// Gaps that a set waits for its next message.
+/// How many mean gaps a set waits for its next message.
 const PATIENCE: u32 = 4;
 
-/// A set waits at least this long for its next message: below that, hosts are not punctual.
+/// The shortest time that a set waits for its next message: hosts are not more punctual than that.
 const LEAST_PATIENCE: Duration = Duration::from_millis(2);
 
-/// The set of a one-way stream waits at least this long for its next message: nobody waits for an
-/// answer there.
+/// The shortest time that the set of a one-way stream waits for its next message: nobody waits for
+/// an answer there.
 const LEAST_STREAM_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Messages of a trial, and of the time before that it is compared with.
+/// The number of messages of a trial, and of the comparison period before it.
 const TRIAL: u32 = 32;
 
-/// Messages until the first trial, where nearly all of them look answered and where some do not. In a
-/// dialogue a vain one takes a few gaps, or makes its messages take half as long again.
+/// The number of messages before the first trial: `FIRST_TRIAL` if nearly all messages look like
+/// answers, `EARLY_TRIAL` if some do not. In a dialogue, a trial in vain costs a few gaps, or makes
+/// its messages take half as long again.
 const FIRST_TRIAL: u32 = 4 * TRIAL;
 const EARLY_TRIAL: u32 = TRIAL;
 
-/// A trial may take longer than the time before by one part in this.
+/// A trial passes if it takes at most 1/16 longer than the comparison period.
 const SLOWER: u32 = 16;
 
-/// Sets that filled after which one that does not is taken for an accident in a stream, and where
-/// the peer sends as well.
+/// How many sets must have filled before one that does not fill counts as an accident: `TRUSTED` in
+/// a one-way stream, `MOST_TRUST` if the peer sends as well.
 const TRUSTED: u32 = 8;
 const MOST_TRUST: u32 = 64;
 
-/// Vain attempts after which the next ones get no rarer.
+/// The number of failures after which trials become no rarer.
 const MOST_FAILURES: u32 = 5;
 
-/// Numbers and times kept of open records, one in [`SPACING`]: a tag reaches less than 64 back.
+/// The number of open records whose number and time are kept, one in [`SPACING`]: a tag reaches
+/// less than 64 records back.
 const MARKS: usize = 16;
 const SPACING: u64 = 4;
 
 /// How long a message may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// For the next message.
+    /// How long it waits for the next message.
     next: Duration,
-    /// In all.
+    /// How long it waits in total.
     most: Duration,
 }
 
-/// The pace of what one end sends.
+/// The pace of one end's messages, and what it has shown about the peer.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// When open records were sealed.
+    /// Numbers of open records, and when they were sealed.
     marks: [(u64, Instant); MARKS],
     marked: usize,
     sent_at: Option<Instant>,
     /// The last gap between two messages, and a running mean.
     gap: Duration,
     mean_gap: Duration,
-    /// Something was received since the last message.
+    /// A message was received since the last one was sent.
     received: bool,
-    /// Messages since something was received.
+    /// The number of messages sent since one was received.
     unanswered: u32,
-    /// The share of messages before which something was received, in 1/[`ONE`].
+    /// The share of messages that were preceded by a received one, in 1/[`ONE`].
     answered: u32,
-    /// Messages of the open set.
+    /// The number of messages in the open set.
     waiting: u32,
-    /// It will be closed because no other comes, not because it has waited long.
+    /// The open set will be closed because no further message came, not because it has waited for
+    /// the longest time.
     stalls: bool,
-    /// Sets that filled of late, less those that did not.
+    /// The number of recent sets that filled, reduced by those that did not.
     trust: u32,
     failures: u32,
-    /// Messages whose sets are closed at once before waiting is tried again.
+    /// The number of messages whose sets are closed at once before waiting is tried again.
     pause: u32,
     trial: Trial,
 }
 
-/// Whether waiting slows the sending down.
+/// Trials that show whether waiting slows the sending down.
 #[derive(Debug)]
 struct Trial {
-    /// It did not, when that was last tried.
+    /// The last trial passed: waiting did not slow the sending down.
     passed: bool,
-    /// Messages until the next one.
+    /// The number of messages until the next trial.
     due_in: u32,
     running: bool,
-    /// Messages of the trial, or of the time between trials, since then.
+    /// The number of messages since `since`, in a trial or between trials.
     count: u32,
     since: Instant,
-    /// How long the last [`TRIAL`] messages between trials took.
+    /// How long the last [`TRIAL`] messages outside trials took.
     before: Duration,
 }
 
@@ -152,8 +158,9 @@ impl Pace {
         self.received = true;
     }
 
-    /// Takes a message that is about to be sealed, how long it may wait if that is set, and whether
-    /// another one is ready behind it; how long it waits, `None` if its set is to be closed at once.
+    /// Takes a message that is about to be sealed, the configured waiting time if any, and whether
+    /// another message is ready behind it. Returns how long the message waits; `None` if its set is
+    /// to be closed at once.
     pub(super) fn sending(
         &mut self,
         now: Instant,
@@ -162,7 +169,7 @@ impl Pace {
     ) -> Option<Wait> {
         self.learn(now);
         if more {
-            // It says nothing about waiting.
+            // The next message is there already, so nothing can be learnt about waiting.
             let soon = setting.map_or(DIALOGUE_WAIT, |most| most.min(DIALOGUE_WAIT));
             return Some(Wait { next: soon, most: soon });
         }
@@ -203,7 +210,7 @@ impl Pace {
         self.trial.count += 1;
     }
 
-    /// Whether a message may wait though the peer may be waiting for it.
+    /// Whether a trial lets a message wait although the peer may be waiting for it.
     fn tries(&mut self, now: Instant) -> bool {
         let trial = &mut self.trial;
         if self.answered < DIALOGUE {
@@ -217,7 +224,7 @@ impl Pace {
         trial.running
     }
 
-    /// Waiting was in vain.
+    /// Notes that waiting was in vain.
     const fn fail(&mut self) {
         self.trust = 0;
         self.failures += if self.failures < MOST_FAILURES { 1 } else { 0 };
@@ -228,7 +235,7 @@ impl Pace {
         self.trial.due_in = FIRST_TRIAL << (2 * self.failures);
     }
 
-    /// How long the pace so far lets a message wait.
+    /// How long a message may wait, according to the pace so far.
     fn learnt(&mut self, now: Instant) -> Option<Wait> {
         let gap = self.gap.min(self.mean_gap);
         let one_way = self.unanswered >= ONE_WAY;
@@ -248,8 +255,8 @@ impl Pace {
         Some(Wait { next: gap.saturating_mul(PATIENCE).clamp(least, most), most })
     }
 
-    /// The record `number` left its set open since the record `open_since`. When the set is to be
-    /// closed.
+    /// Notes that record `number` leaves its set open, whose first record is `open_since`. Returns
+    /// when the set is to be closed.
     pub(super) fn left_open(
         &mut self,
         now: Instant,
@@ -280,7 +287,7 @@ impl Pace {
         self.marked -= 1;
     }
 
-    /// A tag covers all that was sent.
+    /// Notes that a tag covers all records sent so far.
     pub(super) fn covered(&mut self) {
         if self.waiting > 1 {
             self.filled();
@@ -296,12 +303,12 @@ impl Pace {
         }
     }
 
-    /// The open set was waited for in vain.
+    /// Notes that the open set was not filled in time.
     pub(super) const fn expired(&mut self) {
         let one_way = self.unanswered >= ONE_WAY;
         let paid = self.waiting >= WORTHWHILE && (one_way || !self.stalls);
         if paid {
-            // Others came, and share its tag.
+            // Enough messages came to share its tag.
         } else if one_way && self.trust >= TRUSTED {
             self.trust /= 2;
         } else if self.trust == MOST_TRUST {
@@ -311,24 +318,25 @@ impl Pace {
         }
     }
 
-    /// The open set was closed.
+    /// Notes that the open set was closed.
     pub(super) const fn closed(&mut self) {
         self.waiting = 0;
         self.marked = 0;
     }
 }
 
-/// What closing tags a receiver saw, or would have: what sharing costs where sets do not fill.
+/// The closing tags that a receiver saw, or would have seen under shared tags: the cost of sharing
+/// if sets do not fill.
 #[derive(Debug)]
 pub(super) struct Closings {
-    /// Closing tags for each message, in 1/65536; of late.
+    /// The recent number of closing tags per message, in 1/65536.
     share: u32,
     heard_at: Option<Instant>,
-    /// This end has sent something since it last heard something.
+    /// This end has sent a message since it last received one.
     sent: bool,
 }
 
-/// The last 2^this messages count.
+/// The average covers about the last 2^8 messages.
 const HORIZON_BITS: u32 = 8;
 const WHOLE: u32 = 1 << 16;
 
@@ -342,9 +350,9 @@ impl Closings {
         self.sent = true;
     }
 
-    /// Takes messages and closing tags that came now. Under plain tags a message that follows one of
-    /// ours, or nothing for long, would have had a closing tag. Returns closing tags for each
-    /// message, in 1/65536.
+    /// Takes the number of messages and closing tags that have just arrived. Under plain tags it
+    /// counts the closing tags that there would have been: for a message that follows one of ours,
+    /// or a long silence. Returns the number of closing tags per message, in 1/65536.
     pub(super) fn note(&mut self, now: Instant, messages: u64, tags: u64, shared: bool) -> u32 {
         let tags = if shared { tags } else { self.would_have_had(now, messages) };
         for _ in 0..messages.min(64) {
@@ -371,7 +379,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Sends `count` messages into sets of eight, `gap` microseconds apart. With `answers` the peer
+    /// Sends `count` messages in sets of eight, `gap` microseconds apart. With `answers` the peer
     /// answers each message before the next one. Returns the longest wait of a message.
     fn longest(pace: &mut Pace, count: u32, gap: u64, answers: bool) -> Duration {
         let gap = Duration::from_micros(gap);
@@ -388,7 +396,7 @@ mod tests {
                 open = None;
             } else if let Some(wait) = wait {
                 let due = pace.left_open(now, number, first, wait);
-                // In a dialogue nothing comes before the set is closed.
+                // In a dialogue no message comes before the set is closed.
                 if answers || due < now + gap {
                     pace.expired();
                     pace.closed();
@@ -416,7 +424,7 @@ mod tests {
             assert!(trial <= DIALOGUE_WAIT && trial > Duration::ZERO, "{trial:?}");
             assert_eq!(longest(&mut pace, FIRST_TRIAL << 2, gap, true), Duration::ZERO);
         }
-        // Three messages do not come in 20 ms.
+        // With this gap fewer than three messages come in 20 ms.
         let mut pace = Pace::new();
         assert_eq!(longest(&mut pace, 5000, 11_000, true), Duration::ZERO);
     }
@@ -441,7 +449,7 @@ mod tests {
             .map(|n| {
                 let now = start + Duration::from_secs(n);
                 let wait = pace.sending(now, Some(most), false).unwrap();
-                // As with R2D2: the last ten are open.
+                // As with R2D2: the last ten records are open.
                 pace.left_open(now, n, n.saturating_sub(9), wait)
             })
             .collect();

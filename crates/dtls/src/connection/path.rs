@@ -1,6 +1,6 @@
-//! Where the peer is. Its address changes only on its newest record, which carries a
-//! connection ID, and after a return routability check (RFC 9146, section 6; RFC 9147,
-//! section 9; RFC 9853, section 5.1).
+//! The peer's address. It changes only on the peer's newest record, if that carries a connection
+//! ID, and after a return routability check (RFC 9146, section 6; RFC 9147, section 9; RFC 9853,
+//! section 5.1).
 
 use super::{Connection, Ending, Notice};
 use crate::codepoints::ContentType;
@@ -18,35 +18,36 @@ use core::net::{IpAddr, SocketAddr};
 use subtle::ConstantTimeEq;
 use vocabulary::{AddressPair, Encode};
 
-/// The state.
+/// The addresses of an association, and the check of a new one.
 #[derive(Debug)]
 pub(super) struct Path {
-    /// The way of the datagram under consideration.
+    /// The addresses of the datagram being processed.
     from: AddressPair,
-    /// The address of this host that the peer speaks to, and is answered from.
+    /// The local address to which the peer sends, and from which it is answered.
     pub(super) local: Option<IpAddr>,
-    /// Where the peer seems to be now. One at a time: a newer record replaces it.
+    /// The address where the peer seems to be now, which is being checked. A newer record replaces
+    /// it.
     candidate: Option<Candidate>,
-    /// Cookies to send back, and where to.
+    /// Cookies of path challenges to be answered, and the addresses to answer to.
     responses: VecDeque<(AddressPair, [u8; 8])>,
-    /// Bytes of the hello of a client that has not proved its address, if that limits what goes
-    /// there.
+    /// The size in bytes of the hello of a client that has not proved its address, if it limits
+    /// what may be sent there.
     unproved: Option<usize>,
 }
 
-/// An address that is being checked. Data goes to the old one meanwhile.
+/// An address that is being checked. Data is sent to the old one meanwhile.
 #[derive(Debug)]
 struct Candidate {
     address: SocketAddr,
-    /// Where its first record arrived.
+    /// The local address at which its first record arrived.
     local: Option<IpAddr>,
-    /// Of the challenges sent so far.
+    /// The cookies of the challenges sent so far.
     cookies: Vec<[u8; 8]>,
     tries: u8,
     challenge_due: bool,
-    /// Bytes of datagrams with an authentic record from there.
+    /// Bytes of datagrams from this address that contained an authentic record.
     received: usize,
-    /// Bytes of challenges sent there.
+    /// Bytes of challenges sent to this address.
     sent: usize,
 }
 
@@ -61,24 +62,25 @@ impl Path {
         }
     }
 
-    /// Where the datagram under consideration came from.
+    /// The addresses of the datagram being processed.
     pub(super) const fn from(&self) -> AddressPair {
         self.from
     }
 
-    /// Limits what goes to the peer, after so many bytes from there, until [`Self::proved`].
+    /// Limits what may be sent to the peer until [`Self::proved`]. `unproved` is the size in bytes
+    /// of its hello; `None` removes the limit.
     pub(super) const fn limit(&mut self, unproved: Option<usize>) {
         self.unproved = unproved;
     }
 
-    /// The peer receives what is sent to it.
+    /// The peer has proved that it receives what is sent to its address.
     pub(super) const fn proved(&mut self) {
         self.unproved = None;
     }
 }
 
 impl Connection {
-    /// Bytes that may go to the peer, as things are (RFC 9147, section 5.1).
+    /// The number of bytes that may be sent to the peer now (RFC 9147, section 5.1).
     pub(super) fn allowance(&self) -> usize {
         let Some(hello) = self.path.unproved else { return usize::MAX };
         let (received, sent) = (self.stats.received.bytes, self.stats.sent.bytes);
@@ -86,7 +88,7 @@ impl Connection {
         usize::try_from(allowed.saturating_sub(sent)).unwrap_or(usize::MAX)
     }
 
-    /// Takes a datagram from anywhere.
+    /// Processes a datagram from any address.
     pub(super) fn receive_from(&mut self, from: AddressPair, datagram: &mut [u8]) {
         if from.peer != self.peer && !self.is_addressed_by(datagram) {
             return;
@@ -102,25 +104,25 @@ impl Connection {
         }
     }
 
-    /// This host's address that the peer speaks to, if the host says so: the peer is answered
-    /// from there.
+    /// The local address to which the peer sends, if the host reports it. The peer is answered from
+    /// there.
     pub const fn local(&self) -> Option<IpAddr> {
         self.path.local
     }
 
-    /// Leaves it to the host which of its addresses the next datagrams leave from, until the peer
-    /// is heard again: the one in use may not lead there any more.
+    /// Leaves the source address of the next datagrams to the host until the peer is heard again:
+    /// the one in use may no longer have a route to the peer.
     pub const fn forget_local(&mut self) {
         self.path.local = None;
     }
 
-    /// The handshake began at this address of the host.
+    /// Sets the local address at which the handshake began.
     pub(crate) const fn set_local(&mut self, local: Option<IpAddr>) {
         self.path.local = local;
     }
 
-    /// A record that came by `way` was authenticated, and none has a higher number: a copy of an
-    /// older one moves nothing.
+    /// A record that came by `way` was authenticated and has the highest record number so far. A
+    /// copy of an older record changes nothing.
     pub(super) fn answer_from_where_asked(&mut self, way: AddressPair) {
         let AddressPair { peer, local } = way;
         if peer == self.peer && local.is_some() {
@@ -128,15 +130,16 @@ impl Connection {
         }
     }
 
-    /// Whether a datagram from another address may be the peer's: it begins with one of our IDs.
+    /// Whether a datagram from another address may be the peer's: it must begin with one of our
+    /// connection IDs.
     fn is_addressed_by(&self, datagram: &[u8]) -> bool {
         matches!(self.state, State::Established(_))
             && cid::of_datagram(datagram, self.cid.len())
                 .is_some_and(|cid| self.channel.own_ids.contains(cid))
     }
 
-    /// A record that came by `way` with a connection ID was authenticated, and none has a higher
-    /// number.
+    /// A record that came by `way` with a connection ID was authenticated and has the highest
+    /// record number so far.
     pub(super) fn newest_record(&mut self, way: AddressPair) {
         let AddressPair { peer: from, local } = way;
         let checked = match self.negotiated() {
@@ -144,7 +147,7 @@ impl Connection {
             None => return,
         };
         if from == self.peer {
-            // The old path is alive: a copy of a record that took another one shows nothing.
+            // The old path works: the record from elsewhere may have been a copy.
             self.give_up_candidate();
         } else if self.path.candidate.as_ref().is_some_and(|known| known.address == from) {
         } else if checked {
@@ -175,12 +178,12 @@ impl Connection {
         self.path.local = way.local;
         self.forget_path_mtu();
         self.stats.received.moves += 1;
-        // What the application did not take yet is not worth more than its last word.
+        // An event that the application has not taken yet is updated in place.
         match self.notices.back_mut() {
             Some(Notice::PeerMoved { to: last, .. }) => *last = to,
             _ => self.notices.push_back(Notice::PeerMoved { from, to }),
         }
-        // Observers of both paths are not to know that it is the same peer (RFC 9147, section 9).
+        // Observers of both paths must not learn that it is the same peer (RFC 9147, section 9).
         self.use_spare_id();
     }
 
@@ -194,17 +197,17 @@ impl Connection {
         }
     }
 
-    /// Takes a path message (RFC 9853, section 5).
+    /// Processes a path message (RFC 9853, section 5).
     pub(super) fn path_message(&mut self, content: &[u8]) -> Result<(), Fault> {
         if !self.negotiated().is_some_and(|agreed| agreed.return_routability) {
             return Err(Misbehaviour::UnexpectedMessage.into());
         }
-        // Records under shared tags have no padding of their own: zeros behind a message are it.
+        // Records under shared tags cannot be padded otherwise: zeros after a message are padding.
         let content = match content.split_at_checked(PathMessage::LEN) {
             Some((message, zeros)) if zeros.iter().all(|byte| *byte == 0) => message,
             _ => content,
         };
-        // What does not parse is discarded (RFC 9853, section 5).
+        // A message that does not parse is discarded (RFC 9853, section 5).
         let Ok(message) = return_routability::read(content) else {
             self.stats.received.malformed += 1;
             return Ok(());
@@ -212,7 +215,7 @@ impl Connection {
         let Some(message) = message else { return Ok(()) };
         match message.kind {
             PathMessageKind::PathChallenge => {
-                // Each is answered once: records are never taken twice.
+                // Each challenge is answered once, because no record is accepted twice.
                 if self.path.responses.len() < MAX_PATH_RESPONSES {
                     self.path.responses.push_back((self.path.from, message.cookie));
                 }
@@ -229,13 +232,13 @@ impl Connection {
                     self.probe_answered(&message.cookie);
                 }
             }
-            // Answers a challenge over the old path, which the basic mode does not send.
+            // A path_drop answers a challenge over the old path, which is never sent in basic mode.
             PathMessageKind::PathDrop => {}
         }
         Ok(())
     }
 
-    /// The next path message as a datagram: its length and where it goes.
+    /// Writes the next path message; returns its length in bytes and its addresses.
     pub(super) fn build_path_message(&mut self, buf: &mut [u8]) -> Option<(usize, AddressPair)> {
         if self.ending != Ending::Open || !matches!(self.state, State::Established(_)) {
             return None;
@@ -255,7 +258,8 @@ impl Connection {
         candidate.tries += 1;
         let interval = PATH_CHALLENGE_INTERVAL.max(self.timeout * 2);
         self.timers.set(Timer::PathChallenge, self.now + interval);
-        // Nobody who put a third one's address on a copy can make us send that one more.
+        // An attacker that sends a copy with a third party's source address cannot make us send
+        // more than that there.
         if candidate.sent + overhead + PathMessage::LEN > AMPLIFICATION * candidate.received {
             return None;
         }

@@ -6,16 +6,16 @@ use core::time::Duration;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Instant, Writer};
 
-/// A bounded queue in one ring of bytes: after a warm-up no payload costs heap.
+/// A bounded queue in one ring of bytes: once it has grown, queueing a payload allocates nothing.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     bytes: VecDeque<u8>,
-    /// How long each payload is, and when it was queued.
+    /// The length of each payload in bytes, and when it was queued.
     lengths: VecDeque<(usize, Instant)>,
     budget: usize,
 }
 
-/// What an entry counts for beside its bytes, so that empty payloads are bounded too.
+/// What an entry counts for besides its bytes, so that the number of empty payloads is bounded too.
 const ENTRY_COST: usize = 16;
 
 impl SendQueue {
@@ -37,12 +37,12 @@ impl SendQueue {
         self.lengths.front().map(|(len, _)| *len)
     }
 
-    /// Whether the first payload has waited for longer than this.
+    /// Whether the first payload has waited for longer than `age`.
     pub(super) fn front_is_older(&self, now: Instant, age: Duration) -> bool {
         self.lengths.front().is_some_and(|(_, at)| now.saturating_since(*at) > age)
     }
 
-    /// Whether another one is behind the first.
+    /// Whether there are payloads behind the first one.
     pub(super) fn has_more(&self) -> bool {
         self.lengths.len() > 1
     }
@@ -63,7 +63,7 @@ impl SendQueue {
         }
     }
 
-    /// Drops all payloads; how many they were.
+    /// Drops all payloads and returns their number.
     pub(super) fn clear(&mut self) -> u64 {
         let count = self.lengths.len() as u64;
         self.bytes.clear();
@@ -71,7 +71,7 @@ impl SendQueue {
         count
     }
 
-    /// Bytes held, overhead included.
+    /// The size of the queue in bytes, overhead included.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len() + self.lengths.len() * ENTRY_COST
     }

@@ -1,4 +1,4 @@
-//! From datagrams to verified payloads and handshake messages.
+//! Parses datagrams into verified payloads and handshake messages.
 
 use super::{Connection, Ending, HINT_EPOCH, Notice, Role};
 use crate::codepoints::{AlertDescription, ContentType};
@@ -49,8 +49,8 @@ impl Connection {
         }
     }
 
-    /// Takes the first record of a datagram and returns the rest; `None` if
-    /// nothing more can be told from it.
+    /// Processes the first record of a datagram and returns the rest; `None` if the rest cannot be
+    /// parsed.
     fn receive_record<'a>(
         &mut self,
         datagram: &'a mut [u8],
@@ -83,8 +83,9 @@ impl Connection {
         }
     }
 
-    /// A record in clear means something only before the handshake is complete, or to show
-    /// that its end got lost, and its errors are noise: anybody can send one.
+    /// Processes a plaintext record. It matters only before the handshake is complete, or if it
+    /// shows that the end of the handshake got lost. Its errors are noise, because anybody can send
+    /// one.
     fn plaintext_record(&mut self, header: &Header12, content: &[u8]) -> Result<(), Fault> {
         if matches!(self.state, State::Established(_)) {
             if self.repeats_last_flight(header.kind, content) {
@@ -97,14 +98,15 @@ impl Connection {
         let parsed = match header.kind {
             ContentType::HANDSHAKE => return self.fragments(0, header.number, content),
             ContentType::ACK if !self.is_12() => self.acknowledged_in_clear(content),
-            // Records say their epoch themselves.
+            // ChangeCipherSpec needs no action: records state their epoch themselves.
             ContentType::CHANGE_CIPHER_SPEC if self.state.expects_clear() && content == [1] => {
                 Ok(())
             }
             ContentType::ALERT => match Alert::decode(content) {
                 Ok(Alert(alert)) => {
                     self.alert_hint = Some(alert);
-                    // A refusal that stays one shall not take the whole timeout each time.
+                    // Retransmits early, so that a final refusal does not take a whole timeout at
+                    // each attempt.
                     let soon = self.now + self.timeout / 4;
                     if self.timers.is_set(Timer::Retransmit) {
                         self.timers.set_at_most(Timer::Retransmit, soon);
@@ -121,8 +123,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a record under keys of DTLS 1.3. Returns whether more may follow it: not behind one
-    /// that belongs to another association (RFC 9147, section 4).
+    /// Processes a protected record of DTLS 1.3. Returns whether the rest of the datagram may be
+    /// read: not after a record that belongs to another association (RFC 9147, section 4).
     fn protected_record(
         &mut self,
         header: UnifiedHeader,
@@ -134,8 +136,9 @@ impl Connection {
             }
             return Ok(true);
         };
-        // With none agreed on a record must have none. With some only a datagram's first record
-        // must have one (RFC 9147, section 4); the tag tells whose the others are.
+        // Without a negotiated connection ID, records must have none. With one, only the first
+        // record of a datagram must have it (RFC 9147, section 4); authentication shows whether the
+        // others belong to this association.
         let own_id = header.cid(record);
         let has_own_id = self.channel.own_ids.contains(own_id);
         if header.cid_len > 0 && !has_own_id {
@@ -143,7 +146,8 @@ impl Connection {
         }
         let own_id = ConnectionId::new(own_id).filter(|_| has_own_id);
         let way = self.path.from();
-        // Without either a record cannot change where the peer is answered, or from which address.
+        // Without a connection ID and a local address, a record changes neither the address to
+        // which the peer is answered nor the address from which it is.
         let origin = (own_id.is_some() || way.local.is_some()).then_some(Origin { way, own_id });
         self.held.begin(origin);
         let (number, expected) = (epoch.epoch(), epoch.expected());
@@ -151,7 +155,8 @@ impl Connection {
         let inner = epoch.open(header, record, &mut self.held, &mut self.stats.received);
         let (key_state, used) = (epoch.key_state(), epoch.is_used());
         let settled = epoch.is_settled();
-        // The record that is authentic now, not the one that let it be verified, says where the peer is.
+        // The peer's address follows the record that has been verified, not the record whose tag
+        // verified it.
         if let Some((newest, Some(origin))) = self.held.newest()
             && newest >= expected
             && !self.channel.receive.is_outdated(number)
@@ -192,12 +197,13 @@ impl Connection {
         result.map(|()| true)
     }
 
-    /// Notes what was delivered since `before`: it tells a dialogue from a stream.
+    /// Notes what was delivered since `before`, from which dialogues and one-way streams are told
+    /// apart.
     fn heard_data(&mut self, before: &ReceiveStats) {
         let now = &self.stats.received;
         let messages = now.delivered - before.delivered;
         let tags = now.closing_tags - before.closing_tags;
-        // Whoever answers a probe has not answered a message.
+        // An empty payload answers a probe, not a message.
         let data = now.delivered_bytes > before.delivered_bytes;
         if (data || now.provisional > before.provisional)
             && let Some(pace) = &mut self.pace
@@ -209,7 +215,8 @@ impl Connection {
         }
     }
 
-    /// Ends the association over a forged record, if that is wanted.
+    /// Fails if a record was forged since `before` and the configuration ends the association over
+    /// that.
     pub(super) fn check_forgeries(&self, before: &ReceiveStats) -> Result<(), Fault> {
         let now = &self.stats.received;
         let refuted = now.refuted > before.refuted;
@@ -230,10 +237,11 @@ impl Connection {
         number: u64,
         content: &[u8],
     ) -> Result<(), Fault> {
-        // Its keys depend on our random number: the peer has received that.
+        // The keys depend on our random value, so the peer has received our flight and its address
+        // is proved.
         self.path.proved();
         match kind {
-            // RFC 8446, section 5.4, forbids to send one; on datagrams it is discarded.
+            // RFC 8446, section 5.4, forbids empty ones; over datagrams they are discarded.
             ContentType::HANDSHAKE | ContentType::ALERT if content.is_empty() => {
                 self.stats.received.malformed += 1;
                 Ok(())
@@ -256,7 +264,7 @@ impl Connection {
                 Ok(())
             }
             ContentType::HANDSHAKE => self.fragments(epoch, number, content),
-            // DTLS 1.2 knows none.
+            // DTLS 1.2 has no ACKs.
             ContentType::ACK if epoch != EPOCH_12 => self.acknowledged(epoch, content),
             ContentType::ALERT => {
                 let warning = content.first() == Some(&Alert::WARNING);
@@ -264,11 +272,11 @@ impl Connection {
                     // A close_notify follows (RFC 8446, section 6.1).
                     Alert(AlertDescription::USER_CANCELED) => {}
                     Alert(AlertDescription::CLOSE_NOTIFY) => {
-                        // The peer takes no more, but is to know that this end closes too.
+                        // The peer accepts no more data, but learns that this end closes too.
                         self.queue.clear();
                         self.farewell(AlertDescription::CLOSE_NOTIFY, CloseReason::Peer);
                     }
-                    // In 1.3 all others are fatal (RFC 8446, section 6.2).
+                    // In DTLS 1.3 all other alerts are fatal (RFC 8446, section 6.2).
                     Alert(_) if warning && epoch == EPOCH_12 => {}
                     Alert(alert) => self.end(CloseReason::PeerAlert(alert)),
                 }
@@ -287,12 +295,13 @@ impl Connection {
         }
     }
 
-    /// Takes the handshake fragments of a record.
+    /// Processes the handshake fragments of a record.
     fn fragments(&mut self, epoch: u64, number: u64, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let mut r = Reader::new(content);
         let (mut stored, mut old, mut refused) = (false, false, false);
-        // In 1.3 only a ServerHello comes in clear: anything else would be an attacker's.
+        // In DTLS 1.3 only a ServerHello comes in plaintext: any other plaintext message would be
+        // an attacker's.
         let expected = epoch > 0 || self.state.expects_clear();
         while !r.is_empty() {
             match Fragment::read(&mut r) {
@@ -316,7 +325,7 @@ impl Connection {
                     }
                     Offered::Changed | Offered::Wrapped => refused = true,
                 },
-                // In clear it is noise.
+                // Malformed plaintext is noise.
                 Err(_) if epoch == 0 => {
                     self.stats.received.malformed += 1;
                     break;
@@ -325,7 +334,7 @@ impl Connection {
             }
         }
         if refused {
-            // An ACK would claim that all of the record was kept (RFC 9147, section 7).
+            // An ACK would claim that the whole record was kept (RFC 9147, section 7).
             self.stats.received.refused += 1;
         } else if (stored || old) && self.acknowledges() {
             self.acks.note(RecordNumber { epoch, number });
@@ -344,8 +353,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the peer understands ACKs: not in DTLS 1.2, nor before the peer has chosen the
-    /// version.
+    /// Whether the peer understands ACKs: not in DTLS 1.2, and unknown until the peer has chosen
+    /// the version.
     fn acknowledges(&self) -> bool {
         match &self.state {
             State::WaitServerHello(state) => state.is_retried(),
@@ -353,26 +362,27 @@ impl Connection {
         }
     }
 
-    /// When to acknowledge what was just received in `epoch` (RFC 9147, section 7.1).
+    /// Schedules the ACK of what was just received in `epoch` (RFC 9147, section 7.1).
     fn schedule_ack(&mut self, epoch: u64) {
         let flight = self.channel.flight.unsent_epoch();
         if epoch < APPLICATION_EPOCH && flight.is_some_and(|unsent| unsent < APPLICATION_EPOCH) {
-            // The answering flight acknowledges it.
+            // The flight that answers acknowledges it implicitly.
             self.acks.clear();
             self.timers.stop(Timer::Acknowledge);
         } else if matches!(self.state, State::Established(_)) {
-            // Nothing else would.
+            // No flight will acknowledge it.
             self.acks.make_due();
             self.timers.stop(Timer::Acknowledge);
         } else {
-            // The rest of the flight may be on its way.
+            // The rest of the peer's flight may still be on its way.
             self.timers.set_at_most(Timer::Acknowledge, self.now + self.timeout / ACK_PATIENCE);
         }
     }
 
-    /// The peer repeats what it sent in `epoch`: our answer got lost. One answer for a burst.
+    /// Answers a retransmission of what the peer sent in `epoch`: our answer got lost. A burst of
+    /// retransmissions gets one answer.
     ///
-    /// A flight of the handshake is answered by ours, what comes after it by an ACK alone.
+    /// A flight of the handshake is answered by our flight, a later message only by an ACK.
     fn answer_repetition(&mut self, epoch: u64) {
         let ready = self.last_repeat.is_none_or(|last| self.now >= last + REPEAT_INTERVAL);
         let flight = self.channel.flight.epoch();
@@ -410,13 +420,13 @@ impl Connection {
         if matches!(self.state, State::Established(_)) {
             self.established();
         } else if self.timers.is_set(Timer::Retransmit) {
-            // Our flight has arrived: what is missing is the rest of the answer.
+            // Our flight has arrived; only the rest of the peer's answer is missing.
             self.timers.set(Timer::Retransmit, self.now + self.timeout);
         }
         Ok(())
     }
 
-    /// An answer to a flight that was sent once measures the path.
+    /// Measures the round trip from an answer to a flight that was sent only once.
     pub(super) fn measure_path(&mut self) {
         if let Some(start) = self.channel.flight.unambiguous_start() {
             let timeout = self.round_trips.take(self.now.saturating_since(start));
@@ -433,7 +443,7 @@ impl Connection {
             self.timers.stop(Timer::Retransmit);
             self.channel.send.forget_before(APPLICATION_EPOCH);
         }
-        // A repeated last flight can still be read and answered that long.
+        // Until then a retransmitted last flight can still be read and answered.
         self.timers.set(Timer::OldEpoch, self.now + HANDSHAKE_KEYS_LIFETIME);
         if let Some(agreed) = self.negotiated().cloned() {
             self.notices.push_back(Notice::Connected(Box::new(agreed)));
@@ -441,7 +451,7 @@ impl Connection {
         self.begin_watching();
     }
 
-    /// Opens early records again once new keys are there, and notes what the peer is to hear.
+    /// Opens early records again if new keys were installed, and measures losses to report.
     fn after_receiving(&mut self) {
         while self.ending == Ending::Open {
             let before = self.channel.receive.newest().map(ReceiveEpoch::epoch);
@@ -460,7 +470,7 @@ impl Connection {
                     self.fail(fault);
                 }
             }
-            // What was kept once more still has no keys.
+            // No keys were added: the early records that were kept again still have none.
             if self.channel.receive.newest().map(ReceiveEpoch::epoch) == before {
                 break;
             }
@@ -468,11 +478,12 @@ impl Connection {
         self.report_loss();
     }
 
-    /// Takes an ACK in clear, which anybody can send.
+    /// Processes a plaintext ACK, which anybody can send.
     ///
-    /// It counts only at a client that knows from a HelloRetryRequest that the server speaks DTLS
-    /// 1.3, and only as a hint: what it does not name is sent again at once, and what it names is
-    /// still sent again when the time comes. A server's ServerHello is acknowledged under keys.
+    /// It is used only by a client that knows from a HelloRetryRequest that the server speaks DTLS
+    /// 1.3, and only as a hint: records that it does not name are retransmitted at once, and
+    /// records that it names are still retransmitted when the timer expires. A server does not need
+    /// one: its ServerHello is acknowledged under keys.
     fn acknowledged_in_clear(&mut self, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let records = ack::read(content)?;
@@ -488,8 +499,8 @@ impl Connection {
     fn acknowledged(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         self.saw_handshake = true;
         let mut news = false;
-        // In the handshake an ACK has no say over records better protected than itself; later
-        // each direction counts epochs of its own (RFC 9147, section 7).
+        // During the handshake an ACK counts only for records that are protected no better than
+        // itself. Later each direction counts its epochs separately (RFC 9147, section 7).
         let reach = if epoch < APPLICATION_EPOCH { epoch } else { u64::MAX };
         for record in ack::read(content)?.filter(|record| record.epoch <= reach) {
             news |= self.channel.flight.acknowledge(record);
@@ -501,7 +512,8 @@ impl Connection {
             self.measure_path();
             self.flight_acknowledged();
         } else {
-            // Some of it is missing: no need to wait for the timer (section 7.2).
+            // Parts of the flight are missing: they are retransmitted without waiting for the timer
+            // (section 7.2).
             self.channel.flight.resend();
         }
         Ok(())

@@ -1,10 +1,11 @@
-//! Other aggregation schemes for either direction: AggregationUpdate and its answer (MAC
+//! Changes of the aggregation scheme of either direction: AggregationUpdate and its answer (MAC
 //! aggregation specification, parameter updates).
 //!
-//! The receiver of data asks, and at once begins the receiving epoch that the update leads to. The
-//! sender begins its next epoch when it is asked, and tells how the old one ended. One change
-//! of a direction's epochs is under way at a time: an update waits for a KeyUpdate that was taken
-//! until its keys are in use, and goes before one that crosses it.
+//! The receiver of data requests the change and immediately begins the receiving epoch to which it
+//! leads. The sender begins its next epoch when it receives the request, and reports how the old
+//! one ended. Only one change of a direction's epochs is in progress at a time: after a KeyUpdate
+//! was accepted, an AggregationUpdate waits until the new keys are in use. If it crosses a
+//! KeyUpdate, the AggregationUpdate goes first.
 
 use super::{Connection, Ending, Notice};
 use crate::codepoints::{ContentType, HandshakeType};
@@ -20,27 +21,27 @@ use crate::tuning::RECORDS_BETWEEN_UPDATES;
 use aggregation::Scheme;
 use vocabulary::{Decode, Encode, Instant};
 
-/// Updates of both directions.
+/// The AggregationUpdates of both directions.
 #[derive(Debug, Default)]
 pub(super) struct AggregationUpdates {
-    /// What the peer is to be asked for.
+    /// The scheme to request of the peer.
     wanted: Option<Scheme>,
-    /// What it was asked for, until it uses that.
+    /// The scheme that was requested, until the peer uses it.
     asked: Option<Scheme>,
     /// The receiving epoch that our last update began.
     begun: Option<u64>,
-    /// Whether that update waits for its acknowledgement.
+    /// Whether our last update waits to be acknowledged.
     unanswered: bool,
-    /// What the peer's last update ended.
+    /// The sending epoch that the peer's last update ended.
     ended: Option<Ended>,
 }
 
-/// The end of a sending epoch, kept for a peer that asks again.
+/// The end of a sending epoch, kept for a peer that retransmits its request.
 #[derive(Debug)]
 struct Ended {
-    /// The number of the message that asked for it.
+    /// The number of the message that requested the change.
     sequence: u16,
-    /// The epoch after it, in which its end is told.
+    /// The following epoch, in which its end is reported.
     epoch: u64,
     end: EpochEnd,
     telling: Telling,
@@ -49,13 +50,13 @@ struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Telling {
     Due,
-    /// The update came again: the answer goes with its ACK.
+    /// The update was retransmitted: the report is repeated together with the ACK.
     WithAck,
     Done,
 }
 
 impl AggregationUpdates {
-    /// An old handshake message came again.
+    /// An old handshake message was retransmitted.
     pub(super) fn repeated(&mut self, kind: HandshakeType, sequence: u16) {
         if let Some(ended) = &mut self.ended
             && kind == HandshakeType::AGGREGATION_UPDATE
@@ -67,7 +68,7 @@ impl AggregationUpdates {
     }
 
     /// Whether a message is a KeyUpdate that crossed our update, which goes first. The peer
-    /// sends it again in the epoch that the update began.
+    /// retransmits the KeyUpdate in the epoch that the update began.
     pub(super) fn is_crossed(&self, epoch: u64, kind: HandshakeType) -> bool {
         kind == HandshakeType::KEY_UPDATE && self.begun == Some(epoch + 1)
     }
@@ -77,22 +78,24 @@ impl AggregationUpdates {
         self.unanswered = false;
     }
 
-    /// The sending epoch after an ended one ends itself: nobody asks any more.
+    /// The sending epoch after the ended one has ended as well: the peer no longer needs the
+    /// report.
     pub(super) fn forget_end(&mut self) {
         self.ended = None;
     }
 }
 
 impl Connection {
-    /// Asks the peer to send with another aggregation scheme: plain tags, or one that the client
-    /// offered for this direction. Takes effect when [`Event::AggregationChanged`] says so.
+    /// Requests that the peer sends with another aggregation scheme: plain tags, or one that the
+    /// client offered for this direction. The change takes effect with the event
+    /// [`Event::AggregationChanged`].
     ///
-    /// The request waits while another change is under way, and until the peer has sent 200
-    /// records since the last one; a newer request takes its place.
+    /// The request waits while another change is in progress, and until the peer has sent 200
+    /// records since the last one. A newer request replaces it.
     ///
     /// # Errors
-    /// Before the handshake is complete, where no scheme was agreed on for what this end
-    /// receives, and for a scheme that was not offered.
+    /// Fails before the handshake is complete, if no scheme was negotiated for the records that
+    /// this end receives, and for a scheme that was not offered.
     ///
     /// [`Event::AggregationChanged`]: super::Event::AggregationChanged
     pub fn request_aggregation(
@@ -118,14 +121,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Notes what the peer is to be asked for; nothing if that is in use or under way.
+    /// Notes the scheme to request of the peer, unless it is in use or has been requested already.
     pub(super) fn want_aggregation(&mut self, scheme: Scheme) {
         let coming = self.updates.asked.or(self.negotiated().map(|agreed| agreed.receive));
         self.updates.wanted = Some(scheme).filter(|wanted| Some(*wanted) != coming);
     }
 
-    /// Sends the update that is wanted, if it is time: one post-handshake message at a time,
-    /// and one change of the receiving epoch.
+    /// Sends the wanted update if nothing prevents it: only one post-handshake message, and one
+    /// change of the receiving epoch, is in progress at a time.
     pub(super) fn start_aggregation_update(&mut self) {
         if !self.channel.flight.has_spare_numbers() {
             self.updates.wanted = None;
@@ -134,7 +137,7 @@ impl Connection {
         let (Some(scheme), Some(newest)) = (updates.wanted, self.channel.receive.newest()) else {
             return;
         };
-        // A KeyUpdate that was taken is in effect when the peer has used its keys.
+        // A KeyUpdate is complete when the peer has used its keys.
         let settled = newest.is_used() || newest.epoch() == APPLICATION_EPOCH;
         let soon =
             updates.begun == Some(newest.epoch()) && newest.expected() < RECORDS_BETWEEN_UPDATES;
@@ -166,7 +169,8 @@ impl Connection {
         self.begin_receiving(next);
     }
 
-    /// A record of `epoch` was authenticated: whether our update has taken effect by that.
+    /// A record of `epoch` was authenticated. If our update began this epoch, the update has taken
+    /// effect.
     pub(super) fn aggregation_in_use(&mut self, epoch: u64) {
         if self.updates.begun == Some(epoch)
             && let Some(scheme) = self.updates.asked.take()
@@ -178,8 +182,8 @@ impl Connection {
         }
     }
 
-    /// An update that has taken effect is acknowledged by that, unless its answer may yet verify
-    /// data.
+    /// An update that has taken effect is thereby acknowledged, unless its answer may still verify
+    /// data of the old epoch.
     pub(super) fn aggregation_acknowledged_by_use(&mut self) {
         let updates = &self.updates;
         let Some(old) = updates.begun.map(|epoch| epoch - 1) else { return };
@@ -197,10 +201,11 @@ impl Connection {
         }
     }
 
-    /// The peer asks for another scheme.
+    /// Processes the peer's request for another scheme.
     pub(super) fn aggregation_update(&mut self, message: &Message) -> Result<(), Fault> {
         let AggregationUpdate { scheme } = AggregationUpdate::decode(&message.body)?;
-        // Who asks has heard of its last update, and of our KeyUpdate if that was acknowledged.
+        // A peer that sends a request has received the answer to its last one, and uses our new
+        // keys if it acknowledged our KeyUpdate.
         let unheard = self.updates.ended.as_ref().is_some_and(|e| e.telling == Telling::Due);
         let State::Established(established) = &self.state else { return Ok(()) };
         let offered = &established.offered.send;
@@ -211,7 +216,7 @@ impl Connection {
             return Err(Misbehaviour::IllegalParameter("aggregation scheme").into());
         }
         if self.channel.flight.epoch().is_some_and(|epoch| epoch < APPLICATION_EPOCH) {
-            // It proves that our Finished arrived.
+            // The request proves that our Finished arrived.
             self.channel.flight.complete();
             self.flight_acknowledged();
         }
@@ -229,12 +234,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer tells in `epoch` how the one before ended.
+    /// Processes the peer's report, sent in `epoch`, of how the previous epoch ended.
     pub(super) fn epoch_ended(&mut self, epoch: u64, content: &[u8]) -> Result<(), Fault> {
         let end = EpochEnd::decode(content)?;
         match self.updates.begun {
             Some(begun) if epoch == begun => {}
-            // About a time that is over.
+            // A report about an epoch that is already forgotten.
             Some(begun) if epoch < begun => return Ok(()),
             _ => return Err(Misbehaviour::UnexpectedMessage.into()),
         }
@@ -248,8 +253,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells how the last epoch ended, in the first record of the one that a peer's update began,
-    /// and again beside each ACK of that update.
+    /// Writes the report of how the last epoch ended: as the first record of the epoch that the
+    /// peer's update began, and again together with each ACK of that update.
     pub(super) fn write_epoch_end(&mut self, buf: &mut [u8], shape: Shape) -> Option<usize> {
         let with_ack = self.acks.is_due();
         let ended = self.updates.ended.as_mut()?;
@@ -259,17 +264,18 @@ impl Connection {
             Telling::Done => false,
         };
         let epoch = self.channel.send.get(ended.epoch).filter(|_| due)?;
-        // With long IDs and tags it may not fit the smallest datagrams: then never.
+        // With long connection IDs and tags the report may not fit the smallest datagrams; it is
+        // then never sent.
         ended.telling = Telling::Done;
         let sealed = epoch.seal(buf, ContentType::EPOCH_END, shape, |w| ended.end.write(w)).ok()?;
         Some(sealed.len)
     }
 
-    /// Tells the application.
+    /// Reports the change to the application.
     fn aggregation_changed(&mut self) {
         let Some(Negotiated { send, receive, .. }) = self.negotiated() else { return };
         let notice = Notice::AggregationChanged { send: *send, receive: *receive };
-        // What the application did not take yet is not worth more than its last word.
+        // An event that the application has not taken yet is updated in place.
         match self.notices.back_mut() {
             Some(last @ Notice::AggregationChanged { .. }) => *last = notice,
             _ => self.notices.push_back(notice),

@@ -1,5 +1,5 @@
-//! A server against a client that holds the keys and breaks the rules: what only a peer
-//! that proved itself can send.
+//! A server against a client that has the keys and breaks the rules: messages that only an
+//! authenticated peer can send.
 
 use super::{Connection, Event};
 use crate::codepoints::{AlertDescription, ContentType, HandshakeType};
@@ -61,7 +61,7 @@ impl Ends {
         ends
     }
 
-    /// Carries datagrams at once until both ends are quiet; returns how many the server sent.
+    /// Delivers datagrams without delay until both ends are idle; returns how many the server sent.
     fn exchange(&mut self) -> usize {
         let (mut buf, mut sent) = ([0; 1500], 0);
         loop {
@@ -106,8 +106,8 @@ impl Ends {
         }
     }
 
-    /// Seals a record under the client's keys and gives it to the server; returns how many
-    /// datagrams that was worth to the server.
+    /// Seals a record under the client's keys and delivers it to the server; returns how many
+    /// datagrams the server sent in response.
     fn client_says(
         &mut self,
         epoch: u64,
@@ -171,7 +171,8 @@ fn a_cancelling_client_is_heard_until_it_closes() {
     }
 }
 
-/// RFC 8446, section 5.4, ends the connection; on datagrams it is discarded (RFC 9147, section 4.5.2).
+/// RFC 8446, section 5.4, ends the connection over an empty handshake or alert record; over
+/// datagrams it is discarded (RFC 9147, section 4.5.2).
 #[test]
 fn a_record_of_zeros_alone_is_malformed() {
     let mut ends = Ends::connected();
@@ -196,7 +197,7 @@ fn keys_change_once_and_then_the_new_ones_announce_the_next() {
     assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
 }
 
-/// Agg(8) in both directions, or Agg(4).
+/// Settings that accept Agg(8) and Agg(4) in both directions.
 fn with_schemes(settings: &mut Settings) {
     let schemes = alloc::vec![Scheme::agg(8).unwrap(), Scheme::agg(4).unwrap()];
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };
@@ -240,9 +241,10 @@ fn an_update_waits_for_the_answer_to_the_last_one() {
     let (first, second) = (aggregation_update(next, &[0]), aggregation_update(next + 1, &[1, 4]));
     for message in [&first, &first] {
         ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| message.write(w));
-        assert_eq!(ends.server_closed, None, "once and again");
+        assert_eq!(ends.server_closed, None, "the update and its retransmission");
     }
-    // The client of this test knows nothing of its update, nor of the server's new epoch.
+    // The client engine of this test did not send this update itself, and does not know the
+    // server's new epoch.
     assert_eq!(ends.client.stats().received.unknown_epoch, 2);
     let mut ends = Ends::connected_with(with_schemes);
     ends.client_says(APPLICATION_EPOCH, ContentType::HANDSHAKE, |w| {
@@ -270,7 +272,7 @@ fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
         ends
     };
     let mut ends = asked();
-    // Told twice, and of more or fewer records: of no consequence.
+    // Repeated reports, and reports of more or fewer records, change nothing.
     for records in [0, 1, 200] {
         ends.client_says(APPLICATION_EPOCH + 1, ContentType::EPOCH_END, |w| w.u48(records));
         assert_eq!(ends.server_closed, None);
@@ -281,7 +283,7 @@ fn an_epoch_s_end_is_told_only_to_who_asked_and_in_the_next_epoch() {
         let fault = matches!(ends.server_closed, Some(CloseReason::Fault(Fault::Malformed(_))));
         assert!(fault, "{content:?}");
     }
-    // A KeyUpdate's epoch follows on nothing that was asked for.
+    // An epoch that a KeyUpdate began does not follow a requested update.
     let mut ends = asked();
     ends.client.update_keys(ends.now);
     ends.exchange();
@@ -295,7 +297,7 @@ fn with_ids(settings: &mut Settings) {
     settings.connection_id = Some(4);
 }
 
-/// A message of one record about connection IDs.
+/// A message about connection IDs in one fragment.
 fn about_ids(kind: HandshakeType, sequence: u16, body: &[u8]) -> Fragment<'_> {
     Fragment { kind, length: body.len() as u32, sequence, offset: 0, body }
 }
@@ -318,7 +320,7 @@ fn messages_about_ids_have_no_place_without_ids() {
 
 #[test]
 fn an_id_to_be_used_at_once_must_be_of_use() {
-    // None, an empty one, a longer one than the first.
+    // No ID, an empty ID, and an ID longer than the first one.
     for body in [&[0, 0, 0][..], &[0, 1, 0, 0], &[0, 6, 5, 1, 2, 3, 4, 5, 0]] {
         let mut ends = Ends::connected_with(with_ids);
         let message = about_ids(HandshakeType::NEW_CONNECTION_ID, ends.next_sequence(), body);
@@ -354,7 +356,7 @@ fn asking_for_ids_in_vain_again_and_again_ends_it() {
     let mut requests = 0;
     while ends.server_closed.is_none() {
         let sequence = ends.next_sequence();
-        // The client's own flight counts on.
+        // The client's own flight continues the message numbers.
         ends.client.channel.flight.push(
             APPLICATION_EPOCH,
             HandshakeType::REQUEST_CONNECTION_ID,
@@ -365,7 +367,7 @@ fn asking_for_ids_in_vain_again_and_again_ends_it() {
         requests += 1;
         assert!(requests < 100);
     }
-    // The first one is fulfilled.
+    // The first request is granted.
     assert_eq!(requests, MAX_VAIN_ID_REQUESTS + 2);
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
     assert_eq!(ends.client_closed, Some(CloseReason::PeerAlert(fault.alert())));
@@ -383,7 +385,7 @@ fn path_messages_have_no_place_without_their_extension_and_wrong_answers_are_ign
     assert_eq!(ends.server_closed, Some(CloseReason::Fault(fault)));
 
     let mut ends = Ends::connected_with(with_ids);
-    // To the first one there was no challenge; the others have the wrong cookie.
+    // No challenge was sent before the first response; the others have the wrong cookie.
     for _ in 0..3 {
         ends.client_says_from(elsewhere, APPLICATION_EPOCH, kind, |w| answer.write(w));
     }
@@ -443,7 +445,7 @@ fn a_message_that_changes_between_transmissions_ends_it() {
     assert_eq!(fault.alert(), AlertDescription::ILLEGAL_PARAMETER);
 }
 
-/// RFC 8446, section 5.4, forbids them; RFC 9147, section 4.5.2, has bad records discarded.
+/// RFC 8446, section 5.4, forbids such records; RFC 9147, section 4.5.2, has bad records discarded.
 #[test]
 fn empty_handshake_messages_and_alerts_are_discarded_and_counted() {
     for change in [(|_| {}) as fn(&mut Settings), older] {
@@ -472,7 +474,7 @@ fn path_messages_that_do_not_parse_are_discarded_and_counted() {
     assert_eq!(server.stats().received.malformed, bad.len() as u64);
 }
 
-/// Both ends as if the client had sent this many messages.
+/// Both ends in the state they have after `count` messages of the client.
 fn after_messages(count: u32, change: impl Fn(&mut Settings)) -> Ends {
     let mut ends = Ends::connected_with(change);
     ends.client.channel.flight.skip_to(count);
@@ -484,7 +486,7 @@ fn after_messages(count: u32, change: impl Fn(&mut Settings)) -> Ends {
 #[test]
 fn an_association_ends_before_message_numbers_wrap() {
     let mut ends = after_messages(LAST_MESSAGE, |_| {});
-    // The last one, and another one where keys are used up.
+    // The last message number is used, then one more is needed for a used-up key.
     ends.client.want_key_update();
     ends.exchange();
     ends.client.send(ends.now, b"under the last keys").unwrap();
@@ -495,7 +497,7 @@ fn an_association_ends_before_message_numbers_wrap() {
     ends.exchange();
     let fault = Fault::Limit(Limit::MessageNumbers);
     assert_eq!(ends.client_closed, Some(CloseReason::Fault(fault)));
-    assert_eq!(ends.server_closed, Some(CloseReason::Peer), "in good order");
+    assert_eq!(ends.server_closed, Some(CloseReason::Peer), "closed with close_notify");
 }
 
 #[test]
@@ -524,7 +526,7 @@ fn what_an_association_can_do_without_stops_before_its_message_numbers_do() {
     }
 }
 
-/// A peer that lets its numbers wrap says nothing more that would be understood.
+/// The messages of a peer whose message numbers wrap cannot be understood.
 #[test]
 fn a_peer_whose_message_numbers_wrap_is_told() {
     let mut ends = after_messages(LAST_MESSAGE, |_| {});

@@ -1,4 +1,4 @@
-//! From queues and flights to datagrams.
+//! Builds datagrams from queued payloads and flights.
 
 use super::pace::{Pace, Wait};
 use super::{Connection, Ending};
@@ -18,7 +18,8 @@ use core::time::Duration;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Encode, Writer};
 
-/// The header of a control record. 16 bits: it may follow a burst of losses.
+/// The header format of a control record. It has a 16-bit record number because it may follow a
+/// burst of losses.
 const CONTROL: Shape = Shape { number: NumberLength::Two, last: false };
 pub(super) const LAST_CONTROL: Shape = Shape { number: NumberLength::Two, last: true };
 
@@ -33,7 +34,8 @@ impl Connection {
         }
         let longest = buf.len().min(self.confirmed_datagram()).min(allowance);
         let most = longest.min(self.settings().datagram_bytes);
-        // Into this much fits whatever is not the application's; less could only lose it.
+        // Every record other than application data fits this size; a smaller buffer could only lose
+        // one.
         let whole = buf.get_mut(..longest).filter(|_| most >= MIN_DATAGRAM_BYTES)?;
         let buf = whole.get_mut(..most)?;
         match self.ending {
@@ -42,7 +44,7 @@ impl Connection {
             Ending::Open => {}
         }
         let mut at = self.write_epoch_end(buf, CONTROL).unwrap_or(0);
-        // An ACK that names nothing is of no use.
+        // An ACK with no room for a record number is of no use.
         if at == 0 || buf.len() - at >= MIN_DATAGRAM_BYTES {
             at += self.write_acks(buf.get_mut(at..)?);
             at += self.write_flight(buf.get_mut(at..)?);
@@ -51,7 +53,7 @@ impl Connection {
             self.stats.sent.handshake_bytes += at as u64;
             return Some(at);
         }
-        // Data that overtakes a flight is of no use yet.
+        // The peer cannot use data before it has our flight.
         let completing = !matches!(self.state, State::Established(_));
         if self.sending().is_none() || completing && self.channel.flight.unsent_epoch().is_some() {
             return None;
@@ -73,13 +75,14 @@ impl Connection {
         let sealed = self.write_queued(whole);
         let buf = whole.get_mut(..most)?;
         match self.ending {
-            // No key is left for it.
+            // The payload could not be sealed because the key is used up.
             Ending::Farewell(alert, reason) => self.build_farewell(buf, alert, reason),
             _ => sealed.and_then(Result::ok),
         }
     }
 
-    /// Seals a payload of `len` bytes as one datagram. `more` says that another one is ready.
+    /// Seals a payload of `len` bytes as one datagram. `more` tells whether another payload is
+    /// ready.
     pub(super) fn seal_data(
         &mut self,
         buf: &mut [u8],
@@ -92,7 +95,7 @@ impl Connection {
         let wait = if shared { self.wait_for_others(len, more) } else { None };
         let epoch = self.channel.send.newest().ok_or(SendError::NotConnected)?;
         let closing = shared && wait.is_none() && epoch.leaves_open();
-        // A record with a length, for the closing tag to follow in the same datagram.
+        // This format has a length field, so that the closing tag can follow in the same datagram.
         let joined = Shape { last: false, ..shape };
         if closing && buf.len() >= len + epoch.overhead_with_closing(joined, LAST_CONTROL) {
             shape = joined;
@@ -129,18 +132,21 @@ impl Connection {
         }
     }
 
-    /// How long the next message under shared tags waits; none if its set is closed at once.
+    /// How long the next message under shared tags waits for others; `None` if its set is closed at
+    /// once.
     fn wait_for_others(&mut self, len: usize, more: bool) -> Option<Wait> {
         let setting = self.settings().max_wait;
         let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new()));
         if len == 0 {
-            // A probe, or its answer: a peer is taken for dead that does not answer in time.
+            // An empty payload is a probe or its answer, and does not wait: a peer that does not
+            // answer in time is considered dead.
             return None;
         }
         pace.sending(self.now, setting, more)
     }
 
-    /// The record `number` was sealed; its set is open since another one, or not any more.
+    /// Record `number` was sealed under shared tags. `open_since` is the first record of the set
+    /// that is open now, if any.
     fn sealed_shared(&mut self, number: u64, open_since: Option<u64>, wait: Option<Wait>) {
         let Some(pace) = &mut self.pace else { return };
         match (open_since, wait) {
@@ -157,13 +163,14 @@ impl Connection {
         }
     }
 
-    /// Seals the first queued payload, if there is one. It stays queued if that fails.
+    /// Seals the first queued payload, if there is one. If that fails, the payload stays queued.
     fn write_queued(&mut self, buf: &mut [u8]) -> Option<Result<usize, SendError>> {
-        // What waits for the path to be probed does not hold up the end.
+        // Payloads that wait for an MTU probe do not delay the end of the association.
         let open = self.ending == Ending::Open;
         let longest = if open { self.reachable_datagram() } else { self.confirmed_datagram() };
         let most = self.payload_of(longest);
-        // Queued before it was known that peer or path take nothing of this length.
+        // They were queued before it was known that the peer or the path does not accept this
+        // length.
         while self.queue.front_len()? > most {
             self.queue.pop();
             self.stats.sent.too_long += 1;
@@ -175,7 +182,7 @@ impl Connection {
         }
         let len = self.queue.front_len()?;
         if len > self.payload_of(self.confirmed_datagram()) {
-            // It waits until the path is known to take it.
+            // The payload waits until the path is known to carry such a datagram.
             self.want_datagram(len + self.data_overhead());
             return None;
         }
@@ -189,7 +196,7 @@ impl Connection {
         Some(sealed)
     }
 
-    /// Acknowledges what is due, under the newest keys (RFC 9147, section 7).
+    /// Writes an ACK if one is due, under the newest keys (RFC 9147, section 7).
     fn write_acks(&mut self, buf: &mut [u8]) -> usize {
         if !self.acks.is_due() {
             return 0;
@@ -213,7 +220,7 @@ impl Connection {
         written.unwrap_or(0)
     }
 
-    /// How flights are packed, now that the version is known.
+    /// How flights of the negotiated version are packed.
     fn packing(&self) -> Packing {
         match self.settings().packing {
             Packing::Auto if self.is_12() => Packing::RecordPerMessage,
@@ -222,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Packs as much of the flight as fits.
+    /// Writes as much of the flight as fits.
     fn write_flight(&mut self, buf: &mut [u8]) -> usize {
         let mut at = 0;
         let alone = self.packing() == Packing::RecordPerDatagram;
@@ -241,18 +248,19 @@ impl Connection {
             at += len;
         }
         if at > 0 {
-            // In 1.2 nothing answers the last flight, which is sent again when the peer
-            // repeats its own.
+            // In DTLS 1.2 nothing answers the last flight; it is retransmitted only when the peer
+            // retransmits its own.
             if !(self.is_12() && matches!(self.state, State::Established(_))) {
                 self.timers.set(Timer::Retransmit, self.now + self.timeout);
             }
-            // The flight answers all that came before it, unless it is a post-handshake message.
+            // The flight answers everything received before it, unless it is a post-handshake
+            // message.
             self.last_repeat = Some(self.now);
         }
         at
     }
 
-    /// Says that the next record is under keys (RFC 5246, section 7.1).
+    /// Writes the ChangeCipherSpec that announces protected records (RFC 5246, section 7.1).
     fn write_cipher_change(&mut self, buf: &mut [u8]) -> Option<usize> {
         let (kind, next) = (ContentType::CHANGE_CIPHER_SPEC, &mut self.channel.plaintext_next);
         let (len, _) = write_plaintext(buf, kind, next, |w| w.u8(1))?;
@@ -280,7 +288,7 @@ impl Connection {
             return Some((len, number, pieces));
         }
         let Some(keys) = channel.send.get(epoch) else {
-            // Its keys are gone: nobody waits for it any more.
+            // The keys of the flight were erased: the peer no longer waits for it.
             channel.flight.complete();
             return None;
         };
@@ -307,7 +315,7 @@ impl Connection {
         Some(len)
     }
 
-    /// Closing tag and alert in one datagram; then the association has ended.
+    /// Writes closing tag and alert into one datagram; then the association has ended.
     fn build_farewell(
         &mut self,
         buf: &mut [u8],
@@ -316,7 +324,7 @@ impl Connection {
     ) -> Option<usize> {
         let mut at = 0;
         if matches!(self.state, State::Established(_)) && reason != CloseReason::Peer {
-            // What was queued still leaves, a datagram at a time, behind our Finished.
+            // Queued payloads are still sent, one datagram at a time, after our Finished.
             if alert == AlertDescription::CLOSE_NOTIFY {
                 if let Some(len) = self.write_epoch_end(buf, LAST_CONTROL) {
                     return Some(len);
@@ -338,8 +346,9 @@ impl Connection {
             at = self.write_closing_tag(buf, CONTROL).unwrap_or(0);
         }
         let content = |w: &mut Writer<'_>| Alert(alert).write(w);
-        // In 1.2 the peer may not have our keys yet, or other ones. The epoch tells the version: a
-        // handshake that failed has no state any more.
+        // During a handshake of DTLS 1.2 the alert is not protected, because the peer may not have
+        // our keys yet or may have different ones. The epoch shows the version: a handshake that
+        // failed has no state any more.
         let older = self.channel.send.peek().is_some_and(|epoch| epoch.epoch() == EPOCH_12);
         let clear = older && !matches!(self.state, State::Established(_));
         let keys = self.channel.send.newest().filter(|_| !clear);

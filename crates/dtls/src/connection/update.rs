@@ -1,5 +1,5 @@
-//! What happens after the handshake: KeyUpdate (RFC 9147, section 8), tickets
-//! that are not used, loss reports.
+//! Events after the handshake: KeyUpdate (RFC 9147, section 8), session tickets, which are ignored,
+//! and loss reports.
 
 use super::{Connection, Ending, Role};
 use crate::codepoints::HandshakeType;
@@ -18,16 +18,16 @@ use crate::tuning::{
 use alloc::vec::Vec;
 use vocabulary::{Decode, DecodeError, Instant, Reader};
 
-/// Where our own KeyUpdate stands.
+/// The progress of our own KeyUpdate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
     Idle,
-    /// To be sent once the current flight is acknowledged.
+    /// The KeyUpdate is sent when the current flight is acknowledged.
     Wanted,
-    /// Sent, not acknowledged: the old keys stay in use (section 8).
+    /// The KeyUpdate was sent but not acknowledged: the old keys stay in use (section 8).
     Sent,
-    /// Acknowledged: the next record uses the new keys.
+    /// The KeyUpdate was acknowledged: the next record uses the new keys.
     SwitchDue,
 }
 
@@ -35,14 +35,14 @@ enum Phase {
 #[derive(Debug, Default)]
 pub(super) struct KeyUpdateState {
     phase: Phase,
-    /// Whether our KeyUpdate asks for the peer's.
+    /// Whether our KeyUpdate requests one of the peer.
     request: bool,
-    /// The receiving epoch for which we asked already.
+    /// The receiving epoch for which we have already requested a KeyUpdate.
     requested_for: Option<u64>,
 }
 
 impl KeyUpdateState {
-    /// Whether none is under way.
+    /// Whether no KeyUpdate is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
@@ -53,10 +53,10 @@ impl KeyUpdateState {
 }
 
 impl Connection {
-    /// Changes this end's sending keys: the new ones are used as soon as the
-    /// peer has acknowledged the KeyUpdate. Without effect before the handshake is
-    /// complete, while another update is under way, and after
-    /// [`LAST_VOLUNTARY_MESSAGE`](crate::tuning::LAST_VOLUNTARY_MESSAGE) messages.
+    /// Changes this end's sending keys. The new keys are used as soon as the peer has acknowledged
+    /// the KeyUpdate. Has no effect before the handshake is complete, while another KeyUpdate is in
+    /// progress, and after [`LAST_VOLUNTARY_MESSAGE`](crate::tuning::LAST_VOLUNTARY_MESSAGE)
+    /// messages.
     pub fn update_keys(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.channel.flight.has_spare_numbers() {
@@ -64,8 +64,8 @@ impl Connection {
         }
     }
 
-    /// Sends a message after the handshake. Message numbers do not wrap: where none is left, the
-    /// association ends in good order. Returns whether the message is on its way.
+    /// Sends a post-handshake message. Message numbers do not wrap: if none is left, the
+    /// association is closed with close_notify. Returns whether the message was queued.
     pub(super) fn push_message(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) -> bool {
         let numbered = self.channel.flight.has_number();
         if numbered {
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     pub(super) fn want_key_update(&mut self) {
-        // DTLS 1.2 has no other keys without renegotiation.
+        // DTLS 1.2 has no new keys without renegotiation.
         if self.key_update.phase == Phase::Idle
             && matches!(self.state, State::Established(_))
             && !self.is_12()
@@ -87,7 +87,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer, once an epoch, to change its sending keys.
+    /// Requests new sending keys of the peer, at most once in each epoch.
     pub(super) fn request_peer_update(&mut self, epoch: u64) {
         let newest = self.channel.receive.newest().map(ReceiveEpoch::epoch);
         if epoch < APPLICATION_EPOCH
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Our flight arrived whole.
+    /// Our flight was acknowledged completely.
     pub(super) fn flight_acknowledged(&mut self) {
         self.timers.stop(Timer::Retransmit);
         if !matches!(self.state, State::Established(_)) {
@@ -123,14 +123,15 @@ impl Connection {
         if self.key_update.phase == Phase::Sent {
             self.key_update.phase = Phase::SwitchDue;
         } else {
-            // The client's Finished: nothing more leaves under the handshake's keys.
+            // The flight was the client's Finished: nothing more is sent under the handshake's
+            // keys.
             self.channel.send.forget_before(APPLICATION_EPOCH);
         }
         self.start_key_update();
     }
 
-    /// Begins the next sending epoch as soon as no aggregate is open, since other messages wait
-    /// for that.
+    /// Begins the next sending epoch if it is due and no aggregate is open, since other messages
+    /// wait for it.
     pub(crate) fn switch_if_closed(&mut self) {
         let open = self.channel.send.peek().is_some_and(SendEpoch::has_open_data);
         if self.key_update.is_switch_due() && self.ending == Ending::Open && !open {
@@ -138,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Begins the next sending epoch, if it is time.
+    /// Begins the next sending epoch if our KeyUpdate was acknowledged.
     pub(super) fn switch_send_epoch(&mut self) {
         if self.key_update.phase != Phase::SwitchDue || self.begin_next_send_epoch().is_none() {
             return;
@@ -150,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Puts the next sending epoch in the place of the current one; returns its number.
+    /// Replaces the current sending epoch with the next one and returns its number.
     pub(super) fn begin_next_send_epoch(&mut self) -> Option<u64> {
         let State::Established(established) = &mut self.state else { return None };
         let epoch = self.channel.send.peek()?.epoch() + 1;
@@ -177,10 +178,11 @@ impl Connection {
 
     /// Adds the peer's next epoch beside the current one.
     pub(super) fn begin_receiving(&mut self, next: ReceiveEpoch) {
-        // Two bits tell four epochs apart; the last two are enough.
+        // Headers carry two bits of the epoch, which distinguish four; keeping the last two is
+        // enough.
         self.forget_epochs_before(next.epoch() - 1);
         self.channel.install_receive(next);
-        // Until the new keys are used the old ones are needed (section 8).
+        // The old keys are needed until the new ones are used (section 8).
         self.timers.stop(Timer::OldEpoch);
         self.loss.restart();
     }
@@ -197,7 +199,7 @@ impl Connection {
             HandshakeType::AGGREGATION_UPDATE => self.aggregation_update(message),
             HandshakeType::NEW_CONNECTION_ID => self.ids_given(message),
             HandshakeType::REQUEST_CONNECTION_ID => self.ids_requested(message),
-            // Tickets are of no use yet; that they came is acknowledged.
+            // Resumption in DTLS 1.3 is not supported yet: tickets are only acknowledged.
             HandshakeType::NEW_SESSION_TICKET if matches!(self.role, Role::Client(_)) => Ok(()),
             _ => Err(Misbehaviour::UnexpectedMessage.into()),
         }
@@ -224,7 +226,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer uses `epoch`. If that is the newest one, older keys have had their time soon.
+    /// The peer uses `epoch`. If that is the newest one, the keys of older epochs expire soon.
     pub(super) fn age_old_epochs(&mut self, epoch: u64) {
         let receive = &self.channel.receive;
         if receive.has_old()
@@ -235,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Whether the association can do without the receiving keys of `epoch`.
+    /// Whether the receiving keys of `epoch` are no longer needed.
     pub(super) fn is_replaced(&self, epoch: u64) -> bool {
         self.channel.receive.newest().is_some_and(|newest| {
             epoch < newest.epoch() && (epoch == HANDSHAKE_EPOCH || newest.is_used())
@@ -251,7 +253,7 @@ impl Connection {
 
     pub(super) fn forget_old_epochs(&mut self) {
         if self.is_12() {
-            // Who repeats a flight after so long gets no answer.
+            // A peer that retransmits its flight after this time gets no answer.
             self.channel.flight.complete();
         }
         if let Some(newest) = self.channel.receive.newest().map(ReceiveEpoch::epoch) {
@@ -260,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Measures the loss of the peer's records when it is time; a report is due if they are
+    /// Measures the loss of the peer's records at intervals; a report becomes due if they are
     /// aggregated.
     pub(super) fn report_loss(&mut self) {
         let Some(aggregated) = self.negotiated().map(|agreed| agreed.receive.aggregates()) else {
@@ -279,7 +281,7 @@ impl Connection {
         let loss = r.u16()?;
         r.finish()?;
         match (&self.state, self.channel.send.peek()) {
-            // It may be about an epoch before this one, which has plain tags.
+            // The report may be about an earlier epoch even if this one has plain tags.
             (State::Established(agreed), Some(epoch)) if !agreed.offered.send.is_empty() => {
                 self.loss.reported(loss, epoch.next());
                 Ok(())
@@ -289,23 +291,24 @@ impl Connection {
     }
 }
 
-/// The loss both ends know of.
+/// The loss rates of both directions.
 #[derive(Debug)]
 pub(super) struct LossMeter {
-    /// Arrivals and the next number when loss was last looked at.
+    /// The number of arrived records, and the next expected number, at the last measurement.
     arrivals: u64,
     next: u64,
-    /// When it is looked at next, as a record number.
+    /// The record number at which the loss is measured next.
     look_at: u64,
-    /// What the last report allowed, and when another one is due though nothing changes.
+    /// Whether the last report allowed short record numbers, and the record number at which the
+    /// report is renewed although nothing has changed.
     allowed: Option<bool>,
     renew_at: u64,
     report: Option<u16>,
-    /// What was last measured.
+    /// The loss measured last, in 1/65535.
     observed: Option<u16>,
-    /// The peer's last report.
+    /// The loss of our records in the peer's last report, in 1/65535.
     of_ours: Option<u16>,
-    /// The peer's last report allows short numbers up to this record of ours.
+    /// The peer's last report allows short record numbers up to this record of ours.
     short_until: u64,
 }
 
@@ -326,21 +329,21 @@ impl Default for LossMeter {
 }
 
 impl LossMeter {
-    /// Begins anew with the peer's next epoch.
+    /// Starts again with the peer's next epoch.
     fn restart(&mut self) {
         (self.arrivals, self.next, self.look_at) = (0, 0, FIRST_REPORT);
         self.allowed = None;
     }
 
-    /// Takes how many records of an epoch arrived, the next number expected, and whether the
-    /// peer is to hear of it.
+    /// Takes the number of records of an epoch that arrived, the next expected number, and whether
+    /// the loss is to be reported to the peer.
     fn observe(&mut self, arrivals: u64, next: u64, tell: bool) {
         if next < self.look_at {
             return;
         }
         let sent = next.saturating_sub(self.next).max(1);
         let lost = sent.saturating_sub(arrivals.saturating_sub(self.arrivals));
-        // Below 2^16 by construction: lost is at most sent.
+        // The result is below 2^16, because `lost` is at most `sent`.
         let loss = (lost * u64::from(u16::MAX) / sent) as u16;
         self.observed = Some(loss);
         (self.arrivals, self.next, self.look_at) = (arrivals, next, next + REPORT_INTERVAL);
@@ -351,8 +354,8 @@ impl LossMeter {
         }
     }
 
-    /// Takes how many records have come since one was last authenticated. Before this end loses
-    /// its place among short numbers it asks for long ones, again and again.
+    /// Takes the number of records that arrived since one was last authenticated. Before this end
+    /// loses track of short record numbers it requests long ones, repeatedly.
     fn search(&mut self, unsettled: u64) {
         if unsettled > 0 && unsettled.is_multiple_of(UNSETTLED_RECORDS) {
             self.report = Some(u16::MAX);
@@ -381,7 +384,7 @@ impl LossMeter {
         self.short_until = 0;
     }
 
-    /// How long the number of the record `next` may be.
+    /// The length of the record number in the header of record `next`.
     pub(super) fn number_length(
         &self,
         setting: RecordNumbers,

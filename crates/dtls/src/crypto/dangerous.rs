@@ -1,12 +1,12 @@
-//! AES-GCM with aggregated tags: **broken**, and here to show it.
+//! AES-GCM with aggregated tags. This suite is **broken**, and exists to show that.
 //!
-//! GHASH is linear, so the tags of two records cancel in an XOR: who flips the
-//! same bits at the same place of two records of one length, or swaps their
-//! bodies, changes nothing in an aggregate over both. No key is needed; the
-//! forgery is a test (`tests/dangerous.rs`).
+//! GHASH is linear, so changes to the tags of two records can cancel in their XOR. An attacker who
+//! flips the same bits at the same place in two records of one length, or swaps their bodies, does
+//! not change an aggregate over both. No key is needed. A test carries out the forgery
+//! (`tests/dangerous.rs`).
 //!
-//! Behind the feature `dangerous-gcm-aggregation`, in no provider, and under
-//! key labels of its own, so that no key of a sound suite ever serves it.
+//! The suite needs the feature `dangerous-gcm-aggregation`, is in no provider, and derives its keys
+//! with separate labels, so that it never shares a key with a secure suite.
 
 use super::suites::gcm::Gcm;
 use super::suites::known_answer::{AggregatedAnswer, KnownAnswer};
@@ -23,8 +23,8 @@ use aes_gcm::aead::AeadInOut;
 use alloc::boxed::Box;
 use cipher::consts::U12;
 
-/// AES-128-GCM whose tags are aggregated, as the MAC aggregation paper
-/// evaluates it. Forgeable: for experiments alone.
+/// AES-128-GCM with aggregated tags, as the MAC aggregation paper evaluates it. Forgeable: for
+/// experiments only.
 pub static AES_128_GCM_AGGREGATED: CipherSuite = CipherSuite {
     id: CipherSuiteId(0xff7f),
     name: "DANGEROUS_AES_128_GCM_AGGREGATED",
@@ -88,7 +88,7 @@ impl AggregatedGcm {
         })
     }
 
-    /// Encrypts, which in counter mode also decrypts; the tag is that of the result.
+    /// Encrypts, which in counter mode also decrypts; the returned tag covers the result.
     fn run(&self, record: Record<'_>, content: &mut [u8]) -> Block {
         self.aead
             .encrypt_inout_detached(

@@ -6,7 +6,7 @@ use core::fmt;
 use vocabulary::Random;
 use zeroize::ZeroizeOnDrop;
 
-/// What two ends agreed on.
+/// The result of a key exchange.
 #[derive(ZeroizeOnDrop)]
 pub struct SharedSecret([u8; 32]);
 
@@ -28,8 +28,8 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-/// The peer's key share is no valid public key, or one that would make the
-/// shared secret known to everybody.
+/// The peer's key share is not a valid public key, or is one that would make the shared secret
+/// known to everybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidKeyShare;
 
@@ -41,21 +41,20 @@ impl fmt::Display for InvalidKeyShare {
 
 impl core::error::Error for InvalidKeyShare {}
 
-/// A group to exchange keys in.
+/// A key exchange group.
 pub trait Group: Send + Sync {
-    /// Its code point.
+    /// The code point.
     fn id(&self) -> NamedGroup;
 
-    /// Its name in the registry.
+    /// The name in the IANA registry.
     fn name(&self) -> &'static str;
 
-    /// Makes an ephemeral key pair. The private scalar is the next 32 bytes of
-    /// `rng`, big-endian in P-256 (drawn again until it is in range) and
-    /// little-endian and clamped in X25519, whoever computes it: a run repeats
-    /// under any provider.
+    /// Makes an ephemeral key pair. The private scalar is the next 32 bytes of `rng`: big-endian in
+    /// P-256 (drawn again until it is in range), little-endian and clamped in X25519. Every
+    /// implementation must do so, so that a simulation repeats under any provider.
     fn start(&self, rng: &mut Random) -> Box<dyn KeyExchange>;
 
-    /// What the self-test must compute.
+    /// The results that the self-test must compute.
     fn known_answer(&self) -> &'static GroupAnswer;
 }
 
@@ -67,26 +66,26 @@ pub trait KeyExchange: Send {
     /// Computes the shared secret in constant time.
     ///
     /// # Errors
-    /// `peer` is no point of the group (P-256: uncompressed only), or the
-    /// X25519 output is all zeros.
+    /// Fails if `peer` is not a point of the group (P-256: uncompressed only), or if the X25519
+    /// output is all zeros.
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, InvalidKeyShare>;
 }
 
-/// What a group must compute from one fixed input: a generator seeded with 32
-/// bytes of 7 makes two key pairs. The answers here come from a second
-/// implementation, `tests/known_answers.py`.
+/// The results that a group must compute from one fixed input: a generator seeded with 32 bytes of
+/// 7 makes two key pairs. The answers here come from a second implementation,
+/// `tests/known_answers.py`.
 #[derive(Debug)]
 pub struct GroupAnswer {
     /// The first key share.
     pub first: &'static [u8],
     /// The second key share.
     pub second: &'static [u8],
-    /// What the two agree on.
+    /// The shared secret of the two key pairs.
     pub shared: [u8; 32],
 }
 
 impl GroupAnswer {
-    /// X25519.
+    /// The answers of X25519.
     pub const X25519: Self = Self {
         first: &[
             0x18, 0xb7, 0x27, 0x9e, 0x75, 0x99, 0x92, 0x8f, 0x72, 0xe1, 0x67, 0x11, 0x1e, 0x89,
@@ -105,7 +104,7 @@ impl GroupAnswer {
         ],
     };
 
-    /// P-256.
+    /// The answers of P-256.
     pub const P256: Self = Self {
         first: &[
             0x04, 0x5d, 0xa6, 0x30, 0x8b, 0x52, 0xb0, 0x23, 0xdb, 0xdd, 0xd3, 0x2b, 0x8c, 0x29,
@@ -128,7 +127,7 @@ impl GroupAnswer {
         ],
     };
 
-    /// Whether `group` computes this, and refuses what is no key share.
+    /// Whether `group` computes these answers, and refuses invalid key shares.
     pub(crate) fn holds(&self, group: &dyn Group) -> bool {
         let mut rng = Random::from_seed([7; 32]);
         let (first, second) = (group.start(&mut rng), group.start(&mut rng));

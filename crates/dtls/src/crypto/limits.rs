@@ -1,26 +1,27 @@
-//! How long a key may be used (RFC 9147, section 4.5.3 and appendix B), enforced.
+//! Limits on the use of a key (RFC 9147, section 4.5.3 and appendix B), and the counters that
+//! enforce them.
 //!
-//! 1.2 states no limits. Its ciphers are the same, so it gets those of 1.3, but
-//! for the one that would do more harm than good without a KeyUpdate.
+//! DTLS 1.2 states no limits. Its ciphers are the same, so the limits of 1.3 apply, except the one
+//! that would do more harm than good without a KeyUpdate.
 //!
-//! A sender counts what it seals, a receiver what it evaluates and what fails.
-//! Neither sees the other's count, so a bound on the sum of both is split:
-//! each end keeps to its part, and the sum holds whatever the other does.
+//! A sender counts the records that it seals, a receiver those that it evaluates and those that
+//! fail. Neither sees the other's count, so a limit on the sum is split between them: if each end
+//! stays within its part, the sum stays within the limit.
 
-/// What one key may do. `u64::MAX`: no limit of this kind.
+/// The limits of one key. `u64::MAX` stands for no limit of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Records sealed.
     pub sealed_records: u64,
-    /// Block cipher calls for records sealed.
+    /// Block cipher calls for sealed records.
     pub sealed_blocks: u64,
-    /// Records whose tag was evaluated, genuine or not.
+    /// Records whose tag was evaluated, authentic or not.
     pub evaluated_records: u64,
-    /// Block cipher calls for records evaluated.
+    /// Block cipher calls for evaluated records.
     pub evaluated_blocks: u64,
     /// Records that failed authentication.
     pub failed: u64,
-    /// How many block cipher calls a record costs.
+    /// How block cipher calls are counted.
     pub cost: Cost,
 }
 
@@ -29,24 +30,24 @@ pub struct Limits {
 pub enum Cost {
     /// The limits are in records; blocks are not counted.
     Uncounted,
-    /// Counter mode: one call for 16 bytes begun.
+    /// Counter mode: one call for every 16 bytes or part of them.
     Ctr,
-    /// CCM (RFC 3610): the first block, the header behind its 2-byte length,
-    /// the content twice, the tag's mask.
+    /// CCM (RFC 3610): calls for the first block, for the header with its 2-byte length, two for
+    /// each block of content, and one for the mask of the tag.
     Ccm,
 }
 
-/// RFC 9147, section 4.5.3: 2^36 records of GCM or ChaCha20-Poly1305 may fail.
+/// The number of GCM or ChaCha20-Poly1305 records that may fail: 2^36 (RFC 9147, section 4.5.3).
 const FAILED_WIDE: u64 = 1 << 36;
-/// floor(2^24.5): RFC 8446, section 5.5.
+/// The number of GCM records that may be sealed: floor(2^24.5) (RFC 8446, section 5.5).
 const SEALED_GCM: u64 = 23_726_566;
-/// floor(2^23.5): RFC 9147, section 4.5.3.
+/// The number of CCM records that may fail: floor(2^23.5) (RFC 9147, section 4.5.3).
 const FAILED_CCM: u64 = 11_863_283;
-/// Every record number but one, so that the count itself never wraps.
+/// All record numbers except one, so that the count never wraps.
 const NUMBERS: u64 = (1 << 48) - 1;
 
 impl Limits {
-    /// AES-GCM.
+    /// The limits of AES-GCM.
     pub const GCM: Self = Self {
         sealed_records: SEALED_GCM,
         sealed_blocks: u64::MAX,
@@ -56,32 +57,34 @@ impl Limits {
         cost: Cost::Uncounted,
     };
 
-    /// ChaCha20-Poly1305: only the record numbers end.
+    /// The limits of ChaCha20-Poly1305: only the record numbers limit the number of sealed records.
     pub const CHACHA20_POLY1305: Self = Self { sealed_records: NUMBERS, ..Self::GCM };
 
-    /// AES-CCM: RFC 9147 states 2^23 records of 2^14 bytes, which is 2^34
-    /// calls; counted in calls, short records are not punished. 2^35 for both
-    /// ends together.
+    /// The limits of AES-CCM. RFC 9147 states 2^23 records of 2^14 bytes, which take 2^34 block
+    /// cipher calls. This crate counts calls, so that short records are not penalised. Both ends
+    /// together may make 2^35 calls.
     pub const CCM: Self = Self {
         sealed_records: NUMBERS,
         sealed_blocks: 1 << 34,
-        // Reached only by checking aggregates again, which calls no cipher.
+        // This limit is reached only by repeated checks of aggregates, which do not call the block
+        // cipher.
         evaluated_records: 1 << 34,
         evaluated_blocks: 1 << 34,
         failed: FAILED_CCM,
         cost: Cost::Ccm,
     };
 
-    /// AES-CCM with an 8-byte tag: 2^7 forgeries succeed with 2^-57; a
-    /// KeyUpdate is due at 2^6.
+    /// The limits of AES-CCM with an 8-byte tag: one of 2^7 forgeries succeeds with a probability
+    /// of 2^-57. A KeyUpdate is due after 2^6 failures.
     pub const CCM_8: Self = Self { failed: 1 << 7, ..Self::CCM };
 
-    /// AES-CCM with an 8-byte tag in 1.2, which has no KeyUpdate: at 2^7 failures
-    /// anybody who can send 128 datagrams would end an association. A forgery
-    /// succeeds with 2^20 / 2^64 = 2^-44 (NIST SP 800-38C, appendix B.2).
+    /// The limits of AES-CCM with an 8-byte tag in DTLS 1.2, which has no KeyUpdate. With a limit
+    /// of 2^7 failures, anybody who can send 128 datagrams could end an association. With this
+    /// limit a forgery succeeds with a probability of 2^20 / 2^64 = 2^-44 (NIST SP 800-38C,
+    /// appendix B.2).
     pub const CCM_8_12: Self = Self { failed: 1 << 20, ..Self::CCM };
 
-    /// AES-CTR with LightMAC: 2^34 counter blocks; 2^34 evaluations of the MAC
+    /// The limits of AES-CTR with LightMAC: 2^34 counter blocks, and 2^34 evaluations of the MAC
     /// for both ends together.
     pub const CTR_LIGHTMAC: Self = Self {
         sealed_records: 1 << 33,
@@ -92,11 +95,13 @@ impl Limits {
         cost: Cost::Ctr,
     };
 
-    /// The same with an 8-byte tag, which is found with n / 2^64 after n failures.
+    /// The limits of AES-CTR with LightMAC and an 8-byte tag: after n failures a forgery has
+    /// succeeded with a probability of n / 2^64.
     pub const CTR_LIGHTMAC_8: Self = Self { failed: 1 << 21, ..Self::CTR_LIGHTMAC };
 
-    /// HMAC-SHA256: neither RFC 9150 nor RFC 9147 states a limit; the record numbers
-    /// end, and as many evaluations leave a forgery at 2^-80 with aggregated tags.
+    /// The limits of HMAC-SHA256. Neither RFC 9150 nor RFC 9147 states one. Only the record numbers
+    /// limit its use; after that many evaluations, a forgery has succeeded with a probability of
+    /// 2^-80 with aggregated tags.
     pub const HMAC: Self = Self {
         sealed_records: NUMBERS,
         sealed_blocks: u64::MAX,
@@ -106,7 +111,8 @@ impl Limits {
         cost: Cost::Uncounted,
     };
 
-    /// Block cipher calls for a record of `content_len` bytes under a header of `header_len`.
+    /// The number of block cipher calls for a record of `content_len` bytes with a header of
+    /// `header_len` bytes.
     pub const fn blocks(&self, header_len: usize, content_len: usize) -> u64 {
         let content = content_len.div_ceil(16) as u64;
         match self.cost {
@@ -120,18 +126,18 @@ impl Limits {
     }
 }
 
-/// How worn a key is.
+/// How near a key is to its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyState {
     /// Below half of every limit.
     Fresh,
-    /// At half of some limit: time for a KeyUpdate, or to ask the peer for one.
+    /// At half of some limit: a KeyUpdate is due, or has to be requested of the peer.
     UpdateDue,
     /// At a limit: the key must not be used again.
     Exhausted,
 }
 
-/// What one key has done so far. One for each direction of each epoch.
+/// The usage counters of one key. Each direction of each epoch has its own.
 #[derive(Clone, Debug)]
 pub struct Usage {
     limits: &'static Limits,
@@ -143,7 +149,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A key that was not used yet.
+    /// The counters of a key that was not used yet.
     pub const fn new(limits: &'static Limits) -> Self {
         Self {
             limits,
@@ -155,44 +161,45 @@ impl Usage {
         }
     }
 
-    /// Counts a record sealed.
+    /// Counts a sealed record.
     pub const fn add_sealed(&mut self, header_len: usize, content_len: usize) {
         self.add_sealed_by(1, header_len, content_len);
     }
 
-    /// Counts a record sealed under a key that up to `sealers` seal with, none of which sees what
-    /// the others count: as if each had sealed one. Together they keep the limits, to within a record each.
+    /// Counts a sealed record under a key with which up to `sealers` members seal, none of which
+    /// knows the counts of the others: as if each had sealed one record. Together they stay within
+    /// the limits, to within one record each.
     pub const fn add_sealed_by(&mut self, sealers: u64, header_len: usize, content_len: usize) {
         let blocks = self.limits.blocks(header_len, content_len).saturating_mul(sealers);
         self.sealed_records = self.sealed_records.saturating_add(sealers);
         self.sealed_blocks = self.sealed_blocks.saturating_add(blocks);
     }
 
-    /// Counts a record whose tag was evaluated. A check of an aggregate counts
-    /// once for each of its open records.
+    /// Counts a record whose tag was evaluated. A check of an aggregate counts once for each
+    /// unverified record that it covers.
     pub const fn add_evaluated(&mut self, header_len: usize, content_len: usize) {
         let blocks = self.limits.blocks(header_len, content_len);
         self.evaluated_records = self.evaluated_records.saturating_add(1);
         self.evaluated_blocks = self.evaluated_blocks.saturating_add(blocks);
     }
 
-    /// Counts evaluations of records that were counted once already: a tag over
-    /// several records was checked again.
+    /// Counts further evaluations of records that were counted already, because a tag over several
+    /// records was checked again.
     pub const fn add_evaluations(&mut self, records: u64) {
         self.evaluated_records = self.evaluated_records.saturating_add(records);
     }
 
-    /// Counts an evaluation that failed, besides [`add_evaluated`](Self::add_evaluated).
+    /// Counts an evaluation that failed, in addition to [`add_evaluated`](Self::add_evaluated).
     pub const fn add_failed(&mut self) {
         self.failed = self.failed.saturating_add(1);
     }
 
-    /// How many evaluations failed.
+    /// The number of failed evaluations.
     pub const fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// The state of the limit that is nearest.
+    /// The state of the limit that is nearest to being reached.
     pub fn state(&self) -> KeyState {
         let limits = self.limits;
         let counts = [
@@ -202,7 +209,7 @@ impl Usage {
             (self.evaluated_blocks, limits.evaluated_blocks),
             (self.failed, limits.failed),
         ];
-        // Asked for every record: no branch a count until something is due.
+        // This is called for every record, so there is no branch for each count until one is due.
         if counts.iter().fold(true, |fresh, (used, limit)| fresh & (*used < limit / 2)) {
             return KeyState::Fresh;
         }
@@ -219,7 +226,7 @@ impl Usage {
 mod tests {
     use super::*;
 
-    /// A key that has done `used`, whose limit of every other kind is far away.
+    /// The states of a key on both sides of the edges of one limit, with all other counts at zero.
     fn states(limits: &'static Limits, set: impl Fn(&mut Usage, u64), limit: u64) -> [KeyState; 4] {
         [limit.div_ceil(2) - 1, limit.div_ceil(2), limit - 1, limit].map(|used| {
             let mut usage = Usage::new(limits);
@@ -292,7 +299,8 @@ mod tests {
         assert!((Limits::GCM.sealed_records + 1).pow(2) > 1 << 49);
         assert!(Limits::CCM.failed.pow(2) <= 1 << 47);
         assert!((Limits::CCM.failed + 1).pow(2) > 1 << 47);
-        // 2^23 records of 2^14 bytes in calls, but for what does not grow with the content.
+        // The calls for 2^23 records of 2^14 bytes, without those that do not depend on the
+        // content.
         let whole = Limits::CCM.blocks(0, 1 << 14) - Limits::CCM.blocks(0, 0);
         assert_eq!(whole << 23, Limits::CCM.sealed_blocks);
     }
@@ -300,7 +308,7 @@ mod tests {
     #[test]
     fn records_cost_the_calls_they_make() {
         let ccm = |header, content| Limits::CCM.blocks(header, content);
-        // Calls under the key, the mask's not included.
+        // Calls under the key, without those for record number masks.
         assert_eq!([ccm(5, 11), ccm(5, 31), ccm(5, 71), ccm(5, 1201)], [5, 7, 13, 155]);
         assert_eq!([ccm(0, 0), ccm(1, 0), ccm(14, 0), ccm(15, 0)], [2, 3, 3, 4]);
         let ctr = |content| Limits::CTR_LIGHTMAC.blocks(9, content);

@@ -1,15 +1,17 @@
-//! What the engine needs of cryptography, and where it gets it.
+//! The cryptography of the engine, and the providers that implement it.
 //!
-//! - [`provider`]: a [`Provider`] is two slices, of cipher suites and of groups;
-//!   what is not listed is not linked;
-//! - [`protection`]: records sealed and opened in place;
-//! - [`limits`]: how long a key may be used;
-//! - [`schedule`]: the key schedule of 1.3, one type a stage; [`schedule12`]: that of 1.2;
-//! - [`transcript`]: the hash it is bound to;
+//! - [`provider`]: a [`Provider`] lists cipher suites and groups; what is not listed is not linked;
+//! - [`protection`]: traits that seal and open records in place;
+//! - [`limits`]: how much a key may be used;
+//! - [`schedule`]: the key schedule of DTLS 1.3, one type for each stage; [`schedule12`]: that of
+//!   1.2;
+//! - [`transcript`]: the hash of the handshake messages;
 //! - [`group`]: key exchange; [`groups`]: X25519 and P-256 (feature `rustcrypto`);
-//! - [`suites`]: the constructions, generic over the block cipher where they are ours;
+//! - [`suites`]: the constructions of record protection, where possible generic over the block
+//!   cipher;
 //! - [`rustcrypto`]: the portable provider (feature `rustcrypto`);
-//! - `dangerous`: what must not be used, to show why (feature `dangerous-gcm-aggregation`).
+//! - `dangerous`: an insecure suite, which exists to show why (feature
+//!   `dangerous-gcm-aggregation`).
 
 #[cfg(feature = "dangerous-gcm-aggregation")]
 pub mod dangerous;

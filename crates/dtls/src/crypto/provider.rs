@@ -1,33 +1,34 @@
-//! What a host chooses: which suites and groups there are, and who computes them.
+//! Providers: the suites and groups from which a host chooses, and their implementations.
 
 use super::suites::known_answer::{KnownAnswer, KnownAnswer12};
 use super::{Aead, CipherSuiteId, Group, Limits, Pad, PrfProtection, Protection, TrafficSecret};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A cipher suite of 1.3. All of them use SHA-256.
+/// A cipher suite of DTLS 1.3. All of them use SHA-256.
 #[derive(Debug)]
 pub struct CipherSuite {
-    /// Its code point.
+    /// The code point.
     pub id: CipherSuiteId,
-    /// Its name in the registry, or ours.
+    /// The name in the IANA registry, or our own for private-use suites.
     pub name: &'static str,
-    /// Whether records are encrypted. If not, the suite is in no default (RFC 9150, section 9).
+    /// Whether records are encrypted. A suite that does not encrypt is in no default configuration
+    /// (RFC 9150, section 9).
     pub encrypts: bool,
-    /// Length of a record's own tag in the standard layout, in bytes: 32, 16 or 8.
+    /// The length in bytes of a record's own tag in the standard layout: 32, 16 or 8.
     pub tag_len: usize,
-    /// How long one of its keys may be used.
+    /// The usage limits of one of its keys.
     pub limits: Limits,
-    /// What makes a traffic secret into record protection.
+    /// Derives record protection from a traffic secret.
     pub keying: Keying,
-    /// What the self-test must compute.
+    /// The results that the self-test must compute.
     pub known_answer: KnownAnswer,
 }
 
-/// What makes a traffic secret into a [`Pad`], under an aggregation context.
+/// Derives a [`Pad`] from a traffic secret, under an aggregation context.
 pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
 
-/// What a suite can do with a traffic secret.
+/// How a suite derives record protection from a traffic secret.
 ///
 /// Aggregation needs tags that are a pseudorandom function's output. GCM,
 /// ChaCha20-Poly1305 and short tags are excluded by this type, not by configuration.
@@ -35,14 +36,16 @@ pub type PadKeying = fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>;
 pub enum Keying {
     /// Plain tags only.
     Aead(fn(&TrafficSecret) -> Box<dyn Protection>),
-    /// Tags may be aggregated.
+    /// Plain or aggregated tags.
     Prf {
-        /// The standard layout, one tag a record.
+        /// The standard layout, with one tag for each record.
         plain: fn(&TrafficSecret) -> Box<dyn Protection>,
-        /// Content type first and tags aggregated. The context is scheme ‖ n ‖ o,
-        /// so that two ends with different parameters fail closed.
+        /// The layout with the content type first and aggregated tags. The context is scheme ‖ n ‖
+        /// o, so that authentication fails between two ends with different parameters.
         aggregated: fn(&TrafficSecret, context: [u8; 3]) -> Box<dyn PrfProtection>,
-        /// What hides short records beside their numbers; `None` where numbers are not hidden.
+        /// The pad that encrypts short records under
+        /// [`NumberMasks::Strong`](crate::NumberMasks::Strong); `None` if the suite does not
+        /// encrypt record numbers.
         pad: Option<PadKeying>,
     },
 }
@@ -56,34 +59,33 @@ impl Keying {
     }
 }
 
-/// A cipher suite of 1.2. All of them use SHA-256.
+/// A cipher suite of DTLS 1.2. All of them use SHA-256.
 #[derive(Clone, Copy, Debug)]
 pub struct CipherSuite12 {
-    /// Its code point.
+    /// The code point.
     pub id: CipherSuiteId,
-    /// Its name in the registry.
+    /// The name in the IANA registry.
     pub name: &'static str,
-    /// Where the premaster secret comes from.
+    /// The source of the premaster secret.
     pub exchange: Exchange12,
-    /// Length of a record's tag in bytes: 16 or 8.
+    /// The length of a record's tag in bytes: 16 or 8.
     pub tag_len: usize,
-    /// Length of a key in bytes, at most 32.
+    /// The length of a key in bytes, at most 32.
     pub key_len: usize,
-    /// Length of a key block's IVs in bytes: 4, with 8 more of the nonce in
-    /// each record (RFC 5288, section 3; RFC 6655, section 3), or all 12 (RFC
-    /// 7905, section 2).
+    /// The length in bytes of the IVs in the key block: 4, if each record carries the other 8 bytes
+    /// of the nonce (RFC 5288, section 3; RFC 6655, section 3), or all 12 (RFC 7905, section 2).
     pub fixed_iv_len: usize,
-    /// How long one of its keys may be used.
+    /// The usage limits of one of its keys.
     pub limits: Limits,
-    /// What makes a key and an IV of the lengths above into record protection.
-    /// Where a record carries a part of the nonce, [`Record::number`](crate::crypto::Record::number) is that part,
-    /// which its sender has chosen.
+    /// Makes record protection from a key and an IV of the lengths above. In suites whose records
+    /// carry a part of the nonce, [`Record::number`](crate::crypto::Record::number) is that part,
+    /// which the sender chooses.
     pub aead: fn(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead>,
-    /// What the self-test must compute.
+    /// The results that the self-test must compute.
     pub known_answer: KnownAnswer12,
 }
 
-/// Where the premaster secret of 1.2 comes from.
+/// The source of the premaster secret in DTLS 1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange12 {
     /// A pre-shared key alone (RFC 4279): no forward secrecy.
@@ -93,29 +95,29 @@ pub enum Exchange12 {
 }
 
 impl CipherSuite12 {
-    /// How many bytes of the nonce a record carries: 8 or 0.
+    /// The number of bytes of the nonce that a record carries: 8 or 0.
     pub const fn explicit_nonce_len(&self) -> usize {
         12 - self.fixed_iv_len
     }
 }
 
-/// The cryptography of one host.
+/// An implementation of the cryptography.
 #[derive(Clone, Copy)]
 pub struct Provider {
-    /// Who computes it.
+    /// The name of the implementation.
     pub name: &'static str,
-    /// Cipher suites of 1.3, in order of preference.
+    /// The cipher suites of DTLS 1.3, in order of preference.
     pub suites: &'static [&'static CipherSuite],
-    /// Cipher suites for group records alone: no handshake negotiates them.
+    /// Cipher suites for group records only: no handshake negotiates them.
     pub suites_multicast: &'static [&'static CipherSuite],
-    /// Cipher suites of 1.2, in order of preference.
+    /// The cipher suites of DTLS 1.2, in order of preference.
     pub suites_12: &'static [&'static CipherSuite12],
-    /// Key exchange groups, in order of preference.
+    /// The key exchange groups, in order of preference.
     pub groups: &'static [&'static dyn Group],
 }
 
 impl Provider {
-    /// The suite of 1.3 with this code point, if there is one.
+    /// The DTLS 1.3 suite with this code point, if there is one.
     pub fn suite(&self, id: CipherSuiteId) -> Option<&'static CipherSuite> {
         self.suites.iter().copied().find(|suite| suite.id == id)
     }
@@ -126,7 +128,7 @@ impl Provider {
         known.copied().find(|suite| suite.id == id)
     }
 
-    /// The suite of 1.2 with this code point, if there is one.
+    /// The DTLS 1.2 suite with this code point, if there is one.
     pub fn suite_12(&self, id: CipherSuiteId) -> Option<&'static CipherSuite12> {
         self.suites_12.iter().copied().find(|suite| suite.id == id)
     }
@@ -139,7 +141,7 @@ impl Provider {
     /// Recomputes the known answers of every suite and group.
     ///
     /// # Errors
-    /// Names the first suite or group that computes something else. It must not be used.
+    /// Returns the first suite or group with a wrong result. The provider must then not be used.
     pub fn self_test(&self) -> Result<(), SelfTestFailed> {
         for suite in self.suites.iter().chain(self.suites_multicast) {
             if !suite.known_answer.holds(suite) {
@@ -166,7 +168,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// A suite or group, named here, does not compute its known answers.
+/// The named suite or group does not compute its known answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfTestFailed(pub &'static str);
 

@@ -1,5 +1,5 @@
-//! The portable provider: RustCrypto's ciphers and curves, which pick AES and
-//! carry-less multiplication instructions at run time.
+//! The portable provider: ciphers and curves of RustCrypto, which select AES and carry-less
+//! multiplication instructions at run time.
 
 use super::groups::p256::P256;
 use super::groups::x25519::X25519;
@@ -16,9 +16,9 @@ use aes::Aes128Enc;
 
 /// Every suite and group of this crate.
 ///
-/// AES_128_CCM_8 is in no default [`Settings`](crate::Settings): its short tags are
-/// for hosts that accept their risk (RFC 9147, section 4.5.3) and choose it themselves.
-/// Nor is SHA256_SHA256, which does not encrypt (RFC 9150, section 9).
+/// AES_128_CCM_8 is in no default [`Settings`](crate::Settings): hosts that accept the risk of its
+/// short tags (RFC 9147, section 4.5.3) must choose it explicitly. Neither is SHA256_SHA256, which
+/// does not encrypt (RFC 9150, section 9).
 pub static PROVIDER: Provider = Provider {
     name: "RustCrypto",
     suites: &[
@@ -131,7 +131,7 @@ pub static SHA256_SHA256: CipherSuite = CipherSuite {
     known_answer: KnownAnswer::SHA256_SHA256,
 };
 
-/// AES-128-GCM in 1.2, with a key exchange.
+/// AES-128-GCM in DTLS 1.2, with a key exchange.
 pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_GCM_SHA256,
     name: "TLS_ECDHE_PSK_WITH_AES_128_GCM_SHA256",
@@ -144,7 +144,7 @@ pub static ECDHE_PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     known_answer: KnownAnswer12::AES_128_GCM,
 };
 
-/// AES-128-GCM in 1.2.
+/// AES-128-GCM in DTLS 1.2.
 pub static PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256,
     name: "TLS_PSK_WITH_AES_128_GCM_SHA256",
@@ -157,7 +157,7 @@ pub static PSK_WITH_AES_128_GCM: CipherSuite12 = CipherSuite12 {
     known_answer: KnownAnswer12::AES_128_GCM,
 };
 
-/// ChaCha20-Poly1305 in 1.2.
+/// ChaCha20-Poly1305 in DTLS 1.2.
 pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256,
     name: "TLS_PSK_WITH_CHACHA20_POLY1305_SHA256",
@@ -170,7 +170,7 @@ pub static PSK_WITH_CHACHA20_POLY1305: CipherSuite12 = CipherSuite12 {
     known_answer: KnownAnswer12::CHACHA20_POLY1305,
 };
 
-/// AES-128-CCM in 1.2.
+/// AES-128-CCM in DTLS 1.2.
 pub static PSK_WITH_AES_128_CCM: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::PSK_WITH_AES_128_CCM,
     name: "TLS_PSK_WITH_AES_128_CCM",
@@ -183,7 +183,7 @@ pub static PSK_WITH_AES_128_CCM: CipherSuite12 = CipherSuite12 {
     known_answer: KnownAnswer12::AES_128_CCM,
 };
 
-/// AES-128-CCM with 8-byte tags in 1.2, with a key exchange.
+/// AES-128-CCM with 8-byte tags in DTLS 1.2, with a key exchange.
 pub static ECDHE_PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::ECDHE_PSK_WITH_AES_128_CCM_8_SHA256,
     name: "TLS_ECDHE_PSK_WITH_AES_128_CCM_8_SHA256",
@@ -196,7 +196,7 @@ pub static ECDHE_PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
     known_answer: KnownAnswer12::AES_128_CCM_8,
 };
 
-/// AES-128-CCM with 8-byte tags in 1.2.
+/// AES-128-CCM with 8-byte tags in DTLS 1.2.
 pub static PSK_WITH_AES_128_CCM_8: CipherSuite12 = CipherSuite12 {
     id: CipherSuiteId::PSK_WITH_AES_128_CCM_8,
     name: "TLS_PSK_WITH_AES_128_CCM_8",

@@ -1,4 +1,4 @@
-//! The key schedule (RFC 8446, section 7.1, with SHA-256), one type a stage.
+//! The key schedule of DTLS 1.3 (RFC 8446, section 7.1, with SHA-256), one type for each stage.
 //!
 //! ```text
 //! EarlySecret ──► HandshakeSecret ──► MasterSecret
@@ -20,12 +20,12 @@ use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// Length of the hash, and of every secret, in bytes.
 const LEN: usize = 32;
-/// What DTLS 1.3 puts before every label (RFC 9147, section 5.9): no space at the end.
+/// The prefix of every label in DTLS 1.3 (RFC 9147, section 5.9), without a space at the end.
 const PREFIX: &[u8] = b"dtls13";
 /// The longest output of HKDF-Expand: 255 blocks of the hash.
 const LONGEST: usize = 255 * LEN;
 
-/// A secret of the schedule and the one way to derive from it.
+/// A secret of the schedule, and the function that derives others from it.
 #[derive(Clone, ZeroizeOnDrop)]
 struct Secret([u8; LEN]);
 
@@ -48,7 +48,7 @@ impl Secret {
         hkdf.expand_multi_info(&info, out).map_err(|_| ExportError::TooLong)
     }
 
-    /// HKDF-Expand-Label to a new secret, for labels and contexts of the schedule's own.
+    /// HKDF-Expand-Label to a new secret, for the labels and contexts of the schedule.
     fn derive(&self, label: &[u8], context: &[u8]) -> Self {
         let mut out = Self([0; LEN]);
         self.expand(label, context, &mut out.0).expect("labels of the schedule are short");
@@ -90,10 +90,10 @@ opaque!(
 /// Why keying material was not exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportError {
-    /// Something is longer than the exporter can take: in 1.3 the label (249
-    /// bytes) or the output (8160), in 1.2 the context (65535).
+    /// An input or the output is too long: in DTLS 1.3 the label (249 bytes) or the output (8160),
+    /// in 1.2 the context (65535).
     TooLong,
-    /// The label is one of 1.2's own (RFC 5705, section 4).
+    /// The label is one that DTLS 1.2 itself uses (RFC 5705, section 4).
     ReservedLabel,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for ExportError {
 
 impl core::error::Error for ExportError {}
 
-/// The first stage: the pre-shared key, or nothing.
+/// The first stage, derived from the pre-shared key, if there is one.
 pub struct EarlySecret(Secret);
 
 impl EarlySecret {
@@ -124,24 +124,24 @@ impl EarlySecret {
         Self::from_psk(&[0; LEN])
     }
 
-    /// What binds an external pre-shared key to a ClientHello.
+    /// The key of the binder for an external pre-shared key.
     pub fn external_binder(&self) -> BinderKey {
         BinderKey::new(&self.0, b"ext binder")
     }
 
-    /// What binds a resumption pre-shared key to a ClientHello.
+    /// The key of the binder for a resumption pre-shared key.
     pub fn resumption_binder(&self) -> BinderKey {
         BinderKey::new(&self.0, b"res binder")
     }
 
-    /// The next stage; `None` for a handshake with the pre-shared key alone (psk_ke).
+    /// The next stage. `shared` is `None` for a handshake with the pre-shared key alone (psk_ke).
     pub fn into_handshake(self, shared: Option<&SharedSecret>) -> HandshakeSecret {
         let ikm: &[u8] = shared.map_or(&[0; LEN], SharedSecret::as_bytes);
         HandshakeSecret(Secret::extract(&self.0.derived().0, ikm))
     }
 }
 
-/// The second stage.
+/// The second stage, from which the handshake's keys are derived.
 pub struct HandshakeSecret(Secret);
 
 impl HandshakeSecret {
@@ -155,13 +155,13 @@ impl HandshakeSecret {
         TrafficSecret(self.0.derive(b"s hs traffic", hash))
     }
 
-    /// The last stage.
+    /// The next stage, which is the last one.
     pub fn into_master(self) -> MasterSecret {
         MasterSecret(Secret::extract(&self.0.derived().0, &[0; LEN]))
     }
 }
 
-/// The last stage.
+/// The last stage, from which the keys of application data are derived.
 pub struct MasterSecret(Secret);
 
 impl MasterSecret {
@@ -180,7 +180,7 @@ impl MasterSecret {
         ExporterSecret(self.0.derive(b"exp master", hash))
     }
 
-    /// What session tickets derive from; `hash` ends with the client's Finished.
+    /// The secret from which session tickets are derived; `hash` ends with the client's Finished.
     pub fn resumption(&self, hash: &[u8; LEN]) -> ResumptionSecret {
         ResumptionSecret(self.0.derive(b"res master", hash))
     }
@@ -191,8 +191,8 @@ impl MasterSecret {
 pub struct TrafficSecret(Secret);
 
 impl TrafficSecret {
-    /// A secret that was agreed on elsewhere, for vectors and for engines with
-    /// a key schedule of their own.
+    /// A secret that was agreed on elsewhere: for test vectors, and for engines with a key schedule
+    /// of their own.
     pub const fn new(secret: [u8; LEN]) -> Self {
         Self(Secret(secret))
     }
@@ -221,12 +221,12 @@ impl TrafficSecret {
     /// included, for keys of a fixed length.
     ///
     /// # Panics
-    /// Beyond 249 bytes of label, 255 of context or 8160 of output.
+    /// If the label is longer than 249 bytes, the context than 255 or the output than 8160.
     pub fn expand(&self, label: &str, context: &[u8], out: &mut [u8]) {
         self.0.expand(label.as_bytes(), context, out).expect("labels of keys are short");
     }
 
-    /// What Finished messages in this direction are computed with.
+    /// The key of Finished messages in this direction.
     pub fn finished_key(&self) -> FinishedKey {
         FinishedKey(self.0.derive(b"finished", &[]))
     }
@@ -237,7 +237,7 @@ impl TrafficSecret {
         Self(self.0.derive(b"traffic upd", &[]))
     }
 
-    /// The bytes, for a key log alone.
+    /// The bytes of the secret, for a key log only.
     pub(crate) const fn as_bytes(&self) -> &[u8; LEN] {
         &self.0.0
     }
@@ -253,7 +253,7 @@ impl FinishedKey {
         mac.chain_update(hash).finalize().into_bytes().into()
     }
 
-    /// Whether `verify_data` is right, in constant time.
+    /// Whether `verify_data` is correct, in constant time.
     pub fn verify(&self, hash: &[u8; LEN], verify_data: &[u8]) -> bool {
         self.verify_data(hash).ct_eq(verify_data).into()
     }
@@ -272,20 +272,20 @@ impl BinderKey {
         self.0.verify_data(hash)
     }
 
-    /// Whether `binder` is right, in constant time.
+    /// Whether `binder` is correct, in constant time.
     pub fn verify(&self, hash: &[u8; LEN], binder: &[u8]) -> bool {
         self.0.verify(hash, binder)
     }
 }
 
-/// What exported keying material derives from (RFC 8446, section 7.5).
+/// The secret from which exported keying material is derived (RFC 8446, section 7.5).
 pub struct ExporterSecret(Secret);
 
 impl ExporterSecret {
     /// Fills `out` with keying material for `label` and `context`.
     ///
     /// # Errors
-    /// `label` is over 249 bytes or `out` over 8160.
+    /// Fails if `label` is longer than 249 bytes or `out` than 8160.
     pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ExportError> {
         let mut secret = Secret([0; LEN]);
         self.0.expand(label, &empty_hash(), &mut secret.0)?;
@@ -293,14 +293,14 @@ impl ExporterSecret {
     }
 }
 
-/// What the pre-shared keys of tickets derive from (RFC 8446, section 4.6.1).
+/// The secret from which the pre-shared keys of tickets are derived (RFC 8446, section 4.6.1).
 pub struct ResumptionSecret(Secret);
 
 impl ResumptionSecret {
     /// The pre-shared key of the ticket with `nonce`, at most 255 bytes.
     ///
     /// # Panics
-    /// Beyond 255 bytes, which a ticket's nonce cannot be.
+    /// If `nonce` is longer than 255 bytes, which a ticket's nonce cannot be.
     pub fn psk(&self, nonce: &[u8]) -> Zeroizing<[u8; LEN]> {
         Zeroizing::new(self.0.derive(b"resumption", nonce).0)
     }
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(outputs(EarlySecret::without_psk(), Some(&shared)), expected);
     }
 
-    /// RFC 8448, section 3: before the first label, DTLS and TLS agree.
+    /// RFC 8448, section 3: until the first label is used, the schedules of DTLS and TLS are equal.
     #[test]
     fn early_secret_of_rfc_8448() {
         assert_eq!(

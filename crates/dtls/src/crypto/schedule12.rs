@@ -1,12 +1,11 @@
-//! The key derivation of 1.2 (RFC 5246, with SHA-256), one type a stage.
+//! The key derivation of DTLS 1.2 (RFC 5246, with SHA-256), one type for each stage.
 //!
 //! ```text
 //! PremasterSecret ──► MasterSecret12 ──► Keys12, Finished, exports
 //! ```
 //!
-//! A secret is kept as what it is used for, a keyed HMAC: its inner and outer
-//! blocks are hashed once, and nothing is allocated. Every secret is zeroized
-//! when dropped.
+//! A secret is stored as a keyed HMAC, for which it is used: its inner and outer blocks are hashed
+//! once, and nothing is allocated. Every secret is zeroized when dropped.
 
 use super::schedule::opaque;
 use super::{Aead, CipherSuite12, ExportError, SharedSecret};
@@ -18,9 +17,10 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Length of the hash in bytes.
 const HASH: usize = 32;
-/// The block of the hash: a longer key is hashed before HMAC uses it (RFC 2104, section 2).
+/// The block length of the hash in bytes: a longer key is hashed before HMAC uses it (RFC 2104,
+/// section 2).
 const HASH_BLOCK: usize = 64;
-/// Length of a random in a hello, in bytes.
+/// Length of the random in a hello, in bytes.
 const RANDOM: usize = 32;
 /// Length of the master secret in bytes (RFC 5246, section 8.1).
 const MASTER: usize = 48;
@@ -34,7 +34,7 @@ const SERVER_FINISHED: &[u8] = b"server finished";
 const MASTER_SECRET: &[u8] = b"master secret";
 const EXTENDED_MASTER_SECRET: &[u8] = b"extended master secret";
 const KEY_EXPANSION: &[u8] = b"key expansion";
-/// What an exporter must not be asked for (RFC 5705, section 4).
+/// The labels that exporters must refuse (RFC 5705, section 4).
 const OWN_LABELS: [&[u8]; 5] =
     [CLIENT_FINISHED, SERVER_FINISHED, MASTER_SECRET, EXTENDED_MASTER_SECRET, KEY_EXPANSION];
 
@@ -45,7 +45,7 @@ opaque!(Keys12, MasterSecret12, PremasterSecret, Prf12);
 pub struct Prf12(Hmac<Sha256>);
 
 impl Prf12 {
-    /// Under a secret of any length.
+    /// The function under a secret of any length.
     pub fn new(secret: &[u8]) -> Self {
         Self(Hmac::new_from_slice(secret).expect("HMAC takes any key"))
     }
@@ -62,7 +62,7 @@ impl Prf12 {
         while let Some(chunk) = chunks.next() {
             let mut mac = keyed(&[&a]);
             if chunks.peek().is_some() {
-                // The next A is the MAC of this one alone.
+                // The next A is the MAC of the current A only.
                 a = mac.clone().finalize().into_bytes();
             }
             seed.iter().for_each(|part| mac.update(part));
@@ -74,25 +74,26 @@ impl Prf12 {
     }
 }
 
-/// The first stage: the pre-shared key, or that and a key exchange.
+/// The first stage, derived from the pre-shared key, and from a key exchange if there is one.
 ///
 /// ```text
 /// uint16 length of other ‖ other ‖ uint16 length of the key ‖ key
 /// ```
 ///
-/// `other` is as many zeros as the key is long, or the exchanged secret.
+/// `other` is the shared secret of the key exchange, or, without one, as many zeros as the key has
+/// bytes.
 pub struct PremasterSecret(Prf12);
 
 impl PremasterSecret {
     /// The pre-shared key alone (RFC 4279, section 2).
     ///
     /// # Panics
-    /// Beyond 65535 bytes.
+    /// If `psk` is longer than 65535 bytes.
     pub fn psk(psk: &[u8]) -> Self {
         Self::new(Other::Zeros(psk.len()), psk)
     }
 
-    /// A premaster secret that somebody else has made, of any length.
+    /// A premaster secret that was made elsewhere, of any length.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(Prf12::new(bytes))
     }
@@ -100,7 +101,7 @@ impl PremasterSecret {
     /// A key exchange with the pre-shared key (RFC 5489, section 2).
     ///
     /// # Panics
-    /// If `psk` is beyond 65535 bytes.
+    /// If `psk` is longer than 65535 bytes.
     pub fn ecdhe_psk(shared: &SharedSecret, psk: &[u8]) -> Self {
         Self::new(Other::Shared(shared), psk)
     }
@@ -156,7 +157,8 @@ enum Other<'a> {
     Shared(&'a SharedSecret),
 }
 
-/// A key for HMAC, written in parts: up to a block as it is, beyond that its hash.
+/// A key for HMAC, written in parts. Up to the block length it is kept as it is; a longer key is
+/// hashed.
 enum HmacKey {
     Short { block: Zeroizing<[u8; HASH_BLOCK]>, len: usize },
     Long(Sha256),
@@ -211,8 +213,8 @@ impl MasterSecret12 {
         Self { prf: Prf12::new(&bytes.0), bytes }
     }
 
-    /// The bytes, for tickets, session stores, a key log and the members of a group.
-    /// Whoever has them has every key below.
+    /// The bytes of the master secret, for tickets, session stores, a key log and the members of a
+    /// group. Anybody who has them can derive every key below.
     pub const fn as_bytes(&self) -> &[u8; MASTER] {
         &self.bytes.0
     }
@@ -241,14 +243,14 @@ impl MasterSecret12 {
         server_random: &[u8; RANDOM],
         block: &mut [u8],
     ) {
-        // The randoms stand the other way round than everywhere else.
+        // The order of the two randoms is the reverse of that in all other derivations.
         self.prf.fill(&[KEY_EXPANSION, server_random, client_random], block);
     }
 
     /// The keys of a connection (RFC 5246, section 6.3).
     ///
     /// # Panics
-    /// If `suite` states keys over 32 bytes or IVs over 12.
+    /// If the keys of `suite` are longer than 32 bytes, or its IVs longer than 12.
     pub fn keys(
         &self,
         suite: &CipherSuite12,
@@ -272,7 +274,8 @@ impl MasterSecret12 {
     /// No context and an empty one give different material.
     ///
     /// # Errors
-    /// `context` is over 65535 bytes, or `label` one that other secrets come from.
+    /// Fails if `context` is longer than 65535 bytes, or if `label` is one from which other secrets
+    /// are derived.
     pub fn export(
         &self,
         label: &[u8],
@@ -294,11 +297,11 @@ impl MasterSecret12 {
     }
 }
 
-/// What protects a connection's records.
+/// The record protection of a connection.
 pub struct Keys12 {
-    /// What the client seals with.
+    /// Protects the records that the client sends.
     pub client: Box<dyn Aead>,
-    /// What the server seals with.
+    /// Protects the records that the server sends.
     pub server: Box<dyn Aead>,
 }
 
@@ -319,7 +322,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Every output, in the order of `tests/known_answers.py`.
+    /// Every output of the derivation, in the order of `tests/known_answers.py`.
     fn outputs(premaster: fn() -> PremasterSecret) -> Vec<String> {
         let plain = premaster().into_master(&CLIENT, &SERVER);
         let master = premaster().into_extended_master(&SESSION);
@@ -379,7 +382,7 @@ mod tests {
         assert_eq!(outputs(premaster), expected);
     }
 
-    /// Around the length from which HMAC hashes its key.
+    /// The lengths are around the one from which HMAC hashes its key.
     #[test]
     fn agrees_with_a_second_implementation_at_every_length() {
         let master =

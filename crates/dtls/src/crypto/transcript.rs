@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 pub struct Transcript(Sha256);
 
 impl Transcript {
-    /// The hash of nothing.
+    /// An empty transcript.
     pub fn new() -> Self {
         Self(Sha256::new())
     }
@@ -24,15 +24,14 @@ impl Transcript {
         self.0.clone().finalize().into()
     }
 
-    /// Replaces what was appended (the first ClientHello) by the synthetic
-    /// `message_hash` message that stands for it after a HelloRetryRequest.
+    /// Replaces everything appended so far (the first ClientHello) by the synthetic `message_hash`
+    /// message that stands for it after a HelloRetryRequest.
     pub fn replace_with_message_hash(&mut self) {
         let hash = self.hash();
         *self = Self::of_message_hash(&hash);
     }
 
-    /// The transcript of a server that kept nothing of the first ClientHello
-    /// but its hash, in a cookie.
+    /// The transcript of a server that kept only the hash of the first ClientHello, in a cookie.
     pub fn of_message_hash(hash: &[u8; 32]) -> Self {
         /// HandshakeType `message_hash`, then a 24-bit length.
         const HEADER: [u8; 4] = [254, 0, 0, 32];

@@ -1,4 +1,4 @@
-//! ClientHellos before there is any state of their senders.
+//! ClientHellos of clients for which there is no state yet.
 
 use crate::codepoints::{ContentType, HandshakeType};
 use crate::handshake::reassembly::Reassembly;
@@ -9,19 +9,20 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use vocabulary::{Decode, Random, Reader};
 
-/// A client of DTLS 1.2 may have been asked more than once for a cookie.
+/// The largest message number of a ClientHello: a DTLS 1.2 client may have been asked for a cookie
+/// more than once.
 const MAX_HELLO_SEQUENCE: u16 = 3;
 
 /// A ClientHello, reassembled.
 pub(super) struct Hello {
-    /// The number of the record it came in.
+    /// The number of the record that contained it.
     pub(super) record: u64,
-    /// Its number in the client's sequence of messages.
+    /// Its message number.
     pub(super) sequence: u16,
     pub(super) body: Vec<u8>,
 }
 
-/// A ClientHello of which a part has come.
+/// A ClientHello of which some fragments have arrived.
 #[derive(Debug)]
 struct PartialHello {
     peer: SocketAddr,
@@ -29,12 +30,12 @@ struct PartialHello {
     reassembly: Reassembly,
 }
 
-/// ClientHellos in several datagrams, by peer and message number.
+/// ClientHellos that span several datagrams, by peer and message number.
 ///
-/// Their senders have proved nothing, so anybody can fill the places with first fragments. The
-/// one that gives way is chosen at random: an attacker that does not know the generator cannot aim
-/// at a client's. And one network holds a part of the places only, so that a flood from there costs
-/// the clients of other networks nothing.
+/// Their senders have proved nothing, so anybody can fill the places with first fragments. The one
+/// that is evicted is chosen at random: an attacker that does not know the generator's state cannot
+/// aim at a particular client. One network can hold only a part of the places, so that a flood from
+/// there does not affect clients of other networks.
 #[derive(Debug, Default)]
 pub(super) struct Hellos {
     partial: Vec<PartialHello>,
@@ -49,8 +50,8 @@ pub(super) fn network(peer: SocketAddr) -> u128 {
 }
 
 impl Hellos {
-    /// A datagram that begins with a ClientHello in clear: its record number and the hello,
-    /// if that is whole.
+    /// Processes a datagram that begins with a plaintext ClientHello. Returns the hello and its
+    /// record number if it is complete.
     pub(super) fn take(
         &mut self,
         from: SocketAddr,
@@ -65,7 +66,7 @@ impl Hellos {
         let content = r.take(first.length.into()).ok()?;
         let mut fragments = Reader::new(content);
         let fragment = Fragment::read(&mut fragments).ok()?;
-        // A first hello has number 0, one with a cookie the next.
+        // The first hello has message number 0, one with a cookie the next number.
         if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.sequence > MAX_HELLO_SEQUENCE {
             return None;
         }
@@ -73,14 +74,14 @@ impl Hellos {
         if fragment.is_whole() {
             return Some(Hello { record, sequence, body: fragment.body.to_vec() });
         }
-        // A late fragment of the first hello has nothing to do with the second one.
+        // Fragments of the first hello and of the second one are kept apart.
         let this = |partial: &PartialHello| partial.peer == from && partial.sequence == sequence;
         let at = match self.partial.iter().position(this) {
             Some(at) => at,
             None => self.begin(from, sequence, rng),
         };
         let reassembly = &mut self.partial.get_mut(at)?.reassembly;
-        // All fragments of the datagram, in as many records as it has.
+        // Takes the fragments in all records of the datagram.
         let mut fragments = Reader::new(content);
         loop {
             while let Ok(fragment) = Fragment::read(&mut fragments) {
@@ -95,7 +96,7 @@ impl Hellos {
         Some(Hello { record, sequence, body: message.body })
     }
 
-    /// A place for a hello that begins; another one may have to give way.
+    /// Makes a place for a new hello, for which another one may be evicted.
     fn begin(&mut self, peer: SocketAddr, sequence: u16, rng: &mut Random) -> usize {
         let of_network = network(peer);
         let shares = |partial: &&PartialHello| network(partial.peer) == of_network;

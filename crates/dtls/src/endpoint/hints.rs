@@ -1,9 +1,10 @@
 //! Hints to peers whose associations the endpoint does not know: it may have been restarted.
 //!
-//! A hint is a record in clear without content (docs/spec/hints.md). Nobody has to believe it: a peer that
-//! understands it only asks at once whether the endpoint is there. It is never longer than the datagram that it
-//! answers, and goes to nobody who has sent nothing that looks like a protected record, so nobody gains by
-//! putting another one's address on datagrams; and two endpoints never answer each other's hints.
+//! A hint is a plaintext record without content (docs/spec/hints.md). It is not authenticated: a
+//! peer that understands it only probes at once whether the endpoint is there. A hint is never
+//! longer than the datagram that it answers, and is sent only in answer to something that looks
+//! like a protected record. So nobody gains by sending datagrams with a forged source address, and
+//! two endpoints never answer each other's hints.
 
 use super::Endpoint;
 use super::hello::network;
@@ -17,17 +18,17 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use vocabulary::{Instant, Reader, Writer};
 
-/// Hints of this second.
+/// The number of hints sent in the current second.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     since: Instant,
     count: u32,
-    /// The hints to each network: at most as many as there are hints.
+    /// The number of hints sent to each network. There are at most as many entries as hints.
     of_networks: BTreeMap<u128, u32>,
 }
 
 impl Hints {
-    /// Whether one more may go to `to`; it counts from then on.
+    /// Whether a hint may be sent to `to`; counts it if so.
     fn admit(&mut self, now: Instant, to: SocketAddr) -> bool {
         if now >= self.since + Duration::from_secs(1) {
             (self.since, self.count) = (now, 0);
@@ -46,7 +47,7 @@ impl Hints {
     }
 }
 
-/// Whether a datagram begins with a record under keys, as far as that can be told without them.
+/// Whether a datagram begins with a protected record, as far as that is visible without its keys.
 fn begins_protected(datagram: &[u8], cid_len: usize) -> bool {
     if datagram.first().is_some_and(|first| UnifiedHeader::begins_with(*first)) {
         let header = UnifiedHeader::read(&mut Reader::new(datagram), cid_len);
@@ -70,19 +71,19 @@ fn begins_protected(datagram: &[u8], cid_len: usize) -> bool {
     })
 }
 
-/// The hint.
+/// The bytes of a hint.
 fn hint() -> Vec<u8> {
     let mut hint = alloc::vec![0; PlaintextHeader::LEN];
     let mut w = Writer::new(&mut hint);
     w.u8(ContentType::UNKNOWN_ASSOCIATION.0)
         .and_then(|()| w.u16(DTLS_1_2))
         .and_then(|()| w.u16(HINT_EPOCH))
-        .expect("a header has room for them");
+        .expect("a plaintext header has room for these fields");
     hint
 }
 
 impl Endpoint {
-    /// A datagram came from `from` that belongs to no association.
+    /// Answers a datagram that belongs to no association with a hint, if one is due.
     pub(super) fn hint_at(&mut self, from: SocketAddr, datagram: &[u8]) {
         let hint = hint();
         if self.config.hints

@@ -1,4 +1,4 @@
-//! Many associations on one socket.
+//! A server with many associations on one socket.
 //!
 //! An endpoint demultiplexes datagrams by connection ID, or else by the peer's address, and
 //! answers first ClientHellos without keeping any state (RFC 9147, section 5.1).
@@ -30,69 +30,72 @@ use hints::Hints;
 use slots::{Room, Slots};
 use vocabulary::{AddressPair, Encode, Engine, Instant, Output, Random};
 
-/// An association of an endpoint. Never used twice by one endpoint.
+/// Identifies an association of an endpoint. An endpoint never uses a handle twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(u64);
 
-/// What happened to one association.
+/// An event of one association of an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EndpointEvent<'a> {
-    /// Which one.
+    /// The association.
     pub handle: Handle,
-    /// Its peer.
+    /// The address of the association's peer.
     pub peer: SocketAddr,
-    /// What happened. After [`Event::Closed`] the handle means nothing.
+    /// The event. After [`Event::Closed`] the handle is no longer valid.
     pub event: Event<'a>,
 }
 
-/// Counters of what belongs to no association.
+/// Counters of datagrams and clients that belong to no association, or not yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointStats {
     /// HelloRetryRequests and HelloVerifyRequests sent.
     pub retries: u64,
-    /// Associations accepted: the client proved its key, which in DTLS 1.2 comes later, and its
-    /// address if cookies are asked for.
+    /// Associations accepted. The client has proved its key (in DTLS 1.2 it does so later), and its
+    /// address if cookies are used.
     pub accepted: u64,
-    /// ClientHellos refused with an alert.
+    /// ClientHellos refused. Well-formed ones are answered with an alert.
     pub refused: u64,
-    /// Datagrams that were no ClientHello, or one of an association that may be replaced.
+    /// Ignored datagrams: those of no association that are not a ClientHello, and repeated or
+    /// outdated ClientHellos of associations.
     pub ignored: u64,
-    /// Clients for which no session slot was left: refused with their hello, which counts in
-    /// `refused` too, or once their handshake was complete.
+    /// Clients for which no session slot was free. They were refused upon their hello, which also
+    /// counts in `refused`, or when their handshake was complete.
     pub full: u64,
-    /// Associations whose slot another client got.
+    /// Associations that were evicted and whose slot was given to another client.
     pub evicted: u64,
-    /// Hints sent to who sent records of an association that is not known.
+    /// Hints sent to peers whose records belong to no known association.
     pub hints: u64,
-    /// Why the last ClientHello was refused.
+    /// The last client that was refused, and the reason.
     pub last_refusal: Option<(SocketAddr, Fault)>,
 }
 
 #[derive(Debug)]
 struct Entry {
     connection: Connection,
-    /// The ClientHello it answers, to tell its repetition from a new attempt.
+    /// The fingerprint of the association's ClientHello, to tell its retransmission from a new
+    /// attempt.
     hello: [u8; 32],
-    /// When that hello's cookie was made, if it had one.
+    /// When the cookie of that hello was made, if it had one.
     cookie: Option<Instant>,
-    /// The connected association at the same address, until this handshake is complete: the
-    /// client's own older one, or another client's that has moved on.
+    /// While this handshake is not complete, the connected association at the same address: the
+    /// client's own older one, or that of another client whose address has changed since.
     replaces: Option<Handle>,
-    /// When the client was accepted, or authenticated records came from it last.
+    /// When the client was accepted, or when authenticated records came from it last.
     heard: Instant,
     deadline: Option<Instant>,
     ready: bool,
 }
 
-/// Answers that belong to no association: bounded, and lost under pressure.
+/// The number of queued answers that belong to no association. The oldest ones are dropped beyond
+/// it.
 const MAX_STATELESS_ANSWERS: usize = 64;
 
-/// Bytes of the connection IDs that a configuration gives.
+/// The length in bytes of the connection IDs in a configuration.
 fn id_len(config: &ServerConfig) -> usize {
     config.settings.connection_id.unwrap_or(0).into()
 }
 
-/// Whether a datagram's first record is in clear.
+/// Whether a datagram's first record is plaintext.
 fn begins_in_clear(datagram: &[u8]) -> bool {
     Header12::read(datagram, 0)
         .is_ok_and(|header| header.epoch == 0 && header.kind != ContentType::TLS12_CID)
@@ -112,16 +115,16 @@ pub struct Endpoint {
     by_id: BTreeMap<ConnectionId, Handle>,
     deadlines: BTreeSet<(Instant, Handle)>,
     slots: Slots,
-    /// Associations that may have something to say.
+    /// Associations that may have output.
     ready: VecDeque<Handle>,
-    /// The address of this host that the datagram under consideration arrived at.
+    /// The local address at which the datagram being processed arrived.
     local: Option<IpAddr>,
     answers: VecDeque<(AddressPair, Vec<u8>)>,
     hellos: Hellos,
     hints: Hints,
-    /// ClientHellos of complete associations, oldest first: while their cookies last, a recording
-    /// must neither begin a handshake nor end one, even if the association has ended. Nobody
-    /// without a key completes a handshake, so nobody else can have them forgotten.
+    /// Fingerprints of the ClientHellos of complete associations, oldest first. While its cookie is
+    /// valid, a recorded hello must neither begin a handshake nor end one, even if its association
+    /// has ended. Only clients with a key complete handshakes, so nobody else can displace entries.
     past: VecDeque<[u8; 32]>,
     stats: EndpointStats,
     /// Counters of associations that have ended.
@@ -159,11 +162,11 @@ impl Endpoint {
         })
     }
 
-    /// Takes another configuration for associations to come.
+    /// Sets the configuration of future associations.
     ///
     /// # Errors
-    /// As [`Self::server`], and connection IDs keep their length; the old configuration
-    /// then stays.
+    /// As [`Self::server`]; also fails if the length of connection IDs would change. The old
+    /// configuration then stays in use.
     pub fn set_config(&mut self, config: Arc<ServerConfig>) -> Result<(), ConfigError> {
         config.settings.check()?;
         if self.id_len() > 0 && self.id_len() != id_len(&config) && !self.by_id.is_empty() {
@@ -173,7 +176,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// An association.
+    /// An association; `None` if the handle is not valid.
     pub fn connection(&self, handle: Handle) -> Option<&Connection> {
         self.entries.get(&handle).map(|entry| &entry.connection)
     }
@@ -188,32 +191,32 @@ impl Endpoint {
         self.entries.iter().map(|(handle, entry)| (*handle, &entry.connection))
     }
 
-    /// How many associations there are, complete or not.
+    /// The number of associations, complete or not.
     pub fn open_connections(&self) -> usize {
         self.entries.len()
     }
 
-    /// Payloads held in memory by all associations, in bytes.
+    /// The size of payloads held in memory by all associations, in bytes.
     pub fn buffered_bytes(&self) -> usize {
         self.entries.values().map(|entry| entry.connection.buffered_bytes()).sum()
     }
 
-    /// Counters of what belongs to no association.
+    /// Counters of datagrams and clients that belong to no association, or not yet.
     pub const fn stats(&self) -> &EndpointStats {
         &self.stats
     }
 
-    /// The sum of all associations' counters, of those that have ended too.
+    /// The sum of all associations' counters, including those that have ended.
     pub fn totals(&self) -> Stats {
         let mut totals = self.ended;
         self.entries.values().for_each(|entry| totals += entry.connection.stats());
         totals
     }
 
-    /// As [`Connection::send`].
+    /// Calls [`Connection::send`] of an association.
     ///
     /// # Errors
-    /// As there; [`SendError::Closed`] for a handle that means nothing.
+    /// As [`Connection::send`]; also [`SendError::Closed`] if the handle is not valid.
     pub fn send(&mut self, handle: Handle, now: Instant, payload: &[u8]) -> Result<(), SendError> {
         let entry = self.entries.get_mut(&handle).ok_or(SendError::Closed)?;
         entry.connection.send(now, payload)?;
@@ -221,10 +224,11 @@ impl Endpoint {
         Ok(())
     }
 
-    /// As [`Connection::seal_into`]. The datagram is for the handle's peer.
+    /// Calls [`Connection::seal_into`] of an association. The datagram must be sent to the
+    /// association's peer.
     ///
     /// # Errors
-    /// As there; [`SendError::Closed`] for a handle that means nothing.
+    /// As [`Connection::seal_into`]; also [`SendError::Closed`] if the handle is not valid.
     pub fn seal_into(
         &mut self,
         handle: Handle,
@@ -238,7 +242,7 @@ impl Endpoint {
         sealed
     }
 
-    /// As [`Connection::update_keys`].
+    /// Calls [`Connection::update_keys`] of an association, if the handle is valid.
     pub fn update_keys(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.update_keys(now);
@@ -246,10 +250,11 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::request_aggregation`].
+    /// Calls [`Connection::request_aggregation`] of an association.
     ///
     /// # Errors
-    /// As there; [`AggregationError::NotConnected`] for a handle that means nothing.
+    /// As [`Connection::request_aggregation`]; also [`AggregationError::NotConnected`] if the
+    /// handle is not valid.
     pub fn request_aggregation(
         &mut self,
         handle: Handle,
@@ -262,7 +267,7 @@ impl Endpoint {
         asked
     }
 
-    /// As [`Connection::rotate_connection_id`].
+    /// Calls [`Connection::rotate_connection_id`] of an association, if the handle is valid.
     pub fn rotate_connection_id(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.rotate_connection_id(now);
@@ -270,7 +275,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::request_connection_ids`].
+    /// Calls [`Connection::request_connection_ids`] of an association, if the handle is valid.
     pub fn request_connection_ids(&mut self, handle: Handle, now: Instant, count: u8) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.request_connection_ids(now, count);
@@ -278,7 +283,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Connection::close`].
+    /// Calls [`Connection::close`] of an association, if the handle is valid.
     pub fn close(&mut self, handle: Handle, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.close(now);
@@ -292,7 +297,7 @@ impl Endpoint {
         handles.into_iter().for_each(|handle| self.close(handle, now));
     }
 
-    /// Marks an association to be polled, and frees its slot if it ends.
+    /// Marks an association to be polled, and frees its slot if it is ending.
     fn touch(&mut self, handle: Handle) {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         if !entry.connection.is_open() {
@@ -313,7 +318,7 @@ impl Endpoint {
             rng: &mut self.rng,
             now: self.now,
             from,
-            // Whoever takes an association's place must prove the address.
+            // A client that replaces an association must prove its address.
             require_cookie: known,
         };
         let record = hello.record;
@@ -331,15 +336,15 @@ impl Endpoint {
             Ok(Greeting::Accept12(accepted)) => Admitted::Dtls12(accepted),
             Err(fault) => return self.refuse(from, record, fault),
         };
-        // Of a hello without a cookie anybody may have a recording. In DTLS 1.2 none proves a
-        // key; in 1.3 it remains to be seen, before anything changes.
+        // Anybody may have recorded a hello without a cookie. In DTLS 1.2 no hello proves a key; in
+        // 1.3 the binder is verified below, before anything changes.
         let cookie = admitted.cookie();
         let proves = matches!(&admitted, Admitted::Dtls13(_)) && cookie.is_some();
         if self.has_newer_at(from, cookie) {
             self.stats.ignored += 1;
             return;
         }
-        // A client that begins anew takes its own association's place in the end.
+        // A client that begins a new association takes over the slot of its old one in the end.
         let room = if known { Some(Room::Free) } else { self.room(proves) };
         let Some(room) = room else {
             self.stats.full += 1;
@@ -353,7 +358,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection ID that no association has, if the configuration wants one.
+    /// A connection ID that no association has; `None` if the configuration wants none or none was
+    /// found.
     fn fresh_cid(&mut self) -> Option<ConnectionId> {
         let len = self.config.settings.connection_id?;
         if len == 0 {
@@ -364,12 +370,12 @@ impl Endpoint {
             .find(|cid| !self.by_id.contains_key(cid))
     }
 
-    /// Bytes of this endpoint's connection IDs.
+    /// The length in bytes of this endpoint's connection IDs.
     fn id_len(&self) -> usize {
         id_len(&self.config)
     }
 
-    /// Gives an association the connection IDs its peer is to get.
+    /// Gives an association the connection IDs that it is to give to its peer.
     fn supply_ids(&mut self, handle: Handle) {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         entry.connection.switch_if_closed();
@@ -378,14 +384,14 @@ impl Endpoint {
         while fresh.len() < count
             && let Some(cid) = self.fresh_cid()
         {
-            // Reserved already, so that no two are the same.
+            // Each ID is reserved immediately, so that no two are equal.
             self.by_id.insert(cid, handle);
             fresh.push(cid);
         }
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let before: Vec<_> = entry.connection.own_ids().collect();
         entry.connection.give_ids(&fresh);
-        // Those before the one in use have served, and what was not given is free again.
+        // IDs before the one in use are retired, and IDs that were not given are free again.
         for cid in before.iter().chain(&fresh) {
             if !entry.connection.own_ids().any(|own| own == *cid) {
                 self.by_id.remove(cid);
@@ -393,7 +399,7 @@ impl Endpoint {
         }
     }
 
-    /// Gives an association a datagram; it may show that its peer has moved.
+    /// Passes a datagram to an association. It may change the peer's address.
     fn deliver(&mut self, handle: Handle, from: SocketAddr, datagram: &mut [u8]) {
         let Some(entry) = self.entries.get_mut(&handle) else { return };
         let connection = &mut entry.connection;
@@ -413,10 +419,11 @@ impl Endpoint {
             if self.by_peer.get(&old) == Some(&handle) {
                 self.by_peer.remove(&old);
             } else {
-                // The handshake at its old address is no longer to replace it.
+                // The handshake at the old address no longer replaces this association.
                 self.adopt_slot(old, handle);
             }
-            // Its ID leads to it. It must not cut off another one that may have none.
+            // This association is found by its connection ID. It must not hide another one at the
+            // new address, which may have no ID.
             self.by_peer.entry(new).or_insert(handle);
         }
         if after.0 && !before.0 {
@@ -426,7 +433,7 @@ impl Endpoint {
         self.touch(handle);
     }
 
-    /// Asks for another hello, in as many fragments as it takes.
+    /// Requests another hello, in as many fragments as necessary.
     fn answer_retry(
         &mut self,
         to: SocketAddr,
@@ -447,7 +454,7 @@ impl Endpoint {
     fn refuse(&mut self, from: SocketAddr, record_number: u64, fault: Fault) {
         self.stats.refused += 1;
         self.stats.last_refusal = Some((from, fault));
-        // What does not parse is not worth an answer.
+        // A malformed hello gets no answer.
         if !matches!(fault, Fault::Malformed(_)) {
             let alert = Alert(fault.alert());
             self.answer(from, ContentType::ALERT, record_number, |w| alert.write(w));
@@ -462,7 +469,7 @@ impl Endpoint {
         content: impl FnOnce(&mut vocabulary::Writer<'_>) -> Result<(), vocabulary::wire::BufferFull>,
     ) {
         let mut datagram = alloc::vec![0; self.config.settings.datagram_bytes];
-        // The client's own record number, so that no two answers share one by chance.
+        // The answer uses the client's record number, so that two answers never share a number.
         if let Some((len, _)) = write_plaintext(&mut datagram, kind, &mut record_number, content) {
             datagram.truncate(len);
             self.answer_with(to, datagram);
@@ -490,7 +497,7 @@ impl Endpoint {
         let replaces = old.and_then(|old| self.superseded_by_hello(old));
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        // Beside a connected association a handshake holds no slot: it is to get that one's.
+        // A handshake beside a connected association holds no slot: it will take over that one's.
         if replaces.is_none() {
             self.enter(handle, room, proved);
         }
@@ -516,7 +523,7 @@ impl Endpoint {
         entry.deadline = deadline;
     }
 
-    /// Forgets an association that has ended.
+    /// Removes an association that has ended.
     fn remove(&mut self, handle: Handle) {
         self.set_deadline(handle, None);
         self.slots.release(handle);
@@ -531,7 +538,7 @@ impl Endpoint {
             return;
         }
         self.by_peer.remove(&peer);
-        // A handshake in vain: the address belongs again to the association beside it.
+        // The handshake failed: the address belongs again to the association beside it.
         let older = entry.replaces.and_then(|old| Some((old, self.entries.get(&old)?)));
         if let Some((old, _)) = older.filter(|(_, old)| old.connection.peer() == peer) {
             self.by_peer.insert(peer, old);

@@ -1,5 +1,6 @@
-//! Associations at one address that follow each other. A connected one stays until the handshake
-//! beside it is complete: anybody on the path may have recorded a hello, or held it back.
+//! Associations that follow each other at one address. A connected association stays until the
+//! handshake beside it is complete, because anybody on the path may have recorded the hello of that
+//! handshake, or delayed it.
 
 use super::{Endpoint, Entry, Handle, begins_in_clear};
 use crate::error::CloseReason;
@@ -8,8 +9,9 @@ use core::net::SocketAddr;
 use vocabulary::Instant;
 
 impl Endpoint {
-    /// Whether a hello with a cookie of this time is older than that of the association at its
-    /// address, whose client has proved its key: it is a recording, or was held back.
+    /// Whether a hello, whose cookie was made at this time, is older than the hello of the
+    /// association at its address, whose client has proved its key. It is then a recording, or was
+    /// delayed.
     pub(super) fn has_newer_at(&self, from: SocketAddr, cookie: Option<Instant>) -> bool {
         let entry = self.by_peer.get(&from).and_then(|handle| self.entries.get(handle));
         entry.is_some_and(|entry| {
@@ -19,10 +21,10 @@ impl Endpoint {
         })
     }
 
-    /// What a handshake that begins at the address of `old` may replace once it is complete. A
-    /// connected association stays until then: its hello may have been recorded, or held back, by
-    /// anybody on the path. An unfinished handshake ends at once, so that hellos that are played
-    /// again cost no more than one at a time.
+    /// The association that a handshake may replace once it is complete, when it begins at the
+    /// address of `old`. A connected association stays until then: anybody on the path may have
+    /// recorded or delayed the new hello. An unfinished handshake ends immediately, so that
+    /// replayed hellos occupy at most one at a time.
     pub(super) fn superseded_by_hello(&mut self, old: Handle) -> Option<Handle> {
         let entry = self.entries.get(&old)?;
         if entry.connection.is_connected() {
@@ -33,7 +35,7 @@ impl Endpoint {
         replaces
     }
 
-    /// The handshake is complete: a recording of its hello is ignored from now on.
+    /// The handshake is complete: recordings of its hello are ignored from now on.
     pub(super) fn remember_hello(&mut self, handle: Handle) {
         let Some(entry) = self.entries.get(&handle) else { return };
         if self.past.len() == MAX_PAST_HELLOS {
@@ -48,7 +50,7 @@ impl Endpoint {
         older.is_some_and(|older| older.hello == *hello)
     }
 
-    /// Ends an association in whose place another one is.
+    /// Ends an association that was replaced by another one.
     pub(super) fn replace(&mut self, handle: Handle) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.abandon(CloseReason::Replaced);
@@ -56,8 +58,8 @@ impl Endpoint {
         }
     }
 
-    /// An association is complete: the older one at its address has ended, if it is the same
-    /// client's or cannot be reached any more (RFC 6347, section 4.2.8).
+    /// The handshake of an association is complete. The older association at its address ends, if
+    /// it is the same client's or can no longer be reached (RFC 6347, section 4.2.8).
     pub(super) fn replace_older(&mut self, handle: Handle) {
         let identity = |entry: &Entry| {
             let agreed = entry.connection.negotiated()?;
@@ -72,8 +74,9 @@ impl Endpoint {
         }
     }
 
-    /// While a handshake goes on that may replace an association, that one still gets its own
-    /// records. Returns whether this datagram had any.
+    /// Delivers a datagram to the association that the handshake `handle` may replace, which still
+    /// receives its own records while that handshake is in progress. Returns whether the datagram
+    /// contained any.
     pub(super) fn deliver_to_older(
         &mut self,
         handle: Handle,
@@ -93,8 +96,8 @@ impl Endpoint {
         records(self) > before
     }
 
-    /// The association `ended`, whose place the handshake at `peer` was to take, is gone from there:
-    /// that handshake holds a slot of its own from now on, or ends if there is none.
+    /// The association `ended` is no longer at `peer`, where a handshake was to take over its slot.
+    /// That handshake gets a slot of its own, or ends if there is none.
     pub(super) fn adopt_slot(&mut self, peer: SocketAddr, ended: Handle) {
         let Some(handle) = self.by_peer.get(&peer).copied() else { return };
         let Some(entry) = self.entries.get_mut(&handle) else { return };

@@ -1,4 +1,4 @@
-//! Session slots: who holds one, who gets one, and who gives one up.
+//! Session slots: which associations hold one, get one, and lose one.
 
 use super::{Endpoint, Handle};
 use crate::codepoints::AlertDescription;
@@ -8,26 +8,27 @@ use crate::tuning::{MAX_UNPROVED, UNPROVED_TIMEOUTS};
 use alloc::collections::{BTreeMap, BTreeSet};
 use vocabulary::Instant;
 
-/// The associations of an endpoint that have not begun to end.
+/// The associations of an endpoint that are neither ending nor ended.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    /// Those whose handshakes go on.
+    /// Associations whose handshakes are in progress.
     handshakes: BTreeSet<Handle>,
-    /// Those of them whose clients have yet to prove key and address, oldest first.
+    /// Associations in `handshakes` whose clients have not proved key and address, oldest first.
     unproved: BTreeSet<Handle>,
-    /// Those that are complete, oldest first, with their place in `quiet`.
+    /// Complete associations, oldest first, with the time by which they are sorted in `quiet`.
     sessions: BTreeMap<Handle, Instant>,
-    /// The same by when their peers were heard of last. A time may be too early, but never
-    /// too late: it is corrected when somebody asks, and records cost nothing here.
+    /// Complete associations, sorted by the time of the last authenticated record of their peers.
+    /// An entry's time may be too early, but never too late. It is corrected when the longest
+    /// silent peer is looked up, so that records cost nothing here.
     quiet: BTreeSet<(Instant, Handle)>,
 }
 
-/// Where a newcomer gets its slot.
+/// Where a new handshake gets its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// There is one, or is to be one once its handshake is complete.
+    /// A slot is free, or will be made free by eviction when the handshake is complete.
     Free,
-    /// This handshake is to give its own up.
+    /// The slot of this handshake, which ends.
     Of(Handle),
 }
 
@@ -40,7 +41,7 @@ impl Slots {
         }
     }
 
-    /// A handshake that is complete is a session from now on.
+    /// A handshake is complete: its association is a session from now on.
     fn complete(&mut self, handle: Handle, now: Instant) {
         self.handshake_ended(handle);
         self.sessions.insert(handle, now);
@@ -52,7 +53,7 @@ impl Slots {
         self.unproved.remove(&handle);
     }
 
-    /// An association ends.
+    /// Frees the slot of an association that is ending.
     pub(super) fn release(&mut self, handle: Handle) {
         self.handshake_ended(handle);
         if let Some(at) = self.sessions.remove(&handle) {
@@ -60,7 +61,7 @@ impl Slots {
         }
     }
 
-    /// The session whose peer has been silent longest, and since when.
+    /// The session whose peer has been silent for the longest time, and since when.
     fn quietest(&mut self, heard: impl Fn(Handle) -> Option<Instant>) -> Option<(Instant, Handle)> {
         loop {
             let (at, handle) = self.quiet.first().copied()?;
@@ -77,7 +78,7 @@ impl Slots {
 }
 
 impl Endpoint {
-    /// Where a client is to get its slot that has proved its key and its address, or has not;
+    /// Where a new client gets its slot. `proved` tells whether it has proved its key and address.
     /// `None` if it is to be refused.
     pub(super) fn room(&mut self, proved: bool) -> Option<Room> {
         let SessionSlots { most: Some(most), .. } = self.config.slots else {
@@ -98,7 +99,7 @@ impl Endpoint {
         (gives_way && fits(handshakes - 1)).then_some(Room::Of(oldest))
     }
 
-    /// The session that a client evicts that completes its handshake now.
+    /// The session that is evicted if a client completes its handshake now.
     fn candidate(&mut self) -> Option<Handle> {
         match self.config.slots.when_full {
             WhenFull::Refuse => None,
@@ -112,7 +113,7 @@ impl Endpoint {
         }
     }
 
-    /// Makes room, and gives it to a handshake that begins.
+    /// Makes room for a new handshake and gives it the slot.
     pub(super) fn enter(&mut self, handle: Handle, room: Room, proved: bool) {
         if let Room::Of(handshake) = room {
             self.dismiss(handshake, AlertDescription::INTERNAL_ERROR, CloseReason::Crowded);
@@ -128,16 +129,16 @@ impl Endpoint {
         self.slots.begin(handle, proved);
     }
 
-    /// A client has completed its handshake: it takes the place of its older association, and if
-    /// need be another client's slot.
+    /// A client has completed its handshake. It takes the place of its older association, and
+    /// another client's slot if necessary.
     pub(super) fn completed(&mut self, handle: Handle) {
         self.replace_older(handle);
         let Some(entry) = self.entries.get(&handle).filter(|entry| entry.connection.is_open())
         else {
             return;
         };
-        // One that was resumed is remembered as long as from its beginning, or by
-        // its ticket: the ID beside that is of the client's choice.
+        // A resumed session stays stored for its original lifetime, or is in its ticket; the
+        // session ID beside a ticket is chosen by the client.
         let resumed = entry.connection.negotiated().is_some_and(|agreed| agreed.resumed);
         let session = entry.connection.session().filter(|_| !resumed);
         if let Some(most) = self.config.slots.most {
@@ -159,13 +160,13 @@ impl Endpoint {
         }
     }
 
-    /// Ends an association for another one's sake, and tells its peer.
+    /// Ends an association in favour of another one, and sends its peer an alert.
     fn dismiss(&mut self, handle: Handle, alert: AlertDescription, reason: CloseReason) {
         if let Some(entry) = self.entries.get_mut(&handle) {
             entry.connection.farewell(alert, reason);
             self.touch(handle);
         }
-        // Whatever became of it, nobody waits for it.
+        // The slot is free immediately, whether or not the alert can be sent.
         self.slots.release(handle);
     }
 }

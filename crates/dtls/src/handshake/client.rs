@@ -1,4 +1,4 @@
-//! The client's states.
+//! The client's handshake states in DTLS 1.3, and the common first one.
 
 use super::extras::Extras;
 use super::{
@@ -29,10 +29,10 @@ use vocabulary::{Decode, Reader, Writer};
 
 use super::reassembly::Message;
 
-/// Bytes of a ClientHello beside its identity, cookie and share.
+/// The room in bytes for a ClientHello besides its identity, cookies, ticket and share.
 const HELLO_ROOM: usize = 512;
 
-/// A key exchange under way.
+/// A key exchange in progress.
 struct Share {
     group: NamedGroup,
     exchange: Box<dyn KeyExchange>,
@@ -98,7 +98,7 @@ impl WaitServerHello {
         Ok(state)
     }
 
-    /// The version, if only one is left.
+    /// The version, if only one is still possible.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match (&self.offer_13, &self.offer_12) {
             (Some(_), None) => Some(ProtocolVersion::Dtls13),
@@ -112,7 +112,7 @@ impl WaitServerHello {
         self.offer_13.as_ref().is_some_and(|offer| offer.retried.is_some())
     }
 
-    /// The connection ID the server is to use.
+    /// The connection ID that the server is to use.
     pub(crate) fn cid(&self) -> ConnectionId {
         self.cid.unwrap_or_default()
     }
@@ -211,7 +211,7 @@ impl WaitServerHello {
                     aggregation_extension::write_offer(&wanted.receive, &wanted.send, w)
                 })?;
             }
-            // Always last (RFC 8446, section 4.2.11).
+            // This extension must be the last one (RFC 8446, section 4.2.11).
             write_extension(w, ExtensionType::PRE_SHARED_KEY, |w| {
                 w.vec16(|w| {
                     w.vec16(|w| w.bytes(self.psk.identity()))?;
@@ -236,7 +236,7 @@ impl WaitServerHello {
         Ok(body)
     }
 
-    /// Takes a ServerHello or HelloRetryRequest.
+    /// Processes a ServerHello or HelloRetryRequest.
     pub(crate) fn server_hello(
         mut self,
         settings: &Settings,
@@ -265,7 +265,8 @@ impl WaitServerHello {
                 message,
                 &hello,
             ),
-            // Only here the old field counts (RFC 8446, section 4.2.1).
+            // Only without the extension does the old version field count (RFC 8446, section
+            // 4.2.1).
             (None, _, Some(offer)) if hello.legacy_version == DTLS_1_2 && !hello.is_retry() => {
                 offer.server_hello(settings, channel, message, &hello)
             }
@@ -286,7 +287,7 @@ impl WaitServerHello {
             if offer.retried.is_some() {
                 return Err(Misbehaviour::UnexpectedMessage.into());
             }
-            // It was in vain, and the next hello is the first that counts.
+            // The hello that a HelloVerifyRequest answers is not part of the transcript.
             offer.transcript = Transcript::new();
         }
         channel.flight.complete();
@@ -335,14 +336,14 @@ impl WaitServerHello {
         offer.retried = Some(suite.id);
         offer.transcript.replace_with_message_hash();
         absorb(&mut offer.transcript, message.kind, &message.body);
-        // A server that asks so speaks 1.3.
+        // A server that sends a HelloRetryRequest speaks DTLS 1.3.
         self.offer_12 = None;
         channel.flight.complete();
         self.send_hello(settings, channel, cookie, &[])
     }
 }
 
-/// What holds for every ServerHello and HelloRetryRequest of DTLS 1.3.
+/// Checks that a ServerHello or HelloRetryRequest of DTLS 1.3 has no unexpected extension.
 fn check_hello_13(
     settings: &Settings,
     hello: &ServerHello<'_>,
@@ -371,7 +372,7 @@ impl Offer {
     fn binder(&self, body: &[u8], binder_at: usize) -> [u8; 32] {
         let mut transcript = self.transcript.clone();
         transcript.update(&transcript_header(HandshakeType::CLIENT_HELLO, body.len()));
-        // Before the binder stand the lengths of the list and of the binder.
+        // The lengths of the list (2 bytes) and of the binder (1 byte) precede the binder.
         transcript.update(body.get(..binder_at - 3).unwrap_or_default());
         self.early.external_binder().verify_data(&transcript.hash())
     }
@@ -389,8 +390,8 @@ impl Offer {
             .ok_or(Misbehaviour::IllegalParameter("cipher suite").into())
     }
 
-    /// Takes the ServerHello of a server that chose DTLS 1.3.
-    #[expect(clippy::too_many_arguments, reason = "what the state before it held")]
+    /// Processes the ServerHello of a server that chose DTLS 1.3.
+    #[expect(clippy::too_many_arguments, reason = "the fields of the previous state")]
     fn server_hello(
         mut self,
         random: [u8; 32],
@@ -406,7 +407,7 @@ impl Offer {
         }
         check_hello_13(settings, hello, cid)?;
         let suite = self.suite(settings, hello)?;
-        // The one offered PSK must have been taken: there is no other credential yet.
+        // The server must have accepted the only offered PSK: there is no other credential yet.
         match hello.extensions.get(ExtensionType::PRE_SHARED_KEY) {
             Some([0, 0]) => {}
             Some(_) => return Err(Misbehaviour::IllegalParameter("PSK identity").into()),
@@ -438,7 +439,7 @@ impl Offer {
         log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random, &server);
         let extras = extras::read_cid_answer(settings, hello.extensions, cid)?;
         channel.agree_on_cids(&extras);
-        // The handshake epoch keeps the standard layout, whatever follows.
+        // The handshake epoch has the standard layout, whatever scheme is negotiated.
         channel.install(HANDSHAKE_EPOCH, suite, (&client, Scheme::Plain), (&server, Scheme::Plain));
         Ok(State::WaitEncryptedExtensions(WaitEncryptedExtensions {
             random,
@@ -454,7 +455,7 @@ impl Offer {
     }
 }
 
-/// The handshake keys are known.
+/// The ServerHello was received: the handshake keys are known.
 #[derive(Debug)]
 pub(crate) struct WaitEncryptedExtensions {
     random: [u8; 32],
@@ -469,7 +470,7 @@ pub(crate) struct WaitEncryptedExtensions {
 }
 
 impl WaitEncryptedExtensions {
-    /// Takes EncryptedExtensions.
+    /// Processes EncryptedExtensions.
     pub(crate) fn encrypted_extensions(
         mut self,
         settings: &Settings,
@@ -485,9 +486,10 @@ impl WaitEncryptedExtensions {
                 kind if kind == settings.aggregation_extension && wanted.is_wanted() => {
                     schemes = aggregation_extension::read_answer(content)?;
                 }
-                // The server's preferences, for another time (RFC 8446, section 4.2.7).
+                // The server's preferred groups are meant for later handshakes (RFC 8446, section
+                // 4.2.7).
                 ExtensionType::SUPPORTED_GROUPS => {}
-                // Connection IDs were to be answered before.
+                // Connection IDs must have been answered in the ServerHello.
                 kind if extras::is_offered(settings, ProtocolVersion::Dtls13, None, kind) => {}
                 _ => return Err(Misbehaviour::UnsolicitedExtension.into()),
             }
@@ -531,7 +533,7 @@ impl WaitEncryptedExtensions {
     }
 }
 
-/// Only the server's proof is missing.
+/// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     random: [u8; 32],
@@ -544,7 +546,7 @@ pub(crate) struct WaitFinished {
 }
 
 impl WaitFinished {
-    /// Takes the server's Finished, answers with ours, and is done.
+    /// Processes the server's Finished and sends ours: the handshake is complete.
     pub(crate) fn finished(
         mut self,
         settings: &Settings,

@@ -1,13 +1,14 @@
-//! A stateless server's state, in a cookie (RFC 9147, section 5.1).
+//! Cookies, which carry the state of a stateless server (RFC 9147, section 5.1).
 //!
 //! ```text
 //! | secret (1) | 0 (7) | suite (16) | group (16) | hash of the first ClientHello (32 bytes) | tag (16 bytes) |
 //! ```
 //!
-//! The tag is HMAC-SHA256 over the client's address and everything before it,
-//! under a secret that rotates. The first bit says which secret: of two hellos from one address the
-//! one whose cookie has the older secret is the older hello, and may be a recording. Until the secret
-//! rotates the answer to a hello is the same each time, since its fragments may arrive mixed.
+//! The tag is HMAC-SHA256 over the client's address and the preceding fields, truncated, under a
+//! secret that rotates. The first bit identifies the secret: of two hellos from one address, the
+//! one whose cookie has the older secret is the older hello and may be a recording. Until the
+//! secret rotates, every answer to a hello is identical, because fragments of hellos with different
+//! answers could be mixed.
 
 use crate::crypto::{CipherSuiteId, NamedGroup};
 use crate::messages::ClientHello;
@@ -21,24 +22,24 @@ use zeroize::Zeroizing;
 
 const TAG: usize = 16;
 
-/// Bytes of a cookie of DTLS 1.2.
+/// The length of a DTLS 1.2 cookie in bytes.
 pub const COOKIE_12_LEN: usize = 16;
 
-/// Bytes of a cookie.
+/// The length of a DTLS 1.3 cookie in bytes.
 pub const COOKIE_LEN: usize = 1 + 2 + 2 + 32 + TAG;
 
-/// What a server needs to go on after a HelloRetryRequest it has forgotten.
+/// What a server needs to continue after a HelloRetryRequest for which it kept no state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// The suite it named.
+    /// The suite in the HelloRetryRequest.
     pub suite: CipherSuiteId,
-    /// The group it asked for, if it asked for one.
+    /// The group that it requested, if any.
     pub group: Option<NamedGroup>,
     /// SHA-256 of the first ClientHello.
     pub hello_hash: [u8; 32],
 }
 
-/// A secret and when it came into use.
+/// A secret, and when its use began.
 struct Secret {
     bytes: Zeroizing<[u8; 32]>,
     since: Instant,
@@ -46,7 +47,7 @@ struct Secret {
 
 /// Makes and checks cookies.
 pub struct CookieJar {
-    /// Indexed by the low bit of the rotation count.
+    /// The two newest secrets, indexed by the low bit of the rotation count.
     secrets: [Secret; 2],
     rotations: u8,
     rotate_at: Instant,
@@ -59,7 +60,7 @@ impl CookieJar {
         Self { secrets: [secret(), secret()], rotations: 0, rotate_at: Instant::ZERO }
     }
 
-    /// Replaces the older secret when its time has come.
+    /// Replaces the older secret when a rotation is due.
     fn rotate(&mut self, now: Instant, rng: &mut Random) {
         if now < self.rotate_at {
             return;
@@ -83,12 +84,12 @@ impl CookieJar {
         (self.rotations & 1) << 7
     }
 
-    /// When the secret of a cookie with this first byte came into use.
+    /// When the use of the secret began that a cookie with this first byte has.
     fn made(&self, mark: u8) -> Instant {
         self.secret(mark).since
     }
 
-    /// A MAC over an address under the secret of a cookie's first byte.
+    /// Begins a MAC over an address, under the secret that a cookie's first byte identifies.
     fn keyed(&self, mark: u8, from: SocketAddr) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret(mark).bytes)
             .expect("HMAC takes keys of any length");
@@ -110,7 +111,7 @@ impl CookieJar {
         tag
     }
 
-    /// A cookie for a client at `from`.
+    /// Makes a cookie for a client at `from`.
     pub fn bake(
         &mut self,
         now: Instant,
@@ -129,13 +130,13 @@ impl CookieJar {
             w.u16(retry.group.map_or(0, |group| group.0))?;
             w.bytes(&retry.hello_hash)
         };
-        write().expect("the content has just this length");
+        write().expect("the content has exactly this length");
         tag.copy_from_slice(&self.tag(from, content));
         cookie
     }
 
-    /// What a genuine cookie says, and when it was made; `None` if it is not ours, too old, or
-    /// another address's.
+    /// Opens a cookie: its content, and when its secret came into use. `None` if the cookie is not
+    /// ours, too old, or for another address.
     pub fn open(
         &mut self,
         now: Instant,
@@ -159,8 +160,8 @@ impl CookieJar {
     }
 }
 
-/// DTLS 1.2 (RFC 6347, section 4.2.1): a tag over what must not change between the
-/// two hellos. Its first byte is as in a cookie of 1.3.
+/// Cookies of DTLS 1.2 (RFC 6347, section 4.2.1): a tag over the fields that must not change
+/// between the two hellos. The first byte is as in a cookie of 1.3.
 impl CookieJar {
     fn tag12(&self, mark: u8, from: SocketAddr, hello: &ClientHello<'_>) -> [u8; COOKIE_12_LEN] {
         let mut mac = self.keyed(mark, from);
@@ -178,7 +179,7 @@ impl CookieJar {
         tag
     }
 
-    /// A cookie for a client of DTLS 1.2 at `from`.
+    /// Makes a cookie for a DTLS 1.2 client at `from`.
     pub fn bake12(
         &mut self,
         now: Instant,
@@ -190,7 +191,8 @@ impl CookieJar {
         self.tag12(self.mark(), from, hello)
     }
 
-    /// When the hello's cookie was made; `None` if it is not ours, too old, or another address's.
+    /// When the secret of the hello's cookie came into use; `None` if the cookie is not ours, too
+    /// old, or for another address.
     pub fn open12(
         &mut self,
         now: Instant,

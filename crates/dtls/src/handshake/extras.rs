@@ -1,9 +1,10 @@
-//! Extensions that mean the same in both versions: how long records may be, and
-//! connection IDs.
+//! Extensions with the same meaning in both versions: record size limits, connection IDs and return
+//! routability checks.
 //!
-//! A server of 1.2 answers them in its ServerHello. One of 1.3 answers in EncryptedExtensions,
-//! but for what the records need that those come in: connection IDs (RFC 9146, section 10.2) and
-//! return routability (RFC 9853, section 3) are answered in the ServerHello.
+//! A DTLS 1.2 server answers them in its ServerHello. A DTLS 1.3 server answers in
+//! EncryptedExtensions, except for those on which the records that carry EncryptedExtensions
+//! depend: connection IDs (RFC 9146, section 10.2) and return routability (RFC 9853, section 3) are
+//! answered in the ServerHello.
 
 use crate::codepoints::{ExtensionType, LEAST_RECORD_SIZE_LIMIT, MAX_CONTENT, UNCOMPRESSED_POINTS};
 use crate::config::{ProtocolVersion, Settings};
@@ -16,18 +17,19 @@ use crate::record::ConnectionId;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Writer};
 
-/// What was agreed on.
+/// What was negotiated with these extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extras {
-    /// The longest content this end may send in a record, in bytes.
+    /// The longest content that this end may send in a record, in bytes.
     pub(crate) record_limit: usize,
-    /// The most bytes of a record this end receives, a type inside and padding included.
+    /// The longest content of a record that this end receives, in bytes, inner content type and
+    /// padding included.
     pub(crate) receive_limit: usize,
-    /// The ID in records this end sends.
+    /// The connection ID in records that this end sends.
     pub(crate) send_cid: ConnectionId,
-    /// The ID in records this end receives.
+    /// The connection ID in records that this end receives.
     pub(crate) receive_cid: ConnectionId,
-    /// Whether addresses can be validated (RFC 9853).
+    /// Whether return routability checks are available (RFC 9853).
     pub(crate) return_routability: bool,
 }
 
@@ -41,7 +43,7 @@ impl Extras {
     };
 }
 
-/// What a client asks for.
+/// Writes the client's offer.
 pub(crate) fn write_offer(
     settings: &Settings,
     cid: Option<ConnectionId>,
@@ -64,7 +66,7 @@ pub(crate) fn write_offer(
     Ok(())
 }
 
-/// What a server takes of a client's offer.
+/// What a server accepts of a client's offer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) extras: Extras,
@@ -74,8 +76,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Considers the offer in a ClientHello. `cid` is what the client is to use, if
-    /// this server takes part in connection IDs.
+    /// Answers the offer in a ClientHello. `cid` is the connection ID that the client is to use, if
+    /// this server uses connection IDs.
     pub(crate) fn new(
         settings: &Settings,
         version: ProtocolVersion,
@@ -87,7 +89,7 @@ impl Answer {
             Self { extras, max_fragment_length: None, record_size_limit: None, cid: None };
         let peer_cid =
             offer.get(ExtensionType::CONNECTION_ID).map(read_connection_id).transpose()?;
-        // A longer ID would cost more than it helps: then none.
+        // If the client's ID is too long, none is negotiated.
         let usable = |cid: &&[u8]| cid.len() <= settings.longest_peer_id();
         let theirs = peer_cid.filter(usable).and_then(ConnectionId::new);
         if let (Some(own), Some(theirs)) = (cid, theirs) {
@@ -113,7 +115,7 @@ impl Answer {
         Ok(Self { extras, ..answer })
     }
 
-    /// Writes the answer about the length of records.
+    /// Writes the answer about record size limits.
     pub(crate) fn write_limits(&self, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         if let Some(limit) = self.max_fragment_length {
             write_extension(w, ExtensionType::MAX_FRAGMENT_LENGTH, |w| w.u8(limit.0))?;
@@ -154,7 +156,8 @@ pub(crate) fn is_offered(
     }
 }
 
-/// Reads a server's answer about connection IDs; what was not offered was refused before.
+/// Parses a server's answer about connection IDs. Extensions that were not offered have been
+/// refused before.
 pub(crate) fn read_cid_answer(
     settings: &Settings,
     answer: Extensions<'_>,
@@ -171,7 +174,7 @@ pub(crate) fn read_cid_answer(
     Ok(extras)
 }
 
-/// Reads a server's answer about the length of records into `extras`.
+/// Parses a server's answer about record size limits into `extras`.
 pub(crate) fn read_limit_answer(
     settings: &Settings,
     version: ProtocolVersion,
@@ -198,7 +201,8 @@ pub(crate) fn read_limit_answer(
     Ok(extras)
 }
 
-/// The content that a `record_size_limit` leaves: a type inside counts too (RFC 8449, section 4).
+/// The longest content under a `record_size_limit`, in bytes: an inner content type counts too (RFC
+/// 8449, section 4).
 fn content_limit(
     content: &[u8],
     version: ProtocolVersion,
@@ -212,8 +216,8 @@ fn content_limit(
     Ok(usize::from(limit).saturating_sub(inner_type.into()).min(MAX_CONTENT))
 }
 
-/// Fails unless uncompressed points are among the peer's `ec_point_formats`, if it has any
-/// (RFC 8422, sections 5.1 and 5.2).
+/// Fails unless uncompressed points are among the peer's `ec_point_formats`, if it sent any (RFC
+/// 8422, sections 5.1 and 5.2).
 pub(crate) fn check_point_formats(extensions: Extensions<'_>) -> Result<(), Fault> {
     match extensions.get(ExtensionType::EC_POINT_FORMATS).map(read_point_formats).transpose()? {
         Some(formats) if !formats.contains(&UNCOMPRESSED_POINTS) => {
@@ -223,7 +227,8 @@ pub(crate) fn check_point_formats(extensions: Extensions<'_>) -> Result<(), Faul
     }
 }
 
-/// Whether `extended_master_secret` is there, which is always empty (RFC 7627, section 5.1).
+/// Whether the `extended_master_secret` extension is present, which must be empty (RFC 7627,
+/// section 5.1).
 pub(crate) fn has_extended_master_secret(extensions: Extensions<'_>) -> Result<bool, Fault> {
     match extensions.get(ExtensionType::EXTENDED_MASTER_SECRET) {
         Some([]) => Ok(true),
@@ -232,8 +237,8 @@ pub(crate) fn has_extended_master_secret(extensions: Extensions<'_>) -> Result<b
     }
 }
 
-/// Fails if `renegotiation_info` says that this is no first handshake (RFC 5746, sections 3.4
-/// and 3.6). Returns whether the extension is there.
+/// Fails if `renegotiation_info` shows that this is not a first handshake (RFC 5746, sections 3.4
+/// and 3.6). Returns whether the extension is present.
 pub(crate) fn check_renegotiation_info(extensions: Extensions<'_>) -> Result<bool, Fault> {
     match extensions.get(ExtensionType::RENEGOTIATION_INFO) {
         Some([0]) => Ok(true),

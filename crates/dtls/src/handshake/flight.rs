@@ -1,4 +1,4 @@
-//! Outgoing handshake messages until they are acknowledged (RFC 9147, sections 5.5 to 5.8).
+//! Keeps outgoing handshake messages until they are acknowledged (RFC 9147, sections 5.5 to 5.8).
 
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
@@ -10,10 +10,12 @@ use core::ops::Range;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Encode, Instant, Writer};
 
-/// Records remembered for their acknowledgement; older ones are simply sent again.
+/// The number of sent records remembered for their ACKs. The messages in older ones are
+/// retransmitted.
 const MAX_SENT_RECORDS: usize = 64;
-/// A fragment smaller than this is not worth its header, unless it ends its message. It fits the
-/// smallest datagram under the longest tag: 80 − 5 (header) − 1 (type) − 32 − 12 (message header).
+/// The smallest fragment in bytes, unless it ends its message: a smaller one is not worth its
+/// header. It fits the smallest datagram under the longest tag: 80 − 5 (header) − 1 (type) − 32 −
+/// 12 (message header).
 const MIN_FRAGMENT: usize = 30;
 
 #[derive(Debug)]
@@ -22,13 +24,13 @@ struct Outgoing {
     sequence: u16,
     epoch: u64,
     body: Vec<u8>,
-    /// What the peer has not acknowledged.
+    /// The ranges that the peer has not acknowledged.
     unacknowledged: Missing,
-    /// What is to be sent now.
+    /// The ranges that are to be sent now.
     unsent: Missing,
 }
 
-/// A piece of a message, chosen for a record.
+/// A range of a message, chosen for a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     sequence: u16,
@@ -46,12 +48,13 @@ struct SentRecord {
 pub(crate) struct Flight {
     messages: Vec<Outgoing>,
     sent: VecDeque<SentRecord>,
-    /// The number of the next message. Beyond [`LAST_MESSAGE`] there is none.
+    /// The number of the next message. Numbers beyond [`LAST_MESSAGE`] are not valid.
     next_sequence: u32,
-    /// When the flight first left, unless it was sent again since (Karn's rule).
+    /// When the flight was first sent. It measures the round trip only if the flight was not
+    /// retransmitted (Karn's rule).
     first_sent: Option<Instant>,
     repeated: bool,
-    /// Whether this flight's ChangeCipherSpec left: DTLS 1.2's step from epoch 0 to 1.
+    /// Whether this flight's ChangeCipherSpec was sent: DTLS 1.2's step from epoch 0 to 1.
     cipher_changed: bool,
 }
 
@@ -61,18 +64,18 @@ impl Flight {
         Self { next_sequence: next_sequence.into(), ..Self::default() }
     }
 
-    /// Whether there is a number for another message.
+    /// Whether there is a message number for another message.
     pub(crate) const fn has_number(&self) -> bool {
         self.next_sequence <= LAST_MESSAGE
     }
 
-    /// Whether there are numbers for messages that the association can do without.
+    /// Whether there are message numbers for messages that the association can do without.
     pub(crate) const fn has_spare_numbers(&self) -> bool {
         self.next_sequence <= LAST_VOLUNTARY_MESSAGE
     }
 
-    /// Adds a message to be sent in `epoch`. There must be a number for it, as there always is
-    /// in the handshake.
+    /// Adds a message to be sent in `epoch`. There must be a message number for it, as there always
+    /// is during the handshake.
     pub(crate) fn push(&mut self, epoch: u64, kind: HandshakeType, body: Vec<u8>) {
         debug_assert!(self.has_number(), "message numbers do not wrap");
         let length = body.len() as u32;
@@ -90,7 +93,7 @@ impl Flight {
         self.cipher_changed = false;
     }
 
-    /// Whether nothing waits for an acknowledgement.
+    /// Whether no message waits to be acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         self.messages.is_empty()
     }
@@ -100,29 +103,29 @@ impl Flight {
         self.next_sequence as u16
     }
 
-    /// Goes on with another message number.
+    /// Continues with another message number.
     #[cfg(test)]
     pub(crate) const fn skip_to(&mut self, next_sequence: u32) {
         self.next_sequence = next_sequence;
     }
 
-    /// The epoch of the flight's last message, while it waits for an acknowledgement.
+    /// The epoch of the flight's last message, while that waits to be acknowledged.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.messages.last().map(|message| message.epoch)
     }
 
-    /// The epoch of the next piece to be sent.
+    /// The epoch of the next range to be sent.
     pub(crate) fn unsent_epoch(&self) -> Option<u64> {
         self.messages.iter().find(|m| !m.unsent.is_empty()).map(|m| m.epoch)
     }
 
-    /// Forgets everything: the peer's answer acknowledges the whole flight (section 7.2).
+    /// Removes all messages: the peer's answer acknowledges the whole flight (section 7.2).
     pub(crate) fn complete(&mut self) {
         self.messages.clear();
         self.sent.clear();
     }
 
-    /// Marks all that is not acknowledged to be sent again.
+    /// Marks everything that is not acknowledged for retransmission.
     pub(crate) fn resend(&mut self) {
         self.repeated = true;
         self.cipher_changed = false;
@@ -131,8 +134,8 @@ impl Flight {
         }
     }
 
-    /// An ACK that nobody vouches for: has what it does not name sent again, and leaves all as
-    /// unacknowledged as it is. Returns whether it names some of the flight and not all of it.
+    /// Uses an ACK that is not authenticated: marks what it does not name for retransmission, but
+    /// acknowledges nothing. Returns whether it names a part of the flight and not all of it.
     pub(crate) fn resend_unnamed(&mut self, records: impl Iterator<Item = RecordNumber>) -> bool {
         let mut unnamed: Vec<Missing> =
             self.messages.iter().map(|message| message.unacknowledged.clone()).collect();
@@ -156,10 +159,12 @@ impl Flight {
         true
     }
 
-    /// Has what is not acknowledged sent in `epoch` from now on: the keys it left under are gone.
+    /// Moves what is not acknowledged to `epoch`, because the keys under which it was sent were
+    /// erased.
     ///
-    /// Pieces from two epochs make no message, so one of which only a part is acknowledged
-    /// begins anew. So does a KeyUpdate, which means something else in another epoch.
+    /// Fragments of two epochs cannot form one message, so a message of which only a part is
+    /// acknowledged is sent again completely. So is a KeyUpdate, whose meaning depends on its
+    /// epoch.
     pub(crate) fn move_to(&mut self, epoch: u64) {
         let Self { messages, sent, repeated, .. } = self;
         for message in messages.iter_mut() {
@@ -182,7 +187,7 @@ impl Flight {
         sent.retain(|sent| sent.pieces.iter().all(is_whole));
     }
 
-    /// Takes an acknowledgement. Returns whether it told anything new.
+    /// Processes the acknowledgement of a record. Returns whether it was new.
     pub(crate) fn acknowledge(&mut self, record: RecordNumber) -> bool {
         let Some(at) = self.sent.iter().position(|sent| sent.record == record) else {
             return false;
@@ -198,18 +203,18 @@ impl Flight {
         true
     }
 
-    /// Whether a ChangeCipherSpec must precede what is to be sent in DTLS 1.2's epoch 1.
+    /// Whether a ChangeCipherSpec must precede what is sent in epoch 1 of DTLS 1.2.
     pub(crate) const fn is_cipher_change_due(&self) -> bool {
         !self.cipher_changed
     }
 
-    /// Notes that the ChangeCipherSpec left.
+    /// Notes that the ChangeCipherSpec was sent.
     pub(crate) const fn cipher_changed(&mut self) {
         self.cipher_changed = true;
     }
 
-    /// Chooses pieces of `epoch` for a record with room for `capacity` bytes: of the first
-    /// unsent message alone, if each is to have a record of its own.
+    /// Chooses pieces of `epoch` for a record with room for `capacity` bytes. With `alone`, only
+    /// pieces of the first unsent message.
     pub(crate) fn plan(&self, epoch: u64, mut capacity: usize, alone: bool) -> Vec<Piece> {
         let mut plan = Vec::new();
         for message in &self.messages {
@@ -238,7 +243,7 @@ impl Flight {
         plan
     }
 
-    /// Whether nothing is left to send once these pieces have left.
+    /// Whether nothing remains to be sent after these pieces.
     pub(crate) fn is_completed_by(&self, pieces: &[Piece]) -> bool {
         self.messages.iter().all(|message| {
             let mut unsent = message.unsent.clone();
@@ -268,7 +273,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Notes that a plan left in `record`.
+    /// Notes that the pieces of a plan were sent in `record`.
     pub(crate) fn sent(&mut self, now: Instant, record: RecordNumber, pieces: Vec<Piece>) {
         for piece in &pieces {
             if let Some(message) = self.messages.iter_mut().find(|m| m.sequence == piece.sequence) {
@@ -282,7 +287,8 @@ impl Flight {
         self.sent.push_back(SentRecord { record, pieces });
     }
 
-    /// When the flight left, if it left only once: an answer to it measures the path.
+    /// When the flight was sent, if it was sent only once: an answer to it then measures the round
+    /// trip.
     pub(crate) fn unambiguous_start(&self) -> Option<Instant> {
         if self.repeated { None } else { self.first_sent }
     }
@@ -350,7 +356,8 @@ mod tests {
         let again = flight.plan(4, 1000, false);
         assert_eq!(again[0].range, 0..100);
         flight.sent(Instant::ZERO, number(2), again);
-        // Nothing of it is acknowledged, and it is one piece: what is under way may still be.
+        // No part of the message is acknowledged, and it is one fragment, so the copy in flight may
+        // still arrive and count.
         flight.move_to(5);
         assert_eq!(flight.unsent_epoch(), None);
         assert!(flight.acknowledge(number(2)));

@@ -1,4 +1,4 @@
-//! What a server makes of a ClientHello before it keeps any state.
+//! How a server answers a ClientHello before it keeps any state.
 
 use super::cookie::{CookieJar, Retry};
 use super::dtls12;
@@ -27,50 +27,50 @@ use vocabulary::{Decode, Instant, Random, Reader, Writer};
 
 use super::absorb;
 
-/// How the keys will be agreed on.
+/// How the keys will be exchanged.
 #[derive(Clone, Copy, Debug)]
 enum Exchange<'a> {
-    /// A PSK alone.
+    /// The PSK alone.
     Psk,
-    /// With the client's share in this group.
+    /// The PSK with the client's key share.
     Share(KeyShareEntry<'a>),
     /// The client must send a share in this group.
     Retry(NamedGroup),
 }
 
-/// Everything the server's first flight is computed from.
+/// Everything from which the server's first flight is computed.
 #[derive(Debug)]
 pub(crate) struct Accepted<'a> {
     pub(crate) hello: ClientHello<'a>,
-    /// The hello's bytes, without any header.
+    /// The hello's body, without any header.
     pub(crate) body: &'a [u8],
     pub(crate) suite: &'static CipherSuite,
     pub(crate) share: Option<KeyShareEntry<'a>>,
     pub(crate) psks: OfferedPsks<'a>,
-    /// Schemes for what this server sends and receives.
+    /// The schemes of the records that this server sends and receives.
     pub(crate) send: Scheme,
     pub(crate) receive: Scheme,
     pub(crate) answer_aggregation: bool,
-    /// What preceded this hello: nothing, or the first hello's hash and the retry request.
+    /// The transcript before this hello: empty, or the first hello's hash and the retry request.
     pub(crate) transcript: Transcript,
-    /// When its cookie was made, if it has one: the client has proved its address.
+    /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
 }
 
 /// What to do with a ClientHello.
 #[derive(Debug)]
 pub(crate) enum Greeting<'a> {
-    /// Send this HelloRetryRequest and forget.
+    /// Send this HelloRetryRequest and keep no state.
     Retry(Vec<u8>),
-    /// Send this HelloVerifyRequest and forget.
+    /// Send this HelloVerifyRequest and keep no state.
     Verify(Vec<u8>),
-    /// Go on.
+    /// Continue with DTLS 1.3.
     Accept(Box<Accepted<'a>>),
-    /// Go on in DTLS 1.2.
+    /// Continue with DTLS 1.2.
     Accept12(Box<Accepted12<'a>>),
 }
 
-/// What a server has before it has state of a client.
+/// What a server uses to answer a client for which it has no state.
 #[derive(Debug)]
 pub(crate) struct Reception<'r> {
     pub(crate) config: &'r ServerConfig,
@@ -78,14 +78,14 @@ pub(crate) struct Reception<'r> {
     pub(crate) sessions: &'r mut Sessions,
     pub(crate) rng: &'r mut Random,
     pub(crate) now: Instant,
-    /// Where the hello comes from.
+    /// The address from which the hello came.
     pub(crate) from: SocketAddr,
-    /// Whether the client must prove its address whatever the configuration says.
+    /// Whether the client must prove its address regardless of the configuration.
     pub(crate) require_cookie: bool,
 }
 
-/// The version to speak with a client: 1.2 only if it speaks no better one
-/// (RFC 8446, section 4.2.1).
+/// Selects the version to use with a client: 1.2 only if the client speaks no newer one that this
+/// server speaks (RFC 8446, section 4.2.1).
 fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<ProtocolVersion, Fault> {
     let (theirs_13, theirs_12) = match hello.extensions.get(ExtensionType::SUPPORTED_VERSIONS) {
         Some(content) => {
@@ -93,7 +93,7 @@ fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<Protoc
             let speaks = |version| theirs.clone().any(|theirs| theirs == version);
             (speaks(DTLS_1_3), speaks(DTLS_1_2))
         }
-        // Numbers fall as versions rise.
+        // Newer DTLS versions have smaller numbers.
         None => (false, hello.legacy_version <= DTLS_1_2),
     };
     if theirs_13 && settings.speaks(ProtocolVersion::Dtls13) {
@@ -105,7 +105,7 @@ fn choose_version(settings: &Settings, hello: &ClientHello<'_>) -> Result<Protoc
     }
 }
 
-/// Reads a ClientHello, the message number `sequence`, and decides.
+/// Parses a ClientHello with message number `sequence` and decides how to answer it.
 pub(crate) fn consider<'a>(
     mut reception: Reception<'_>,
     sequence: u16,
@@ -142,7 +142,7 @@ fn consider_13<'a>(
         None => return Err(Misbehaviour::MissingExtension("pre_shared_key").into()),
     };
     if hello.extensions.last() != Some(ExtensionType::PRE_SHARED_KEY) {
-        return Err(Misbehaviour::IllegalParameter("place of pre_shared_key").into());
+        return Err(Misbehaviour::IllegalParameter("position of pre_shared_key").into());
     }
     let (suite, schemes) = choose_suite(settings, &hello)?;
     let exchange = choose_exchange(settings, &hello)?;
@@ -173,7 +173,8 @@ fn consider_13<'a>(
         (_, Exchange::Share(share)) => Some(share),
     };
     if let Some(retry) = &retry {
-        // The second hello must lead to what the retry request said (RFC 8446, section 4.1.4).
+        // The second hello must lead to the suite and group in the retry request (RFC 8446, section
+        // 4.1.4).
         let same_group = match (retry.group, share) {
             (Some(group), Some(share)) => group == share.group,
             (Some(_), None) => false,
@@ -205,7 +206,7 @@ fn consider_13<'a>(
 /// Schemes from client to server and from server to client.
 type Schemes = (Scheme, Scheme);
 
-/// The suite, and the schemes if aggregation was asked for and is to be answered.
+/// Selects the suite, and the schemes if aggregation was offered and is accepted.
 fn choose_suite(
     settings: &Settings,
     hello: &ClientHello<'_>,
@@ -256,7 +257,8 @@ fn choose_exchange<'a>(
                 let ours = || {
                     settings.groups.iter().filter(|group| supported.clone().any(|g| g == **group))
                 };
-                // A share at hand beats a preferred group: it saves a round trip.
+                // A group whose share is present goes before a preferred group: it saves a round
+                // trip.
                 for group in ours() {
                     if let Some(share) = client_shares(shares)?.find(|s| s.group == *group) {
                         return Ok(Exchange::Share(share));
@@ -290,8 +292,8 @@ fn bake_retry<'a>(
     Ok(Greeting::Retry(write_retry(suite, group, &content)?))
 }
 
-/// The HelloRetryRequest for a cookie extension's content: the same bytes when
-/// it is sent and when it is remembered.
+/// Writes the HelloRetryRequest for a cookie extension's content. The bytes must be equal when it
+/// is sent and when it is reconstructed for the transcript.
 fn write_retry(
     suite: CipherSuiteId,
     group: Option<NamedGroup>,
@@ -312,7 +314,7 @@ fn write_retry(
     Ok(body)
 }
 
-/// SHA-256 of a ClientHello's body, to tell a repetition from a new attempt.
+/// SHA-256 of a ClientHello's body, to tell a retransmission from a new attempt.
 pub(crate) fn fingerprint(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }

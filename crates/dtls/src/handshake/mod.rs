@@ -1,15 +1,15 @@
-//! The handshake: one struct a state, moved by value into the next, with just
-//! the secrets that state may use.
+//! The handshake. Each state is one struct, which is moved by value into the next state and has
+//! only the secrets that it may use.
 //!
-//! DTLS 1.3 ([`dtls12`] has the states of 1.2, behind the same first one):
+//! The states of DTLS 1.3 ([`dtls12`] has the states of 1.2, which begin with the same first one):
 //!
 //! ```text
 //! client: WaitServerHello -> WaitEncryptedExtensions -> WaitFinished -> Established
 //! server: (stateless greeting) -> WaitFinished -> Established
 //! ```
 //!
-//! Certificates will add states between `WaitEncryptedExtensions` and
-//! `WaitFinished` on either side; nothing else depends on how many there are.
+//! Certificates will add states between `WaitEncryptedExtensions` and `WaitFinished` on either
+//! side; nothing else depends on the number of states.
 
 pub(crate) mod client;
 pub mod cookie;
@@ -43,7 +43,7 @@ use reassembly::Message;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Random, Writer};
 
-/// What handshake states act upon.
+/// What the handshake states act upon: epochs, flight, and what they negotiate about records.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) rng: Random,
@@ -52,19 +52,22 @@ pub(crate) struct Channel {
     pub(crate) receive: ReceiveEpochs,
     /// The next record number of epoch 0.
     pub(crate) plaintext_next: u64,
-    /// The longest content this end may send in a record, as far as is agreed.
+    /// The longest content that this end may send in a record, in bytes, as far as it is
+    /// negotiated.
     pub(crate) record_limit: usize,
-    /// The most bytes of a record with data this end receives, a type inside and padding included.
+    /// The longest content of a data record that this end receives, in bytes, inner content type
+    /// and padding included.
     pub(crate) receive_limit: usize,
-    /// The ID in records this end sends, once that is agreed on; empty if there is none.
+    /// The connection ID in records that this end sends, once it is negotiated; empty if there is
+    /// none.
     pub(crate) send_cid: ConnectionId,
-    /// The IDs in records this end receives.
+    /// The connection IDs in records that this end receives.
     pub(crate) own_ids: OwnIds,
-    /// Bits at which data is delivered, if before it is verified.
+    /// The security level in bits at which data is delivered; `None`: only when it is verified.
     delivered_from: Option<u8>,
-    /// Whether somebody wants to know what becomes of each of the peer's records.
+    /// Whether the fates of the peer's records are recorded.
     watches: bool,
-    /// How the numbers of aggregated records are hidden.
+    /// How the record numbers of aggregated records are encrypted.
     pub(crate) masks: NumberMasks,
 }
 
@@ -91,13 +94,13 @@ impl Channel {
         }
     }
 
-    /// Records under keys have these IDs from now on.
+    /// Sets the connection IDs that protected records carry from now on.
     pub(crate) fn agree_on_cids(&mut self, extras: &Extras) {
         self.send_cid = extras.send_cid;
         self.own_ids = OwnIds::agreed(extras.receive_cid);
     }
 
-    /// Records of DTLS 1.3 have this ID from now on.
+    /// Sets the connection ID that sent records of DTLS 1.3 carry from now on.
     pub(crate) fn set_send_cid(&mut self, cid: ConnectionId) {
         self.send_cid = cid;
         self.send.set_cid(cid);
@@ -140,7 +143,7 @@ impl Channel {
         self.install_send(SendEpoch::with_masks(epoch, suite, scheme, secret, self.masks));
     }
 
-    /// The receiving half.
+    /// The receiving half of [`Self::install`].
     pub(crate) fn install_receiving(
         &mut self,
         epoch: u64,
@@ -151,40 +154,40 @@ impl Channel {
     }
 }
 
-/// What two ends agreed on.
+/// The negotiated parameters of an association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The version.
+    /// The protocol version.
     pub version: ProtocolVersion,
     /// The cipher suite.
     pub suite: CipherSuiteId,
-    /// Its name.
+    /// The name of the cipher suite.
     pub suite_name: &'static str,
     /// The key exchange group; `None` with a PSK alone.
     pub group: Option<NamedGroup>,
     /// The PSK identity.
     pub psk_identity: Vec<u8>,
-    /// How this end's records are tagged; the peer may change it.
+    /// The aggregation scheme of the records that this end sends; the peer may change it.
     pub send: Scheme,
-    /// How the peer's records are tagged; see
+    /// The aggregation scheme of the records that the peer sends; see
     /// [`Connection::request_aggregation`](crate::Connection::request_aggregation).
     pub receive: Scheme,
     /// Whether a session was resumed.
     pub resumed: bool,
-    /// Whether the keys are bound to the whole handshake (RFC 7627). In 1.3 they always are.
+    /// Whether the keys are bound to the whole handshake (RFC 7627). In DTLS 1.3 they always are.
     pub extended_master: bool,
-    /// The longest content of a record this end may send, in bytes.
+    /// The longest content of a record that this end may send, in bytes.
     pub record_limit: usize,
-    /// The connection ID in records this end sends; empty if there is none.
+    /// The connection ID in records that this end sends; empty if there is none.
     pub send_cid: ConnectionId,
-    /// The connection ID in records the peer sends; empty if there is none.
+    /// The connection ID in records that the peer sends; empty if there is none.
     pub receive_cid: ConnectionId,
-    /// Whether addresses can be validated (RFC 9853).
+    /// Whether return routability checks are available (RFC 9853).
     pub return_routability: bool,
 }
 
 impl Negotiated {
-    /// How the PSK is used.
+    /// The PSK key exchange mode.
     pub fn psk_mode(&self) -> PskKeyExchangeMode {
         match self.group {
             Some(_) => PskKeyExchangeMode::PSK_DHE_KE,
@@ -193,7 +196,7 @@ impl Negotiated {
     }
 }
 
-/// The secrets that later keys come from.
+/// The secrets from which later keys are derived.
 #[derive(Debug)]
 pub(crate) enum EstablishedKeys {
     Dtls12 {
@@ -209,8 +212,8 @@ pub(crate) enum EstablishedKeys {
     },
 }
 
-/// Schemes that each direction may be changed to beside plain tags: the client's lists. Empty
-/// where no scheme was agreed on.
+/// The schemes, besides plain tags, to which each direction may change: those in the client's
+/// lists. Empty if no scheme was negotiated for the direction.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedSchemes {
     pub(crate) send: Vec<Scheme>,
@@ -218,7 +221,7 @@ pub(crate) struct OfferedSchemes {
 }
 
 impl OfferedSchemes {
-    /// The client's lists, where these schemes were agreed on.
+    /// The client's lists for the directions in which a scheme was negotiated.
     pub(crate) fn new(send: (Scheme, &[Scheme]), receive: (Scheme, &[Scheme])) -> Self {
         let list = |(agreed, offered): (Scheme, &[Scheme])| {
             if agreed.aggregates() { offered.to_vec() } else { Vec::new() }
@@ -236,7 +239,7 @@ pub(crate) struct Established {
 }
 
 impl Established {
-    /// RFC 8446, section 7.5; RFC 5705 in DTLS 1.2.
+    /// Exports keying material (RFC 8446, section 7.5; in DTLS 1.2 RFC 5705).
     pub(crate) fn export(
         &self,
         label: &[u8],
@@ -253,7 +256,7 @@ impl Established {
     }
 }
 
-/// Where an association stands.
+/// The state of an association.
 #[derive(Debug)]
 pub(crate) enum State {
     WaitServerHello(client::WaitServerHello),
@@ -265,12 +268,12 @@ pub(crate) enum State {
     WaitKeyExchange12(dtls12::server::WaitKeyExchange),
     WaitClientFinished12(dtls12::server::WaitFinished),
     Established(Established),
-    /// Ended, or between two states.
+    /// The association has ended, or is between two states.
     Closed,
 }
 
 impl State {
-    /// The version, once it is agreed on.
+    /// The version, once it is negotiated.
     pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
         match self {
             Self::WaitServerHello(state) => state.version(),
@@ -286,7 +289,7 @@ impl State {
         }
     }
 
-    /// Whether messages in clear still have a place here.
+    /// Whether plaintext messages are still valid in this state.
     pub(crate) const fn expects_clear(&self) -> bool {
         match self {
             Self::WaitServerHello(_) => true,
@@ -295,7 +298,7 @@ impl State {
         }
     }
 
-    /// Takes a handshake message into the next state.
+    /// Processes a handshake message and returns the next state.
     pub(crate) fn advance(
         self,
         settings: &Settings,
@@ -347,12 +350,12 @@ pub(crate) fn absorb(transcript: &mut Transcript, kind: HandshakeType, body: &[u
     transcript.update(body);
 }
 
-/// Fails unless a message came in the epoch its type belongs to.
+/// Fails unless a message came in the epoch to which its type belongs.
 pub(crate) fn expect_epoch(message: &Message, epoch: u64) -> Result<(), Fault> {
     if message.epoch == epoch { Ok(()) } else { Err(Misbehaviour::WrongEpoch.into()) }
 }
 
-/// A handshake message of at most `room` bytes.
+/// Writes the body of a handshake message of at most `room` bytes.
 pub(crate) fn message_body(
     room: usize,
     write: impl FnOnce(&mut Writer<'_>) -> Result<(), BufferFull>,

@@ -1,14 +1,14 @@
-//! Which bytes of a handshake message are still missing.
+//! The byte ranges of a handshake message that are still missing.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// More holes than this are not tracked: the piece that would make one more is
-/// ignored and comes again. A message of eight kilobytes in 500-byte fragments has eight.
+/// The largest number of holes tracked. A fragment that would make one more is ignored until it is
+/// retransmitted. A message of eight kilobytes in 500-byte fragments has eight holes at most.
 const MAX_HOLES: usize = 16;
 
-/// Sorted, disjoint ranges of a message. An empty message has one empty range
-/// until it is seen.
+/// The missing ranges of a message, sorted and disjoint. An empty message has one empty range until
+/// it has been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing(Vec<Range<u32>>);
 
@@ -22,7 +22,7 @@ impl Missing {
         self.0.is_empty()
     }
 
-    /// The first missing piece, cut to `most` bytes.
+    /// The first missing range, truncated to `most` bytes.
     pub(crate) fn first(&self, most: u32) -> Option<Range<u32>> {
         let range = self.0.first()?;
         Some(range.start..range.end.min(range.start.saturating_add(most)))
@@ -38,7 +38,7 @@ impl Missing {
         self.0.iter().any(|hole| hole.contains(&offset))
     }
 
-    /// Marks `piece` as there. Returns whether anything changed.
+    /// Marks `piece` as present. Returns whether anything changed.
     pub(crate) fn fill(&mut self, piece: Range<u32>) -> bool {
         let mut changed = false;
         let mut rest = Vec::with_capacity(self.0.len() + 1);

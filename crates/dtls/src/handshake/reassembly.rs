@@ -1,4 +1,4 @@
-//! Incoming handshake messages: ordered and reassembled (RFC 9147, section 5.5).
+//! Reassembles and orders incoming handshake messages (RFC 9147, section 5.5).
 
 use super::ranges::Missing;
 use crate::codepoints::HandshakeType;
@@ -25,36 +25,37 @@ impl Partial {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) kind: HandshakeType,
-    /// Its number in the sender's sequence.
+    /// The message number.
     pub(crate) sequence: u16,
-    /// The epoch it came in, which its type must fit.
+    /// The epoch in which the message came, which must be that of its type.
     pub(crate) epoch: u64,
     pub(crate) body: Vec<u8>,
 }
 
-/// What became of a fragment.
+/// The outcome for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// Of a message that was processed before.
+    /// The fragment belongs to a message that was already processed.
     Old,
-    /// Taken, or known already.
+    /// The fragment was stored, or was stored already.
     Stored,
-    /// Too far ahead, too long, too scattered, or worse protected than what came before.
+    /// The fragment is too far ahead, of a message that is too long, leaves too many holes, or is
+    /// less protected than an earlier fragment.
     Refused,
-    /// At odds with what came before under the same keys (RFC 9147, section 5.5).
+    /// The fragment contradicts an earlier one under the same keys (RFC 9147, section 5.5).
     Changed,
-    /// Numbered as only a message after the last number would be.
+    /// The message number has wrapped.
     Wrapped,
 }
 
-/// Messages in the making.
+/// The messages that are being reassembled.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// The number of the next message; beyond 65,535 none may come.
+    /// The number of the next message; beyond 65,535 no message is valid.
     next: u32,
     partial: Vec<Partial>,
-    /// Whether messages in clear may come ahead of their turn: in DTLS 1.2 a server's
-    /// whole flight is in clear, in 1.3 only its first message.
+    /// Whether plaintext messages are accepted out of order: in DTLS 1.2 a server's whole flight is
+    /// plaintext, in 1.3 only its first message.
     clear_ahead: bool,
 }
 
@@ -64,8 +65,8 @@ impl Reassembly {
         Self { next: next.into(), partial: Vec::new(), clear_ahead: false }
     }
 
-    /// Whether messages in clear may come ahead of their turn from now on. If not, those that
-    /// did are dropped.
+    /// Sets whether plaintext messages are accepted out of order. If not, those that were stored
+    /// are dropped.
     pub(crate) fn allow_clear_ahead(&mut self, allowed: bool) {
         self.clear_ahead = allowed;
         if !allowed {
@@ -73,7 +74,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether nothing of a message came that was not processed yet.
+    /// Whether no message is partly received or waits for an earlier one.
     pub(crate) const fn is_empty(&self) -> bool {
         self.partial.is_empty()
     }
@@ -83,25 +84,26 @@ impl Reassembly {
         u32::from(sequence) < self.next
     }
 
-    /// Goes on with another message number.
+    /// Continues with another message number.
     #[cfg(test)]
     pub(crate) const fn skip_to(&mut self, next: u32) {
         self.next = next;
     }
 
-    /// Takes a fragment that came in `epoch`.
+    /// Stores a fragment that came in `epoch`.
     ///
-    /// Where it contradicts what came before, the better protected one counts. In clear the newer
-    /// one does: a forged fragment must not keep the genuine ones out. Under one epoch's keys a
-    /// peer that sends a message again does not change it.
+    /// If it contradicts an earlier fragment, the better protected one counts. In plaintext the
+    /// newer one counts: a forged fragment must not keep out the authentic ones. Under the keys of
+    /// one epoch a peer must not change a message that it retransmits.
     pub(crate) fn offer(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Offered {
         let sequence = u32::from(fragment.sequence);
         let Some(ahead) = sequence.checked_sub(self.next) else {
-            // Messages go one after another: none is sent again after 32,768 others.
+            // At this distance the number has wrapped: no message is retransmitted after 32,768
+            // later ones.
             let wrapped = self.next - sequence > 1 << 15;
             return if wrapped { Offered::Wrapped } else { Offered::Old };
         };
-        // In 1.3 nothing is sent in clear behind a message the receiver has not answered.
+        // In DTLS 1.3 no plaintext follows a message that the receiver has not answered.
         if epoch == 0 && ahead > 0 && !self.clear_ahead
             || ahead > MAX_MESSAGES_AHEAD.into()
             || fragment.length as usize > MAX_HANDSHAKE_MESSAGE
@@ -209,7 +211,11 @@ mod tests {
         assert_eq!(reassembly.offer(0, &other), Offered::Refused);
         assert_eq!(reassembly.offer(2, &fragment(0, 3, b"st!")), Offered::Stored);
         assert_eq!(reassembly.next_message().unwrap().body, b"first!");
-        assert_eq!(reassembly.offer(0, &fragment(2, 0, b"a")), Offered::Refused, "ahead, in clear");
+        assert_eq!(
+            reassembly.offer(0, &fragment(2, 0, b"a")),
+            Offered::Refused,
+            "ahead, in plaintext"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The server's states.
+//! The server's handshake states in DTLS 1.3.
 
 use super::extras::Answer;
 use super::greeting::Accepted;
@@ -26,7 +26,8 @@ use subtle::ConstantTimeEq;
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     client_finished: [u8; 32],
-    /// Built only for a client that proved its key.
+    /// The state after the client's Finished. It is prepared only for a client that has proved its
+    /// key.
     established: Box<Established>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn accept(
     let server = handshake.server_traffic(&hash);
     log_secret(settings, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", &client_random, &client);
     log_secret(settings, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &client_random, &server);
-    // The handshake epoch keeps the standard layout, whatever follows.
+    // The handshake epoch has the standard layout, whatever scheme is negotiated.
     channel.record_limit = answer.extras.record_limit;
     channel.receive_limit = answer.extras.receive_limit;
     channel.agree_on_cids(&answer.extras);
@@ -154,7 +155,7 @@ fn find_psk(config: &ServerConfig, accepted: &Accepted<'_>) -> Result<(u16, Psk)
         .ok_or(Incompatibility::UnknownIdentity.into())
 }
 
-/// RFC 8446, section 4.2.11.2.
+/// Verifies the client's PSK binder (RFC 8446, section 4.2.11.2).
 fn check_binder(accepted: &Accepted<'_>, early: &EarlySecret, index: u16) -> Result<(), Fault> {
     let (_, binder) = accepted.psks.iter().nth(index.into()).ok_or(Misbehaviour::WrongBinder)?;
     let covered = accepted.body.len().saturating_sub(accepted.psks.binders_len());
@@ -169,12 +170,12 @@ fn check_binder(accepted: &Accepted<'_>, early: &EarlySecret, index: u16) -> Res
 }
 
 impl WaitFinished {
-    /// What will be agreed on if the client proves its key.
+    /// The parameters that are negotiated if the client's Finished verifies.
     pub(crate) fn negotiated(&self) -> &Negotiated {
         &self.established.negotiated
     }
 
-    /// Takes the client's Finished and is done.
+    /// Processes the client's Finished: the handshake is complete.
     pub(crate) fn finished(self, channel: &mut Channel, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, HANDSHAKE_EPOCH)?;
         if !bool::from(self.client_finished.ct_eq(&message.body)) {

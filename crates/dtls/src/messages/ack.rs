@@ -3,7 +3,7 @@
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// A record's epoch and number, as an ACK names it.
+/// A record's epoch and number, as in an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordNumber {
     /// The epoch, in full.
@@ -13,7 +13,7 @@ pub struct RecordNumber {
 }
 
 impl RecordNumber {
-    /// Bytes of one record number on the wire.
+    /// The length of one record number in bytes.
     pub const LEN: usize = 16;
 }
 
@@ -35,7 +35,7 @@ pub fn write(records: &[RecordNumber], w: &mut Writer<'_>) -> Result<(), BufferF
     w.vec16(|w| records.iter().try_for_each(|record| w.put(record)))
 }
 
-/// Parses an ACK into the record numbers it names.
+/// Parses an ACK into the record numbers that it contains.
 pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = RecordNumber> + '_, DecodeError> {
     let mut r = Reader::new(bytes);
     let list = r.vec16()?;

@@ -6,9 +6,8 @@
 //! scheme:   0x01 n  |  0x02 n o  |  0x80..0xff length parameters
 //! ```
 //!
-//! Lists are in order of preference. A scheme below 0x80 that is not known
-//! cannot be skipped: the rest of its list is ignored, and an answer with one
-//! is refused.
+//! Lists are in order of preference. An unknown scheme below 0x80 cannot be skipped: the rest of
+//! its list is ignored, and an answer with such a scheme is refused.
 
 use crate::codepoints::{SCHEME_NONE, SCHEME_SELF_DESCRIBING};
 use aggregation::Scheme;
@@ -16,7 +15,7 @@ use alloc::vec::Vec;
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Reader, Writer};
 
-/// One list entry: a scheme we know, or one to be skipped.
+/// A list entry: a known scheme, an unknown one that is skipped, or the end of the list.
 enum Entry {
     Known(Scheme),
     Skipped,
@@ -34,18 +33,19 @@ fn read_entry(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
     Ok(Scheme::from_parameters(identifier, parameters).map_or(Entry::Skipped, Entry::Known))
 }
 
-/// What a client offers, parsed as it is needed.
+/// The offer of a client, which is parsed when it is needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a>(&'a [u8]);
 
 impl<'a> Offer<'a> {
-    /// Wraps an extension's content. Nothing is refused: what does not parse offers nothing.
+    /// Wraps an extension's content. Nothing is refused: content that does not parse offers
+    /// nothing.
     pub const fn new(content: &'a [u8]) -> Self {
         Self(content)
     }
 
-    /// The first scheme of each list that `to_client` and `to_server` accept:
-    /// server to client, client to server.
+    /// Selects the first scheme of each list that `to_client` and `to_server` accept: server to
+    /// client, client to server.
     pub fn select(
         &self,
         to_client: impl Fn(Scheme) -> bool,
@@ -79,7 +79,8 @@ fn read_list(r: &mut Reader<'_>) -> Option<Vec<Scheme>> {
     Some(list)
 }
 
-/// Reads a list up to its end; `None` if its end could not be found.
+/// Reads a list to its end and returns the first scheme that `accept` accepts, or plain tags;
+/// `None` if the end could not be found.
 fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option<Scheme> {
     let mut chosen = Scheme::Plain;
     while !r.is_empty() {
@@ -94,7 +95,7 @@ fn first_accepted(r: &mut Reader<'_>, accept: impl Fn(Scheme) -> bool) -> Option
 
 /// Writes one scheme, or 0x00 for plain tags.
 pub(super) fn write_scheme(scheme: Scheme, w: &mut Writer<'_>) -> Result<(), BufferFull> {
-    // The context is the identifier, n and o; not all schemes have all of them.
+    // The context contains the identifier, n and o; not every scheme has both parameters.
     let [identifier, parameters @ ..] = scheme.context();
     w.u8(identifier)?;
     let len = Scheme::parameters_len(identifier).unwrap_or(0);
@@ -176,7 +177,7 @@ mod tests {
         let all = |_| true;
         let select = |content: &[u8]| Offer::new(content).select(all, all);
         assert_eq!(select(&[0x80, 2, 9, 9, 1, 8, 0, 2, 8, 51, 1, 2]), (agg(8), agg(2)));
-        // As a peer sees schemes with check bytes that does not know them.
+        // Schemes with check bytes, as a peer sees them that does not know them.
         assert_eq!(select(&[0x9f, 1, 8, 1, 8, 0, 0xff, 2, 8, 50, 1, 2]), (agg(8), agg(2)));
         assert_eq!(select(&[2, 9, 50, 1, 8, 0, 2, 8, 50, 1, 2]), (agg(8), r2d2(50)));
         assert_eq!(select(&[7, 1, 8, 0, 1, 8]), (Scheme::Plain, Scheme::Plain));

@@ -11,10 +11,10 @@ use aggregation::{ClosingTag, Scheme};
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Asks the receiver to send with another scheme, under its next keys.
+/// Requests that the receiver sends with another scheme under its next keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationUpdate {
-    /// The scheme.
+    /// The requested scheme.
     pub scheme: Scheme,
 }
 
@@ -30,12 +30,13 @@ impl Encode for AggregationUpdate {
     }
 }
 
-/// How the epoch before that of the record that says it ended.
+/// The end of the epoch before the epoch of the record that contains this report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochEnd {
-    /// How many records it had: the number that another one would have got.
+    /// The number of records of that epoch, which is the number that its next record would have
+    /// had.
     pub records: u64,
-    /// A tag over its data that no other tag covers, if there is any.
+    /// A tag over the data that no other tag covers, if there is any.
     pub closing: Option<ClosingTag>,
 }
 
@@ -94,7 +95,7 @@ mod tests {
         for cut in (0..bytes.len()).filter(|cut| *cut != 6) {
             assert!(EpochEnd::decode(&bytes[..cut]).is_err());
         }
-        // Before record 0, empty, past the end.
+        // The range begins before record 0, is empty, or reaches past the end.
         for (records, back, count) in [(2, 3, 1), (9, 3, 0), (9, 3, 4)] {
             let mut bytes = alloc::vec![0, 0, 0, 0, 0, records, back, count];
             bytes.extend([9; 16]);

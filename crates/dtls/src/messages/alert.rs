@@ -4,15 +4,15 @@ use crate::codepoints::AlertDescription;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// An alert. In 1.3 all but `close_notify` and `user_canceled` are fatal,
-/// whatever their level says.
+/// An alert. In DTLS 1.3 all alerts except `close_notify` and `user_canceled` are fatal, regardless
+/// of their level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alert(pub AlertDescription);
 
 impl Alert {
-    /// The level of alerts that end nothing in DTLS 1.2 (RFC 5246, section 7.2).
+    /// The level of alerts that do not end a DTLS 1.2 association (RFC 5246, section 7.2).
     pub const WARNING: u8 = 1;
-    /// Bytes of an alert on the wire.
+    /// The length of an alert in bytes.
     pub const LEN: usize = 2;
 }
 

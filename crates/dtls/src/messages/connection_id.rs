@@ -6,28 +6,27 @@ use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 /// When a new connection ID is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionIdUsage {
-    /// At once: the ones in use are to be dropped.
+    /// Immediately; the IDs in use are dropped.
     Immediate,
-    /// Later, beside the ones at hand.
+    /// Later, in addition to the IDs in use.
     Spare,
 }
 
-/// Connection IDs for its receiver to send with.
+/// New connection IDs for the records that its receiver sends.
 ///
 /// ```text
 /// | length (16) | { length (8) | connection id } ... | usage |
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewConnectionId<'a> {
-    /// The list, whose framing was checked.
+    /// The encoded list, whose framing was checked.
     cids: &'a [u8],
-    /// When to use them.
+    /// When the IDs are to be used.
     pub usage: ConnectionIdUsage,
 }
 
 impl<'a> NewConnectionId<'a> {
-    /// The connection IDs, each of at most 255 bytes; a peer may name tens of
-    /// thousands.
+    /// The connection IDs, each of at most 255 bytes. A peer may send tens of thousands.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut r = Reader::new(self.cids);
         core::iter::from_fn(move || r.vec8().ok())
@@ -63,10 +62,10 @@ pub fn write_new_connection_id<'a>(
     })
 }
 
-/// Asks for connection IDs.
+/// Requests connection IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestConnectionId {
-    /// How many.
+    /// The number of connection IDs requested.
     pub num_cids: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Extension blocks: one extension of a kind, each parsed when it is asked for.
+//! Extension blocks. Each type occurs at most once, and each extension is parsed when it is needed.
 
 #[cfg(doc)]
 use crate::codepoints::LEAST_RECORD_SIZE_LIMIT;
@@ -7,20 +7,20 @@ use crate::crypto::NamedGroup;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// An extension block whose framing was checked and that names no type twice
-/// (RFC 8446, section 4.2).
+/// An extension block whose framing was checked and which contains no type twice (RFC 8446, section
+/// 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions<'a>(&'a [u8]);
 
-/// More extensions than this in one message are refused, which bounds the
-/// search for duplicates. Browsers send about twenty.
+/// The largest number of extensions accepted in one message, which bounds the search for
+/// duplicates. Browsers send about twenty.
 const MAX_EXTENSIONS: usize = 64;
 
 impl<'a> Extensions<'a> {
-    /// No extensions: hellos of DTLS 1.2 may end before their block.
+    /// No extensions: hellos of DTLS 1.2 may have no extension block.
     pub const EMPTY: Self = Self(&[]);
 
-    /// Reads the block, if there is one.
+    /// Reads the extension block, if there is one.
     pub(crate) fn read_if_any(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if r.is_empty() { Ok(Self::EMPTY) } else { Self::read(r) }
     }
@@ -31,7 +31,7 @@ impl<'a> Extensions<'a> {
         core::iter::from_fn(move || Some((ExtensionType(r.u16().ok()?), r.vec16().ok()?)))
     }
 
-    /// The content of one extension.
+    /// The content of an extension; `None` if it is absent.
     pub fn get(&self, kind: ExtensionType) -> Option<&'a [u8]> {
         self.iter().find(|(k, _)| *k == kind).map(|(_, content)| content)
     }
@@ -43,7 +43,7 @@ impl<'a> Extensions<'a> {
 }
 
 impl<'a> Decode<'a> for Extensions<'a> {
-    /// Reads the block behind its 16-bit length.
+    /// Reads the extension block after its 16-bit length.
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let block = r.vec16()?;
         let mut inner = Reader::new(block);
@@ -73,7 +73,7 @@ pub fn write_extension<R>(
     w.vec16(content)
 }
 
-/// The 16-bit values of a list behind an 8-bit or 16-bit length.
+/// The 16-bit values of a list whose length field was already removed.
 fn u16_list(bytes: &[u8]) -> Result<impl Iterator<Item = u16> + Clone + '_, DecodeError> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(2) {
         return Err(DecodeError::Invalid("list length"));
@@ -104,12 +104,12 @@ pub fn groups(
     Ok(u16_list(list)?.map(NamedGroup))
 }
 
-/// A `max_fragment_length` (RFC 6066, section 4): 1 to 4.
+/// The value of a `max_fragment_length` extension (RFC 6066, section 4): 1 to 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxFragmentLength(pub(crate) u8);
 
 impl MaxFragmentLength {
-    /// The one of so many bytes: 512, 1024, 2048 or 4096.
+    /// The value for a length of 512, 1024, 2048 or 4096 bytes; `None` for any other length.
     pub const fn of_bytes(bytes: usize) -> Option<Self> {
         match bytes {
             512 => Some(Self(1)),
@@ -135,7 +135,7 @@ impl<'a> Decode<'a> for MaxFragmentLength {
     }
 }
 
-/// The content of `record_size_limit` (RFC 8449, section 4), which is not to be below
+/// Parses the content of `record_size_limit` (RFC 8449, section 4), which should be at least
 /// [`LEAST_RECORD_SIZE_LIMIT`].
 pub fn read_record_size_limit(content: &[u8]) -> Result<u16, DecodeError> {
     let mut r = Reader::new(content);
@@ -239,7 +239,7 @@ impl<'a> OfferedPsks<'a> {
         })
     }
 
-    /// Bytes at the message's end that the binders do not cover: the list of
+    /// The number of bytes at the end of the message that the binders do not cover: the list of
     /// binders with its length (RFC 8446, section 4.2.11.2).
     pub const fn binders_len(&self) -> usize {
         2 + self.binders.len()

@@ -10,23 +10,23 @@ use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 /// | type | length (24) | message_seq (16) | offset (24) | fragment length (24) | fragment |
 /// ```
 ///
-/// Its fields are consistent: the fragment lies within the message.
+/// The fields are consistent: the fragment lies within the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment<'a> {
     /// The message's type.
     pub kind: HandshakeType,
     /// The whole message's length in bytes, without this header.
     pub length: u32,
-    /// The message's place in its sender's sequence.
+    /// The message number (`message_seq`).
     pub sequence: u16,
-    /// Where the fragment begins in the message.
+    /// The offset of the fragment in the message, in bytes.
     pub offset: u32,
-    /// The fragment.
+    /// The bytes of the fragment.
     pub body: &'a [u8],
 }
 
 impl Fragment<'_> {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const HEADER: usize = 12;
 
     /// Whether the fragment is the whole message.
@@ -60,15 +60,15 @@ impl Encode for Fragment<'_> {
     }
 }
 
-/// The header a message has in the transcript: that of TLS, without sequence
-/// number and fragment fields (RFC 9147, section 5.2).
+/// The header of a message in the transcript: that of TLS, without sequence number and fragment
+/// fields (RFC 9147, section 5.2).
 pub fn transcript_header(kind: HandshakeType, length: usize) -> [u8; 4] {
     let [.., a, b, c] = (length as u64).to_be_bytes();
     [kind.0, a, b, c]
 }
 
-/// The header a message has in the transcript of DTLS 1.2: its own, as if it
-/// had been sent in one piece (RFC 6347, section 4.2.6).
+/// The header of a message in the transcript of DTLS 1.2: its own, as if the message had been sent
+/// in one fragment (RFC 6347, section 4.2.6).
 pub fn transcript_header_12(kind: HandshakeType, length: usize, sequence: u16) -> [u8; 12] {
     let [.., a, b, c] = (length as u64).to_be_bytes();
     let [d, e] = sequence.to_be_bytes();

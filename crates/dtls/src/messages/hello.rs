@@ -1,5 +1,5 @@
-//! ClientHello, ServerHello (and HelloRetryRequest) and EncryptedExtensions
-//! (RFC 8446, section 4; RFC 9147, section 5.3; in 1.2 RFC 5246, section 7.4.1).
+//! ClientHello, ServerHello (and HelloRetryRequest) and EncryptedExtensions (RFC 8446, section 4;
+//! RFC 9147, section 5.3; in DTLS 1.2 RFC 5246, section 7.4.1).
 
 use super::extensions::Extensions;
 use crate::codepoints::{HELLO_RETRY_REQUEST_RANDOM, LEGACY_VERSION};
@@ -10,17 +10,18 @@ use vocabulary::{Decode, DecodeError, Reader, Writer};
 /// A ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientHello<'a> {
-    /// The best version but 1.3, which has an extension for itself.
+    /// The newest offered version except 1.3, which is offered in an extension.
     pub legacy_version: u16,
     /// The client's random.
     pub random: &'a [u8; 32],
-    /// The session to resume in 1.2. Must not be echoed in 1.3 (RFC 9147, section 5.3).
+    /// The session to resume in DTLS 1.2. A DTLS 1.3 server must not echo it (RFC 9147, section
+    /// 5.3).
     pub legacy_session_id: &'a [u8],
     /// The cookie of DTLS 1.2, empty in 1.3.
     pub legacy_cookie: &'a [u8],
     /// Cipher suites as 16-bit numbers.
     pub cipher_suites: &'a [u8],
-    /// Compression methods, null among them; in 1.3 nothing else.
+    /// The compression methods, including null; in DTLS 1.3 only null.
     pub compression_methods: &'a [u8],
     /// Extensions.
     pub extensions: Extensions<'a>,
@@ -53,8 +54,8 @@ impl<'a> Decode<'a> for ClientHello<'a> {
     }
 }
 
-/// Writes a ClientHello with what `extensions` appends to its extension block.
-/// Session ID and cookie are those of 1.2.
+/// Writes a ClientHello; `extensions` appends its extensions. Session ID and cookie are those of
+/// DTLS 1.2.
 pub fn write_client_hello(
     w: &mut Writer<'_>,
     random: &[u8; 32],
@@ -80,13 +81,14 @@ pub fn write_client_hello(
 /// A ServerHello, or a HelloRetryRequest, which has the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerHello<'a> {
-    /// The chosen version, but for 1.3, which says 1.2 here.
+    /// The selected version. A DTLS 1.3 server sends 1.2 here.
     pub legacy_version: u16,
     /// The server's random.
     pub random: &'a [u8; 32],
-    /// Must be empty in DTLS 1.3 (RFC 9147, section 5.3), where it echoes nothing.
+    /// The session ID. It must be empty in DTLS 1.3 (RFC 9147, section 5.3), where it is not
+    /// echoed.
     pub session_id: &'a [u8],
-    /// The chosen suite.
+    /// The selected cipher suite.
     pub cipher_suite: CipherSuiteId,
     /// Extensions.
     pub extensions: Extensions<'a>,
@@ -132,8 +134,8 @@ pub fn write_server_hello(
     w.vec16(extensions)
 }
 
-/// Writes a ServerHello of DTLS 1.2, whose extension block is left out when empty
-/// (RFC 5246, section 7.4.1.3).
+/// Writes a ServerHello of DTLS 1.2, whose extension block is omitted when it is empty (RFC 5246,
+/// section 7.4.1.3).
 pub fn write_server_hello_12(
     w: &mut Writer<'_>,
     random: &[u8; 32],
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(hello.cipher_suites, [0x13, 0x01]);
         assert_eq!(hello.extensions.get(ExtensionType::COOKIE), Some(&b"xyz"[..]));
         assert_eq!(hello.legacy_session_id, b"id");
-        // A hello of 1.2 may do without the block.
+        // A DTLS 1.2 hello may have no extension block.
         let block = bytes.len() - 2 - 4 - 3;
         for cut in (0..bytes.len()).filter(|cut| *cut != block) {
             assert!(ClientHello::decode(&bytes[..cut]).is_err());

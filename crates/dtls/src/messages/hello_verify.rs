@@ -4,7 +4,7 @@ use crate::codepoints::DTLS_1_0;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Asks a client of DTLS 1.2 for its hello once more, with this cookie.
+/// Requests another hello of a DTLS 1.2 client, with this cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HelloVerifyRequest<'a> {
     /// The cookie, at most 255 bytes.
@@ -13,7 +13,7 @@ pub struct HelloVerifyRequest<'a> {
 
 impl<'a> Decode<'a> for HelloVerifyRequest<'a> {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        // Says nothing about the version to come.
+        // This version is not the negotiated one.
         if r.u8()? != 0xfe {
             return Err(DecodeError::Invalid("version"));
         }

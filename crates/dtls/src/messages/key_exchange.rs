@@ -4,7 +4,7 @@ use crate::codepoints::{NAMED_CURVE, NamedGroup};
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// The PSK identity hint of a ServerKeyExchange with a PSK alone.
+/// Parses a ServerKeyExchange with a PSK alone: the PSK identity hint.
 pub fn read_psk_hint(body: &[u8]) -> Result<&[u8], DecodeError> {
     let mut r = Reader::new(body);
     let hint = r.vec16()?;
@@ -15,7 +15,7 @@ pub fn read_psk_hint(body: &[u8]) -> Result<&[u8], DecodeError> {
 /// A ServerKeyExchange with a PSK and a key share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcdhePskServerParams<'a> {
-    /// The PSK identity hint, mostly empty.
+    /// The PSK identity hint, usually empty.
     pub hint: &'a [u8],
     /// The group.
     pub group: NamedGroup,
@@ -49,12 +49,12 @@ fn read_point<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     }
 }
 
-/// A ClientKeyExchange with a PSK alone: its identity.
+/// Parses a ClientKeyExchange with a PSK alone: the PSK identity.
 pub fn read_psk_client_key_exchange(body: &[u8]) -> Result<&[u8], DecodeError> {
     read_psk_hint(body)
 }
 
-/// Writes one.
+/// Writes a ClientKeyExchange with a PSK alone.
 pub fn write_psk_client_key_exchange(
     identity: &[u8],
     w: &mut Writer<'_>,
@@ -62,7 +62,7 @@ pub fn write_psk_client_key_exchange(
     w.vec16(|w| w.bytes(identity))
 }
 
-/// A ClientKeyExchange with a PSK and a key share: identity and public key.
+/// Parses a ClientKeyExchange with a PSK and a key share: PSK identity and public key.
 pub fn read_ecdhe_psk_client_key_exchange(body: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
     let mut r = Reader::new(body);
     let (identity, point) = (r.vec16()?, read_point(&mut r)?);
@@ -70,7 +70,7 @@ pub fn read_ecdhe_psk_client_key_exchange(body: &[u8]) -> Result<(&[u8], &[u8]),
     Ok((identity, point))
 }
 
-/// Writes one.
+/// Writes a ClientKeyExchange with a PSK and a key share.
 pub fn write_ecdhe_psk_client_key_exchange(
     identity: &[u8],
     point: &[u8],

@@ -3,10 +3,10 @@
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Announces the sender's next keys, and may ask for the peer's.
+/// Announces the sender's next keys, and may request a KeyUpdate of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUpdate {
-    /// Whether the peer shall update its keys too.
+    /// Whether the peer must update its keys too.
     pub request_update: bool,
 }
 

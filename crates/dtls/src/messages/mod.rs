@@ -1,4 +1,4 @@
-//! Handshake, ACK, alert and path messages of 1.2 and 1.3 and their codec.
+//! Handshake, ACK, alert and path messages of DTLS 1.2 and 1.3, and their codec.
 
 pub mod ack;
 pub mod aggregation;

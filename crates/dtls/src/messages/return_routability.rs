@@ -3,14 +3,15 @@
 use vocabulary::wire::BufferFull;
 use vocabulary::{DecodeError, Encode, Reader, Writer};
 
-/// What a path message says.
+/// The type of a path message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMessageKind {
-    /// Send this cookie back.
+    /// A challenge, whose receiver returns its cookie.
     PathChallenge,
-    /// The cookie of a challenge that arrived.
+    /// A response with the cookie of a challenge.
     PathResponse,
-    /// The cookie of a challenge that came over a path its receiver no longer prefers.
+    /// A response with the cookie of a challenge that came over a path that its receiver no longer
+    /// prefers.
     PathDrop,
 }
 
@@ -21,19 +22,19 @@ pub enum PathMessageKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMessage {
-    /// What it says.
+    /// The type of the message.
     pub kind: PathMessageKind,
-    /// Random in a challenge, the challenge's in an answer.
+    /// The cookie: random in a challenge, copied from the challenge in a response.
     pub cookie: [u8; 8],
 }
 
 impl PathMessage {
-    /// Bytes of a path message on the wire.
+    /// The length of a path message in bytes.
     pub const LEN: usize = 9;
 }
 
-/// Parses a path message. `None` is one of a type that is not known, which is
-/// to be ignored, whatever follows the type.
+/// Parses a path message. `None` stands for an unknown type, which must be ignored regardless of
+/// what follows the type.
 pub fn read(bytes: &[u8]) -> Result<Option<PathMessage>, DecodeError> {
     let mut r = Reader::new(bytes);
     let kind = match r.u8()? {

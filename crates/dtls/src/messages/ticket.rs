@@ -3,12 +3,13 @@
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// What a client may resume its session with.
+/// A ticket with which a client may resume its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewSessionTicket12<'a> {
-    /// For how long, in seconds; 0 says nothing.
+    /// The lifetime of the ticket in seconds; 0 if it is not specified.
     pub lifetime_hint: u32,
-    /// The ticket, opaque to the client. Empty: none after all.
+    /// The ticket, which is opaque to the client. An empty one withdraws the announcement of a
+    /// ticket.
     pub ticket: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! One association, as an observer knows it.
+//! The state of one observed association.
 
 use super::pieces::Pieces;
 use super::secrets::{Label, Secrets};
@@ -20,11 +20,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use vocabulary::{Decode, Reader, ReplayWindow};
 
-/// Epochs of one sender whose keys are kept: two bits tell four apart, and the next one is
-/// always possible.
+/// The number of epochs of one sender whose keys are kept. Headers have two bits, which distinguish
+/// four epochs, and one of these is always the next one.
 const EPOCHS: usize = 3;
 
-/// What all associations have in common.
+/// The configuration that all observed associations share.
 pub(super) struct Known {
     pub(super) provider: &'static Provider,
     pub(super) secrets: Secrets,
@@ -36,31 +36,31 @@ pub(super) struct Association {
     id: u64,
     /// `None` if its ClientHello was not observed.
     random: Option<[u8; 32]>,
-    /// What the client wants in records to itself.
+    /// The connection ID that the client wants in the records that it receives.
     offered_id: Option<ConnectionId>,
-    /// The suite of 1.3, once that is agreed on.
+    /// The DTLS 1.3 suite, once it is negotiated.
     suite: Option<&'static CipherSuite>,
     client: Side,
     server: Side,
     verdicts: Vec<(u64, Proof)>,
 }
 
-/// What one end sends.
+/// The state of what one end sends.
 #[derive(Default)]
 struct Side {
     clear: ReplayWindow,
     pieces: Pieces,
-    /// Connection IDs in its records: all have the same length.
+    /// The connection IDs in its records, all of the same length.
     ids: VecDeque<ConnectionId>,
-    /// Oldest first.
+    /// The epochs whose keys are known, oldest first.
     epochs: VecDeque<Reading>,
-    /// The secret of the newest one, if that carries data of 1.3.
+    /// The secret of the newest epoch, if that carries data of DTLS 1.3.
     traffic: Option<TrafficSecret>,
-    /// How that one's records are tagged.
+    /// The aggregation scheme of the newest epoch.
     scheme: Scheme,
-    /// What the peer asked for: the next epoch has it.
+    /// The scheme that the peer requested, for the next epoch.
     asked: Option<Scheme>,
-    /// Whether a message says that another epoch comes.
+    /// Whether a message has announced another epoch.
     announced: bool,
 }
 
@@ -69,7 +69,7 @@ impl Side {
         self.ids.front().map_or(0, |id| id.len())
     }
 
-    /// Adds an epoch; the oldest goes.
+    /// Adds an epoch and drops the oldest one if there are too many.
     fn install(&mut self, reading: Reading, verdicts: &mut Vec<(u64, Proof)>) {
         if self.epochs.len() == EPOCHS
             && let Some(mut old) = self.epochs.pop_front()
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// What a record's protection hid.
+/// The parts of a record that its protection hides.
 struct Inside {
     epoch: u64,
     number: Option<u64>,
@@ -110,12 +110,12 @@ impl Association {
         Self { id, random, offered_id: None, suite: None, client, server, verdicts }
     }
 
-    /// The random of its ClientHello.
+    /// The random of the association's ClientHello.
     pub(super) const fn random(&self) -> Option<&[u8; 32]> {
         self.random.as_ref()
     }
 
-    /// Who sends records with the connection ID of this datagram.
+    /// The end that sends records with the connection ID of this datagram.
     pub(super) fn sender_of(&self, datagram: &[u8]) -> Option<Sender> {
         let sends = |side: &Side| {
             let id = crate::record::cid::of_datagram(datagram, side.id_len());
@@ -135,7 +135,7 @@ impl Association {
         }
     }
 
-    /// Reads a datagram's records, the first of which gets the number `serial`.
+    /// Reads a datagram's records. The first one gets the serial `serial`.
     pub(super) fn datagram(
         &mut self,
         known: &Known,
@@ -171,7 +171,7 @@ impl Association {
         records
     }
 
-    /// Bytes of the first record; `None` if it is none.
+    /// The length of the first record in bytes; `None` if there is no valid record.
     fn record_len(&mut self, sender: Sender, datagram: &[u8]) -> Option<usize> {
         let id_len = self.side(sender).id_len();
         let len = if UnifiedHeader::begins_with(*datagram.first()?) {
@@ -191,7 +191,7 @@ impl Association {
         if UnifiedHeader::begins_with(*first) {
             return match UnifiedHeader::read(&mut Reader::new(record), id_len) {
                 Ok(header) => self.record_13(known, sender, header, record, serial),
-                // A connection ID whose length is not known.
+                // The record has a connection ID whose length is not known.
                 Err(_) => Inside::hidden((*first & 3).into(), None, Proof::Locked),
             };
         }
@@ -214,7 +214,7 @@ impl Association {
         Inside { epoch, number, kind: Some(header.kind), content, proof: Proof::Clear, repeated }
     }
 
-    /// Reads a record under keys of 1.3.
+    /// Reads a protected record of DTLS 1.3.
     fn record_13(
         &mut self,
         known: &Known,
@@ -259,7 +259,8 @@ impl Association {
         let Some(secret) = secret else { return locked };
         let mut reading = Reading::dtls13(epoch, suite, scheme, &secret, known.masks);
         let inside = Inside::read(epoch, reading.read13(header, record, serial));
-        // Keys that nobody announced must prove themselves: the record may be anything.
+        // Keys of an epoch that was not announced are kept only if the record verifies: the record
+        // may be anything.
         if epoch > APPLICATION_EPOCH && !side.announced && inside.proof != Proof::Verified {
             return locked;
         }
@@ -274,7 +275,7 @@ impl Association {
         inside
     }
 
-    /// Learns from a record what later ones need.
+    /// Learns from a record what later records need.
     fn learn(
         &mut self,
         known: &Known,
@@ -289,7 +290,7 @@ impl Association {
                 while !r.is_empty() {
                     let Ok(fragment) = Fragment::read(&mut r) else { return };
                     if let Some(body) = self.side(sender).pieces.take(epoch, &fragment) {
-                        // What does not parse teaches nothing.
+                        // A message that does not parse is ignored.
                         let _ = self.message(known, sender, epoch, fragment.kind, &body);
                     }
                 }
@@ -383,12 +384,12 @@ impl Association {
         Some(())
     }
 
-    /// What is known now of records that were pending.
+    /// Takes the verdicts on records that were pending.
     pub(super) fn take_verdicts(&mut self) -> Vec<(u64, Proof)> {
         core::mem::take(&mut self.verdicts)
     }
 
-    /// Nothing more comes.
+    /// Ends the input.
     pub(super) fn finish(&mut self) {
         for reading in self.client.epochs.iter_mut().chain(&mut self.server.epochs) {
             reading.finish();

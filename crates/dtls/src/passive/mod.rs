@@ -1,12 +1,13 @@
-//! Reading associations of others, with the secrets that an end of them logged.
+//! Decrypts associations of other ends, with the secrets that one of the ends logged.
 //!
-//! - [`Secrets`]: what a key log holds (see [`KeyLog`](crate::KeyLog));
-//! - [`Observer`]: datagrams of any associations in, their records out, decrypted where a secret
-//!   fits, in both versions, both record layouts, with and without connection IDs, across new keys
-//!   and new addresses.
+//! - [`Secrets`]: the content of a key log (see [`KeyLog`](crate::KeyLog));
+//! - [`Observer`]: takes the datagrams of any number of associations and returns their records,
+//!   decrypted if a secret is known. It handles both versions, both record layouts, connection IDs,
+//!   key updates and address changes.
 //!
-//! An observer sends nothing and is no end of anything: it shows copies of records again, and
-//! records that no end would take. What it shows is proved by [`Proof`].
+//! An observer is not an end of the association and sends nothing. It also returns copies of
+//! records, and records that the receiving end would drop. [`Proof`] tells how far each record is
+//! authenticated.
 //!
 //! # Example
 //!
@@ -16,7 +17,7 @@
 //!
 //! let mut observer = Observer::new(&rustcrypto::PROVIDER, Secrets::read("# no secrets\n")?);
 //! let (from, to) = ("[::1]:1000".parse()?, "[::1]:2000".parse()?);
-//! // An alert in clear: handshake_failure, fatal.
+//! // A plaintext alert: handshake_failure, fatal.
 //! let datagram = [21, 254, 253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 //! let records = observer.datagram(from, to, &mut datagram.to_vec());
 //! assert_eq!((records[0].proof, &records[0].content[..]), (Proof::Clear, &[2, 40][..]));
@@ -34,17 +35,17 @@ pub use secrets::{BadLine, Secrets};
 use crate::codepoints::ContentType;
 use alloc::vec::Vec;
 
-/// Who sent a record.
+/// The end that sent a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sender {
-    /// Who sent the ClientHello; the first to send, where there was none.
+    /// The end that sent the ClientHello, or, if none was observed, the end that sent first.
     Client,
     /// The other end.
     Server,
 }
 
 impl Sender {
-    /// The other one.
+    /// The other end.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -54,27 +55,28 @@ impl Sender {
     }
 }
 
-/// How well a record is proved.
+/// How far a record is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Sent in clear: anybody can have written it.
+    /// A plaintext record: anybody can have sent it.
     Clear,
-    /// Its tag is right, or the tags it shares.
+    /// The record's own tag, or the tags that it shares, verified.
     Verified,
-    /// Decrypted. Records still to come bring the tags it shares: a [`Verdict`] will follow.
+    /// The record was decrypted. Later records carry the tags that it shares: a [`Verdict`] will
+    /// follow.
     Pending,
-    /// Decrypted, but its tags did not come, or are no longer known.
+    /// The record was decrypted, but its tags were lost, or are no longer known.
     Unknown,
-    /// Its tag is wrong, or another record of its number is genuine.
+    /// The record's tag is wrong, or another record with its number is authentic.
     Forged,
-    /// Not decrypted: no secret is known for it.
+    /// The record was not decrypted, because its secret is not known.
     Locked,
-    /// Not a record.
+    /// The bytes are not a record.
     Malformed,
 }
 
 impl Proof {
-    /// Whether the record is under keys, as far as can be told.
+    /// Whether the record is protected, as far as is visible.
     pub const fn is_protected(self) -> bool {
         !matches!(self, Self::Clear | Self::Malformed)
     }
@@ -83,32 +85,33 @@ impl Proof {
 /// A record that was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place among all records of its observer, from 0 on: what a [`Verdict`] names.
+    /// The record's index among all records of its observer, from 0, to which a [`Verdict`] refers.
     pub serial: u64,
-    /// Which association it is of, counted from 0 on.
+    /// The index of the association, from 0.
     pub association: u64,
-    /// Who sent it.
+    /// The end that sent the record.
     pub sender: Sender,
-    /// Its epoch. Where its keys are not known, the low two bits are all that 1.3 tells.
+    /// The epoch. For a DTLS 1.3 record whose keys are not known, only the low two bits are
+    /// visible.
     pub epoch: u64,
-    /// Its number; `None` where that is hidden.
+    /// The record number; `None` if it is encrypted with an unknown key.
     pub number: Option<u64>,
-    /// Its content type; `None` where that is hidden.
+    /// The content type; `None` if it is encrypted with an unknown key.
     pub kind: Option<ContentType>,
-    /// Bytes on the wire, header and tags included.
+    /// The length in bytes, header and tags included.
     pub len: usize,
-    /// Its content without type and padding; empty if it was not decrypted.
+    /// The content without type and padding; empty if it was not decrypted.
     pub content: Vec<u8>,
-    /// How well it is proved.
+    /// How far the record is authenticated.
     pub proof: Proof,
-    /// Whether it was observed before: sent again below DTLS, or on its way over several hops.
+    /// Whether a copy was observed before: duplicated below DTLS, or captured on several hops.
     pub repeated: bool,
 }
 
-/// What is known now of a record that was [`Proof::Pending`].
+/// The final proof of a record that was [`Proof::Pending`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its [`Record::serial`].
+    /// The [`Record::serial`] of the record.
     pub serial: u64,
     /// `Verified`, `Unknown` or `Forged`.
     pub proof: Proof,

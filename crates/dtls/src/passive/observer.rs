@@ -1,4 +1,4 @@
-//! Which association a datagram is of.
+//! Assigns datagrams to associations.
 
 use super::association::{Association, Known};
 use super::{Record, Secrets, Sender, Verdict};
@@ -12,42 +12,41 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use vocabulary::{Decode, Reader};
 
-/// Associations that are remembered: the oldest go.
+/// The number of associations remembered; beyond it the oldest are dropped.
 const ASSOCIATIONS: usize = 16_384;
-/// Pairs of addresses that are remembered.
+/// The number of address pairs remembered.
 const FLOWS: usize = 4 * ASSOCIATIONS;
 
-/// Reads the datagrams of any associations.
+/// Decrypts the datagrams of any number of associations.
 ///
-/// Associations are told apart by addresses, a new ClientHello, and connection IDs. At most
-/// 16,384 are remembered; one takes some 50 KiB for each epoch with shared tags, and else little.
+/// Associations are told apart by addresses, ClientHellos and connection IDs. At most 16,384 are
+/// remembered. Each takes some 50 KiB for every epoch with shared tags, and little otherwise.
 pub struct Observer {
     known: Known,
     serial: u64,
     next: u64,
     associations: BTreeMap<u64, Association>,
-    /// By sender and receiver.
+    /// Association and sending end, by source and destination address.
     flows: BTreeMap<(SocketAddr, SocketAddr), (u64, Sender)>,
     verdicts: VecDeque<Verdict>,
 }
 
 impl Observer {
-    /// An observer that knows these secrets.
+    /// Creates an observer with these secrets.
     pub fn new(provider: &'static Provider, secrets: Secrets) -> Self {
         let known = Known { provider, secrets, masks: NumberMasks::Standard };
         let (associations, flows) = (BTreeMap::new(), BTreeMap::new());
         Self { known, serial: 0, next: 0, associations, flows, verdicts: VecDeque::new() }
     }
 
-    /// For ends that hide the numbers of aggregated records in this way: it is not negotiated.
+    /// Sets how the ends encrypt the record numbers of aggregated records, which is not negotiated.
     #[must_use]
     pub const fn with_masks(mut self, masks: NumberMasks) -> Self {
         self.known.masks = masks;
         self
     }
 
-    /// Takes a datagram that one address sent to another, and decrypts it where it stands; its
-    /// records in their order.
+    /// Decrypts a datagram in place and returns its records in order.
     pub fn datagram(
         &mut self,
         from: SocketAddr,
@@ -63,13 +62,13 @@ impl Observer {
         records
     }
 
-    /// What is known now of records that were [`Proof::Pending`](super::Proof::Pending). Of each
-    /// of them there is one verdict, the last ones after [`Self::finish`].
+    /// The next verdict on a record that was [`Proof::Pending`](super::Proof::Pending). Each such
+    /// record gets one verdict, the last ones after [`Self::finish`].
     pub fn next_verdict(&mut self) -> Option<Verdict> {
         self.verdicts.pop_front()
     }
 
-    /// Nothing more comes: verdicts follow on all that is pending.
+    /// Ends the input: verdicts on all pending records follow.
     pub fn finish(&mut self) {
         while let Some((_, association)) = self.associations.pop_first() {
             self.end(association);
@@ -83,7 +82,7 @@ impl Observer {
         self.verdicts.extend(verdicts.map(|(serial, proof)| Verdict { serial, proof }));
     }
 
-    /// A datagram's association and who of its ends sent it.
+    /// The association of a datagram, and which of its ends sent it.
     fn find(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> (u64, Sender) {
         let flow = self.flows.get(&(from, to)).copied();
         let known = |id| self.associations.get(id).and_then(Association::random);
@@ -103,13 +102,13 @@ impl Observer {
         self.begin(from, to, None)
     }
 
-    /// Whether a datagram is of an association that this observer knows already, by addresses or by a
-    /// connection ID. Other protocols may begin like an encrypted record.
+    /// Whether a datagram belongs to an association that this observer knows already, by addresses
+    /// or by a connection ID. Datagrams of other protocols may look like an encrypted record.
     pub fn knows(&self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
         self.flows.contains_key(&(from, to)) || self.moved(datagram).is_some()
     }
 
-    /// Who may have sent a datagram from a new address.
+    /// The association and end whose connection ID a datagram from a new address carries.
     fn moved(&self, datagram: &[u8]) -> Option<(u64, Sender)> {
         let mut newest = self.associations.iter().rev();
         newest.find_map(|(id, known)| Some((*id, known.sender_of(datagram)?)))
@@ -149,7 +148,7 @@ impl core::fmt::Debug for Observer {
     }
 }
 
-/// The random of a ClientHello that a datagram begins with.
+/// The random of the ClientHello with which a datagram begins.
 fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
     let header = Header12::read(datagram, 0).ok()?;
     if header.kind != ContentType::HANDSHAKE || header.epoch != 0 {
@@ -160,6 +159,6 @@ fn client_random(datagram: &[u8]) -> Option<[u8; 32]> {
     if fragment.kind != HandshakeType::CLIENT_HELLO || fragment.offset != 0 {
         return None;
     }
-    // Behind legacy_version.
+    // The random follows legacy_version.
     fragment.body.get(2..)?.first_chunk().copied()
 }

@@ -1,4 +1,4 @@
-//! Handshake messages from their fragments, as they come: no order is asked for.
+//! Reassembles handshake messages of an observed association, in any order.
 
 use crate::codepoints::HandshakeType;
 use crate::handshake::ranges::Missing;
@@ -7,12 +7,12 @@ use crate::tuning::MAX_HANDSHAKE_MESSAGE;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Messages in the making that are kept.
+/// The number of incomplete messages kept.
 const MAX_PARTIAL: usize = 8;
-/// Messages that came whole and are known again.
+/// The number of complete messages remembered, to recognise retransmissions.
 const MAX_DONE: usize = 32;
 
-/// Which message of one sender.
+/// Identifies a message of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Which {
     epoch: u64,
@@ -20,7 +20,7 @@ struct Which {
     sequence: u16,
 }
 
-/// A message in the making: no more of it is kept than came.
+/// An incomplete message. It takes no more memory than the fragments that arrived.
 struct Partial {
     which: Which,
     length: u32,
@@ -47,7 +47,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Takes a fragment; the message's body, when it is whole for the first time.
+    /// Takes a fragment. Returns the message's body when it is complete for the first time.
     pub(super) fn take(&mut self, epoch: u64, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         let Fragment { kind, sequence, length, offset, body } = *fragment;
         let which = Which { epoch, kind, sequence };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use zeroize::Zeroizing;
 
-/// Whose secret of which stage. The names are those of RFC 9850.
+/// The kind of a secret. The names in key logs are those of RFC 9850.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     Master,
@@ -38,9 +38,9 @@ pub struct Secrets(BTreeMap<([u8; 32], Label), Zeroizing<Vec<u8>>>);
 /// A line of a key log that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its number, from 1 on.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub reason: &'static str,
 }
 
@@ -53,11 +53,11 @@ impl fmt::Display for BadLine {
 impl core::error::Error for BadLine {}
 
 impl Secrets {
-    /// Reads a key log. Empty lines, comments and labels that are of no use here are passed over;
-    /// where lines contradict each other the last one counts.
+    /// Parses a key log. Empty lines, comments and unused labels are skipped. If lines contradict
+    /// each other, the last one counts.
     ///
     /// # Errors
-    /// A line is not `LABEL client_random secret`, the numbers in hex.
+    /// Fails if a line is not `LABEL client_random secret` with the numbers in hexadecimal.
     pub fn read(text: &str) -> Result<Self, BadLine> {
         let mut secrets = Self::default();
         for (at, line) in text.lines().enumerate() {
@@ -82,7 +82,7 @@ impl Secrets {
         let secret = hex(secret).ok_or("the secret is not hexadecimal")?;
         if let Some(label) = Label::named(label) {
             let expected = if label == Label::Master { 48 } else { 32 };
-            // Suites with another hash have longer ones, and are none of ours.
+            // Secrets of suites with another hash are longer; this crate has no such suites.
             if secret.len() == expected {
                 self.0.insert((random, label), secret);
             }
@@ -90,12 +90,12 @@ impl Secrets {
         Ok(())
     }
 
-    /// How many there are.
+    /// The number of secrets.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -124,7 +124,8 @@ fn hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
         [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
         _ => None,
     });
-    // Of its final length at once: growing would leave copies behind.
+    // The buffer has its final length from the beginning: growing would leave copies of the secret
+    // in memory.
     let mut out = Zeroizing::new(Vec::with_capacity(text.len() / 2 + 1));
     for byte in bytes {
         out.push(byte?);

@@ -6,7 +6,8 @@ use core::fmt;
 use core::ops::Deref;
 use vocabulary::{Random, Reader};
 
-/// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. Empty: none.
+/// A connection ID of at most [`ConnectionId::MAX_LEN`] bytes. An empty one stands for no
+/// connection ID.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     len: u8,
@@ -14,9 +15,9 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// The longest one given or taken: it costs as many bytes in every record.
+    /// The longest connection ID, in bytes, that is given or accepted: every record carries it.
     pub const MAX_LEN: usize = 32;
-    /// None.
+    /// No connection ID.
     pub const EMPTY: Self = Self { len: 0, bytes: [0; Self::MAX_LEN] };
 
     /// A connection ID; `None` if it is too long.
@@ -26,7 +27,7 @@ impl ConnectionId {
         Some(id)
     }
 
-    /// A random one of `len` bytes, at most [`Self::MAX_LEN`].
+    /// A random connection ID of `len` bytes, at most [`Self::MAX_LEN`].
     pub fn random(rng: &mut Random, len: u8) -> Self {
         let mut id = Self { len: len.min(Self::MAX_LEN as u8), ..Self::EMPTY };
         rng.fill(&mut id.bytes[..usize::from(id.len)]);
@@ -48,7 +49,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// The connection ID in a datagram's first record, if that has one; IDs have `len` bytes.
+/// The connection ID in a datagram's first record, if that has one. `len` is the length of IDs in
+/// bytes.
 pub fn of_datagram(datagram: &[u8], len: usize) -> Option<&[u8]> {
     let first = *datagram.first()?;
     if len == 0 {

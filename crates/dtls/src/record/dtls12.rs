@@ -1,11 +1,11 @@
-//! Records of DTLS 1.2 under keys (RFC 6347, section 4.1; with a connection ID RFC 9146).
+//! Protected records of DTLS 1.2 (RFC 6347, section 4.1; with a connection ID RFC 9146).
 //!
 //! ```text
 //! | type | version | epoch (16) | number (48) | [cid] | length (16) | [nonce (8)] | content | [type] | tag |
 //! ```
 //!
-//! With a connection ID the outer type is `tls12_cid`, and the real one stands
-//! behind the content.
+//! With a connection ID the outer type is `tls12_cid`, and the real content type follows the
+//! content.
 
 use super::cid::ConnectionId;
 use super::seal::{Place, SealError, Written};
@@ -23,24 +23,25 @@ const MOST_ADDITIONAL: usize = 8 + 1 + 1 + HEADER + ConnectionId::MAX_LEN;
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header12 {
-    /// The content type on the wire.
+    /// The content type in the header.
     pub kind: ContentType,
     /// The epoch.
     pub epoch: u16,
     /// The record number.
     pub number: u64,
-    /// Where the body begins.
+    /// The length of the header in bytes.
     pub len: usize,
-    /// Bytes of the body.
+    /// The length of the body in bytes.
     pub body: u16,
 }
 
 impl Header12 {
-    /// Reads the header of a record; one of type `tls12_cid` has an ID of `cid_len` bytes.
+    /// Reads the header of a record. In a record of type `tls12_cid` the connection ID has
+    /// `cid_len` bytes.
     pub fn read(bytes: &[u8], cid_len: usize) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let kind = ContentType(r.u8()?);
-        // The minor version is not to be checked before the version is agreed on.
+        // The minor version must not be checked before the version is negotiated.
         if r.u8()? != 0xfe {
             return Err(DecodeError::Invalid("record version"));
         }
@@ -57,19 +58,21 @@ impl Header12 {
     }
 }
 
-/// Epoch and number as one number, which is also the explicit nonce of what we seal.
+/// Epoch and record number combined in 64 bits, which is also the explicit nonce of the records
+/// that we seal.
 const fn number(epoch: u64, number: u64) -> u64 {
     epoch << 48 | number
 }
 
 /// The additional data of a record without a connection ID, which contains the *content's* length
-/// (RFC 5246, section 6.2.3.3). With the content behind it, it is what a MAC covers (section 6.2.3.1).
+/// (RFC 5246, section 6.2.3.3). Followed by the content, it is the input of the MAC (section
+/// 6.2.3.1).
 ///
 /// ```text
 /// | epoch (16) | number (48) | type | version | length of content (16) |
 /// ```
 ///
-/// `number` is the first two of them.
+/// `number` combines the first two fields.
 pub fn additional_data(kind: ContentType, number: u64, content_len: u16) -> [u8; HEADER] {
     let mut out = [0; HEADER];
     let mut w = Writer::new(&mut out);
@@ -83,7 +86,8 @@ pub fn additional_data(kind: ContentType, number: u64, content_len: u16) -> [u8;
     out
 }
 
-/// The additional data, with a connection ID as RFC 9146, section 5.3, has it.
+/// Writes the additional data; with a connection ID in the form of RFC 9146, section 5.3. Returns
+/// its length in bytes.
 fn additional_data_with(
     out: &mut [u8; MOST_ADDITIONAL],
     kind: ContentType,
@@ -110,21 +114,21 @@ fn additional_data_with(
     w.len()
 }
 
-/// What follows a record's header.
+/// The body of a record, which follows its header.
 pub(super) struct Body<'a> {
-    /// What the nonce is made from: the explicit part of it, or the record's number.
+    /// The variable part of the nonce: the explicit nonce, or the record number.
     nonce: u64,
-    /// What is under the tag, to be decrypted.
+    /// The ciphertext that the tag covers.
     pub content: &'a mut [u8],
     tag: &'a [u8],
 }
 
-/// One direction's key.
+/// The keys of one direction.
 pub(super) struct Keys12 {
     aead: Box<dyn Aead>,
     tag_len: usize,
     explicit: usize,
-    /// The ID in each record; empty for the form without one.
+    /// The connection ID in each record; empty for the form without one.
     cid: ConnectionId,
 }
 
@@ -133,12 +137,12 @@ impl Keys12 {
         Self { aead, tag_len: suite.tag_len, explicit: suite.explicit_nonce_len(), cid }
     }
 
-    /// Bytes of a tag.
+    /// The length of a tag in bytes.
     pub(super) const fn tag_len(&self) -> usize {
         self.tag_len
     }
 
-    /// Bytes a record has beside its content.
+    /// The overhead of a record beside its content, in bytes.
     pub(super) fn overhead(&self) -> usize {
         let inner_type = usize::from(!self.cid.is_empty());
         self.header_len() + self.explicit + inner_type + self.tag_len
@@ -148,20 +152,20 @@ impl Keys12 {
         HEADER + self.cid.len()
     }
 
-    /// Bytes of the additional data.
+    /// The length of the additional data in bytes.
     pub(super) fn additional_len(&self) -> usize {
         let more =
             if self.cid.is_empty() { 0 } else { MOST_ADDITIONAL - HEADER - ConnectionId::MAX_LEN };
         self.header_len() + more
     }
 
-    /// Whether a record can be padded: the form with an ID can (RFC 9146, section 4).
+    /// Whether records can be padded: only the form with a connection ID can (RFC 9146, section 4).
     pub(super) fn can_pad(&self) -> bool {
         !self.cid.is_empty()
     }
 
-    /// Seals a record into the front of `buf`, with at least `least` bytes of content and, in the form
-    /// with an ID, padding.
+    /// Seals a record into the front of `buf`, with at least `least` bytes of content and, in the
+    /// form with a connection ID, padding.
     pub(super) fn seal(
         &self,
         buf: &mut [u8],
@@ -185,7 +189,7 @@ impl Keys12 {
             ContentType::TLS12_CID
         };
         let content_len = w.len();
-        // A type inside comes on top (RFC 9146, section 4).
+        // The inner content type does not count towards the limit (RFC 9146, section 4).
         if content_len > MAX_CONTENT + usize::from(!self.cid.is_empty()) {
             return Err(SealError::Full);
         }
@@ -212,9 +216,10 @@ impl Keys12 {
         Ok(Written { len, additional_len, content_len })
     }
 
-    /// What follows a record's header; `None` if it is too short or of the wrong form.
+    /// The body of a record; `None` if it is too short or of the wrong form.
     pub(super) fn body<'a>(&self, header: &Header12, record: &'a mut [u8]) -> Option<Body<'a>> {
-        // With an ID agreed on there are no records without it, and the reverse (RFC 9146, section 3).
+        // If a connection ID is negotiated, every record has it, otherwise none has one (RFC 9146,
+        // section 3).
         if (header.kind == ContentType::TLS12_CID) == self.cid.is_empty()
             || header.cid(record) != &*self.cid
         {
@@ -222,13 +227,13 @@ impl Keys12 {
         }
         let (explicit, body) = record.get_mut(header.len..)?.split_at_mut_checked(self.explicit)?;
         let (content, tag) = body.split_at_mut_checked(body.len().checked_sub(self.tag_len)?)?;
-        // Whoever seals chooses it: OpenSSL's GCM counts on from a random number.
+        // The sender chooses the explicit nonce: OpenSSL's GCM counts up from a random number.
         let explicit = <[u8; 8]>::try_from(&*explicit).map(u64::from_be_bytes);
         let nonce = explicit.unwrap_or_else(|_| number(header.epoch.into(), header.number));
         Some(Body { nonce, content, tag })
     }
 
-    /// Opens a record where it stands: its type and content.
+    /// Opens a record in place and returns its content.
     pub(super) fn open<'a>(&self, header: &Header12, body: Body<'a>) -> Option<&'a mut [u8]> {
         let Body { nonce, content, tag } = body;
         let number = number(header.epoch.into(), header.number);
@@ -241,8 +246,8 @@ impl Keys12 {
     }
 }
 
-/// The type and content of an opened record: with an ID the type stands behind
-/// the content, before any zeros (RFC 9146, section 4).
+/// The type and content of an opened record. With a connection ID the inner type follows the
+/// content, before any zeros of padding (RFC 9146, section 4).
 pub(super) fn inner(kind: ContentType, content: &[u8]) -> Option<(ContentType, &[u8])> {
     if kind != ContentType::TLS12_CID {
         return Some((kind, content));
@@ -260,10 +265,10 @@ mod tests {
     use alloc::vec::Vec;
     use std::sync::Mutex;
 
-    /// A record's number and what its tag covers.
+    /// A record number, and the additional data that the tag covers.
     type Covered = (u64, Vec<u8>);
 
-    /// Encrypts nothing and keeps what its tags cover.
+    /// An AEAD that does not encrypt and records what its tags cover.
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<Covered>>>);
 
@@ -306,7 +311,8 @@ mod tests {
 
     const EPOCH_AND_NUMBER: [u8; 8] = [0, 1, 0, 0, 0, 0, 2, 3];
 
-    /// RFC 9146, section 4, and its section 5.3 for what the tag covers.
+    /// The record is laid out as in RFC 9146, section 4; its section 5.3 defines what the tag
+    /// covers.
     #[test]
     fn a_record_with_an_id_has_its_type_inside_and_the_id_under_its_tag() {
         let (keys, seen) = keys(b"cid");
@@ -342,7 +348,7 @@ mod tests {
         let covered = [&EPOCH_AND_NUMBER[..], &[23, 0xfe, 0xfd, 0, 5]].concat();
         assert_eq!(seen.0.lock().unwrap()[0].1, covered);
         assert_eq!(keys.additional_len(), covered.len());
-        // An ID that is given to nobody does not change how records are read.
+        // The configured ID length does not change how records without an ID are read.
         let opened = opened(&keys, 7, &mut record.clone());
         assert_eq!(opened, Some((ContentType::APPLICATION_DATA, b"hello".to_vec())));
     }
@@ -392,7 +398,7 @@ mod tests {
         let suites = [
             (CipherSuiteId::PSK_WITH_AES_128_GCM_SHA256, true),
             (CipherSuiteId::PSK_WITH_AES_128_CCM_8, true),
-            // Here there is none: the same record cannot be opened.
+            // This suite has no explicit nonce, so such a record cannot be opened.
             (CipherSuiteId::PSK_WITH_CHACHA20_POLY1305_SHA256, false),
         ];
         for (id, opens) in suites {

@@ -1,22 +1,22 @@
-//! Which epochs exist.
+//! The epochs that have keys.
 //!
-//! Epoch 0 is in clear, 2 protects the handshake, 3 and later ones data
-//! (RFC 9147, section 6.1). A header carries two bits of the epoch, so at
-//! most four neighbours may live at once; we keep fewer.
+//! Epoch 0 is plaintext, epoch 2 protects the handshake, and epochs from 3 on protect data (RFC
+//! 9147, section 6.1). A header carries two bits of the epoch, so that at most four consecutive
+//! epochs can be distinguished; fewer are kept.
 
 use super::{ConnectionId, ReceiveEpoch, SendEpoch};
 use aggregation::choice::Seen;
 use aggregation::tuning::LATENESS;
 use alloc::vec::Vec;
 
-/// The one epoch under keys of DTLS 1.2, whose renegotiation is refused.
+/// The only protected epoch of DTLS 1.2, because renegotiation is refused.
 pub const EPOCH_12: u64 = 1;
-/// The handshake's epoch.
+/// The epoch of the handshake in DTLS 1.3.
 pub const HANDSHAKE_EPOCH: u64 = 2;
 /// The first epoch of application data.
 pub const APPLICATION_EPOCH: u64 = 3;
 
-/// Whether an epoch's keys protect application data.
+/// Whether records of an epoch may carry application data.
 pub const fn carries_data(epoch: u64) -> bool {
     epoch == EPOCH_12 || epoch >= APPLICATION_EPOCH
 }
@@ -41,17 +41,17 @@ impl SendEpochs {
         self.0.last_mut()
     }
 
-    /// The ID in records of DTLS 1.3 from now on.
+    /// Sets the connection ID of DTLS 1.3 records.
     pub fn set_cid(&mut self, cid: ConnectionId) {
         self.0.iter_mut().for_each(|epoch| epoch.set_cid(cid));
     }
 
-    /// The newest epoch, to look at.
+    /// The newest epoch, by shared reference.
     pub fn peek(&self) -> Option<&SendEpoch> {
         self.0.last()
     }
 
-    /// Forgets all epochs before `epoch`.
+    /// Erases all epochs before `epoch`.
     pub fn forget_before(&mut self, epoch: u64) {
         self.0.retain(|e| e.epoch() >= epoch);
     }
@@ -77,12 +77,12 @@ impl ReceiveEpochs {
         self.0.iter_mut().find(|e| e.epoch() == epoch)
     }
 
-    /// Whether records of a later epoch than this came already.
+    /// Whether records of a later epoch have already been authenticated.
     pub fn is_outdated(&self, epoch: u64) -> bool {
         self.0.iter().any(|e| e.epoch() > epoch && e.is_used())
     }
 
-    /// Whether there is more than the newest epoch.
+    /// Whether there are epochs besides the newest one.
     pub fn has_old(&self) -> bool {
         self.0.len() > 1
     }
@@ -92,9 +92,9 @@ impl ReceiveEpochs {
         self.0.last()
     }
 
-    /// What became of the next record of a watched epoch, in their order; `None` if that is not
-    /// known yet. An epoch's end is late when so many records of a later one are authenticated as
-    /// a record may be.
+    /// Whether the next record of a watched epoch arrived, in the order of epochs and numbers;
+    /// `None` if that is not known yet. Records at the end of an epoch count as lost once the
+    /// numbers of a later epoch have reached [`LATENESS`].
     pub fn next_seen(&mut self) -> Option<Seen> {
         for at in 0..self.0.len() {
             let later = self.0[at + 1..].iter().any(|e| e.is_used() && e.expected() >= LATENESS);
@@ -108,7 +108,7 @@ impl ReceiveEpochs {
         None
     }
 
-    /// Takes all epochs before `epoch` out.
+    /// Removes and returns all epochs before `epoch`.
     pub fn take_before(&mut self, epoch: u64) -> Vec<ReceiveEpoch> {
         let keep = self.0.iter().position(|e| e.epoch() >= epoch).unwrap_or(self.0.len());
         self.0.drain(..keep).collect()

@@ -1,17 +1,18 @@
-//! What became of an epoch's records, told in the order of their numbers.
+//! Which records of an epoch arrived, reported in the order of their numbers.
 //!
-//! A record that is lost leaves no trace, so it is one once later records show it: when the
-//! highest authenticated number is [`LATENESS`] ahead, or its set can no longer be verified. What
-//! this makes of datagrams that an attacker sends:
+//! A lost record leaves no trace. It counts as lost as soon as later records show it: when the
+//! highest authenticated number is [`LATENESS`] ahead, or when its set can no longer be verified.
+//! Datagrams of an attacker have these effects:
 //!
-//! - Under plain tags they do nothing: only authenticated records count.
-//! - Under shared tags one in the place of a lost record counts as that record, until checks speak
-//!   against it. A set of Agg that came whole and failed has one lost record at least, and counts
-//!   as if it had one; a record of R2D2 that does not stand is lost. So the scheme in use never
-//!   looks better than it does, and whatever an attacker gains leads to plain tags, where it ends.
-//! - Numbers far ahead count only where the opener follows them without authentication, after
-//!   [`QUIET_ARRIVALS`] arrivals of which none was verified. Then a gap, of whatever
-//!   length, counts as [`LONGEST_GAP`] lost records.
+//! - Under plain tags they have none: only authenticated records count.
+//! - Under shared tags a forged record in the place of a lost one counts as that record until a
+//!   check refutes it. A set of Agg that arrived completely and failed contains at least one lost
+//!   record, and counts as if it contained one; a record of R2D2 that is refuted counts as lost. So
+//!   the scheme in use never looks better than it is, and all that an attacker achieves is a change
+//!   towards plain tags, where its influence ends.
+//! - Record numbers far ahead count only if the opener follows them without authentication, after
+//!   [`QUIET_ARRIVALS`] arrivals of which none was verified. A gap, whatever its length, then
+//!   counts as at most [`LONGEST_GAP`] lost records.
 //!
 //! [`QUIET_ARRIVALS`]: aggregation::tuning::QUIET_ARRIVALS
 
@@ -19,25 +20,26 @@ use aggregation::Scheme;
 use aggregation::choice::Seen;
 use aggregation::tuning::{LATENESS, WINDOW};
 
-/// Numbers kept track of: an opener's window, and as many behind it.
+/// The number of record numbers tracked: an opener's window, and as many before it.
 const SPAN: usize = 2 * WINDOW;
 
-/// Lost records that a gap counts for, at most. More would tell a rule nothing new.
+/// The most lost records that a gap counts for. More would tell a rule nothing new.
 const LONGEST_GAP: u64 = 128;
 
-/// What is known of a number.
+/// What is known about a record number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nothing came.
+    /// No record arrived.
     #[default]
     Missing,
-    /// Data came, with so many bytes; nothing more is known of it.
+    /// A data record arrived, with this payload length in bytes; it is neither verified nor
+    /// refuted.
     Came(u16),
-    /// Data came, and checks spoke against it.
+    /// A data record arrived, and a check spoke against it.
     Suspect(u16),
-    /// Data came and is genuine.
+    /// A data record arrived and is authentic.
     Verified(u16),
-    /// A genuine record without data came.
+    /// An authentic record without application data arrived.
     Control,
 }
 
@@ -50,13 +52,13 @@ impl Fate {
 /// The fates of an epoch's records.
 pub(super) struct Fates {
     scheme: Scheme,
-    /// The first number that was not told of.
+    /// The first record number that was not reported yet.
     next: u64,
-    /// Lost records before that which were not told of.
+    /// The number of lost records before `next` that were not reported yet.
     skipped: u64,
-    /// By number modulo [`SPAN`]; missing outside `next` and so many numbers.
+    /// By record number modulo [`SPAN`]; `Missing` for numbers outside `next..next + SPAN`.
     fates: [Fate; SPAN],
-    /// The set of Agg that a lost record was last found in because it failed.
+    /// The last set of Agg in which a record was counted as lost because the set failed.
     failed: Option<u64>,
 }
 
@@ -65,7 +67,7 @@ impl Fates {
         Self { scheme, next: 0, skipped: 0, fates: [Fate::Missing; SPAN], failed: None }
     }
 
-    /// Takes what is known of a number now. That it is genuine is the last word.
+    /// Notes what is now known about a record number. Once authentic, a record stays so.
     pub(super) fn note(&mut self, number: u64, fate: Fate) {
         if number < self.next {
             return;
@@ -77,7 +79,7 @@ impl Fates {
         }
     }
 
-    /// Passes over numbers below `first`.
+    /// Skips record numbers below `first`, as lost.
     fn skip(&mut self, first: u64) {
         if first <= self.next {
             return;
@@ -89,10 +91,10 @@ impl Fates {
         self.next = first;
     }
 
-    /// What became of the next record; `None` if that is not known yet. Nothing more is expected
-    /// of numbers below `limit`; `stands` says whether a check has spoken against one that came.
+    /// Whether the next record arrived; `None` if that is not known yet. No record is expected for
+    /// numbers below `limit`. `stands` tells whether a record that arrived is not refuted so far.
     pub(super) fn next(&mut self, limit: u64, stands: impl FnOnce(u64) -> bool) -> Option<Seen> {
-        // The opener was led astray and is back.
+        // An attacker moved the opener's window far ahead, and it has returned.
         if limit + (SPAN as u64) < self.next {
             *self = Self { next: limit, ..Self::new(self.scheme) };
         }
@@ -117,7 +119,7 @@ impl Fates {
         })
     }
 
-    /// Whether another record of a failed set was counted as its lost one.
+    /// Whether another record of the same failed set has already been counted as lost.
     fn is_excused(&mut self, number: u64) -> bool {
         let Scheme::Agg(n) = self.scheme.unchecked() else { return false };
         let set = Some(number / u64::from(n.get()));
@@ -125,8 +127,8 @@ impl Fates {
     }
 }
 
-/// Numbers of which no record is waited for any more, when `expected` is one more than the highest
-/// authenticated.
+/// The record number below which missing records count as lost, if `expected` is one more than the
+/// highest authenticated number.
 pub(super) const fn late_below(expected: u64) -> u64 {
     expected.saturating_sub(LATENESS)
 }
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(told(&mut fates, 32), []);
         fates.note(32, Fate::Verified(1));
         assert_eq!(told(&mut fates, 34), [Seen::Arrived(1), Seen::Lost]);
-        // Whatever the peer says that an epoch had.
+        // An epoch's number of records as a peer may claim it.
         assert_eq!(told(&mut fates, u64::MAX >> 16).len() as u64, LONGEST_GAP + SPAN as u64);
     }
 }

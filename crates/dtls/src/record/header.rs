@@ -16,19 +16,20 @@ pub struct PlaintextHeader {
     pub kind: ContentType,
     /// The record number.
     pub number: u64,
-    /// Bytes of content.
+    /// The length of the content in bytes.
     pub length: u16,
 }
 
 impl PlaintextHeader {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = 13;
 }
 
 impl<'a> Decode<'a> for PlaintextHeader {
     fn read(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let kind = ContentType(r.u8()?);
-        // A first ClientHello may say 0xfeff: the version is not to be checked (section 4).
+        // The first ClientHello may have version 0xfeff: the version must not be checked (section
+        // 4).
         if r.u8()? != 0xfe {
             return Err(DecodeError::Invalid("record version"));
         }
@@ -57,23 +58,24 @@ const LONG_NUMBER: u8 = 0b0000_1000;
 const HAS_LENGTH: u8 = 0b0000_0100;
 const EPOCH: u8 = 0b0000_0011;
 
-/// The shape of an encrypted record's header (RFC 9147, section 4, Fig. 3).
+/// The header of an encrypted record (RFC 9147, section 4, Fig. 3).
 ///
 /// ```text
 ///  0 0 1 C S L E E
 /// | flags | connection id, if C | number (8 or 16, masked) | length (16), if L |
 /// ```
 ///
-/// Only both ends know how long the connection ID is (section 9).
+/// The header does not state the length of the connection ID; only the two ends know it (section
+/// 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnifiedHeader {
     /// The low two bits of the epoch.
     pub epoch_bits: u8,
-    /// Bytes of the connection ID; 0 without one.
+    /// The length of the connection ID in bytes; 0 without one.
     pub cid_len: usize,
-    /// Bytes of the record number: 1 or 2.
+    /// The length of the record number in bytes: 1 or 2.
     pub number_len: usize,
-    /// Bytes of the record behind the header; `None` when it fills the datagram.
+    /// The length in bytes of the record after the header; `None` if the record fills the datagram.
     pub length: Option<u16>,
 }
 
@@ -86,12 +88,12 @@ impl UnifiedHeader {
         first & FIXED_MASK == FIXED
     }
 
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const fn header_len(&self) -> usize {
         self.number_at() + self.number_len + if self.length.is_some() { 2 } else { 0 }
     }
 
-    /// Where the record number stands.
+    /// The offset of the record number in bytes.
     const fn number_at(&self) -> usize {
         1 + self.cid_len
     }
@@ -101,8 +103,8 @@ impl UnifiedHeader {
         record.get(1..self.number_at()).unwrap_or_default()
     }
 
-    /// Appends the header with the low bits of `number` in clear and `cid`, which has
-    /// `cid_len` bytes.
+    /// Appends the header with the low bits of `number` in plaintext and with `cid`, which must
+    /// have `cid_len` bytes.
     pub fn write(&self, cid: &[u8], number: u64, w: &mut Writer<'_>) -> Result<(), BufferFull> {
         let with_cid = if self.cid_len > 0 { CONNECTION_ID } else { 0 };
         let long = if self.number_len == 2 { LONG_NUMBER } else { 0 };
@@ -113,7 +115,8 @@ impl UnifiedHeader {
         self.length.map_or(Ok(()), |length| w.u16(length))
     }
 
-    /// Reads the header of a record; a connection ID has `cid_len` bytes, 0 if none may be there.
+    /// Reads the header of a record. A connection ID has `cid_len` bytes; 0 if records must have
+    /// none.
     pub fn read(r: &mut Reader<'_>, cid_len: usize) -> Result<Self, DecodeError> {
         let flags = r.u8()?;
         if !Self::begins_with(flags) {

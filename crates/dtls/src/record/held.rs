@@ -7,97 +7,99 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use vocabulary::AddressPair;
 
-/// A payload's place in [`Held`].
+/// The index of a payload's buffer in [`Held`].
 pub type Slot = u16;
 
-/// Which record of an association: epoch and number.
+/// A record of an association, identified by epoch and record number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId {
     /// The epoch.
     pub epoch: u64,
-    /// The number within it.
+    /// The record number within the epoch.
     pub number: u64,
 }
 
-/// How a record came.
+/// The addresses and the connection ID with which a record arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The addresses of its datagram.
+    /// The addresses of the record's datagram.
     pub way: AddressPair,
-    /// The connection ID of this end that it carries, if any.
+    /// The connection ID of this end that the record carries, if any.
     pub own_id: Option<ConnectionId>,
 }
 
-/// What the application is to be told of received data.
+/// What is reported to the application about received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A verified payload. Its slot stays occupied until [`Held::release`].
     Data(Slot),
-    /// A payload that is not verified, with the bits that speak for it.
+    /// A payload that is not verified yet, with its security level.
     Provisional {
-        /// Its slot, which stays occupied until it is resolved.
+        /// The payload's slot, which stays occupied until the payload is resolved.
         slot: Slot,
-        /// Its record.
+        /// The record that carried the payload.
         record: RecordId,
-        /// Its security level.
+        /// The security level of the payload in bits.
         bits: u8,
     },
-    /// What became of a provisional payload.
+    /// The outcome for a payload that was delivered provisionally.
     Resolved(RecordId, Resolution),
 }
 
-/// What became of data that was delivered before it was verified.
+/// The outcome for data that was delivered before it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// It is genuine.
+    /// The data is authentic.
     Verified,
-    /// It is forged: checks spoke against it.
+    /// The data is forged: its tags do not verify.
     Refuted {
-        /// Bytes that the application was given since: of this payload and all after it, verified
-        /// ones included.
+        /// The number of bytes delivered to the application since then: of this payload and all
+        /// later ones, including verified ones.
         bytes: u64,
     },
-    /// It will never be known: too many of the records that would tell were lost.
+    /// It cannot be decided any more, because too many of the records that carry or complete the
+    /// tags were lost.
     Unknown,
 }
 
-/// Payloads in reusable buffers: after a warm-up no record costs heap, and the heap
-/// stays within twice the budget whatever comes.
+/// Received payloads in reusable buffers. Once the buffers have grown, no record allocates, and the
+/// heap stays within twice the budget whatever is received.
 ///
-/// A slot is free, waiting for verification, ready for the application, or both of the latter.
+/// A slot is free, waits for verification, is ready for the application, or both of the latter.
 #[derive(Debug)]
 pub struct Held {
     slots: Vec<Vec<u8>>,
     free: Vec<Slot>,
     ready: VecDeque<Received>,
-    /// How many of `ready` are not verified.
+    /// The number of entries in `ready` that are not verified.
     waiting_early: usize,
-    /// Slots that the application was given before they were verified, and how many bytes it had
-    /// been given before.
+    /// Slots delivered to the application before they were verified, each with the number of bytes
+    /// delivered before it.
     early: Vec<(Slot, u64)>,
-    /// Bytes that the application was given.
+    /// The number of bytes delivered to the application.
     given: u64,
     /// Payload bytes in slots that are not free; each slot costs [`SLOT_COST`] more.
     bytes: usize,
-    /// Heap behind all slots, free ones included.
+    /// The heap memory of all slots in bytes, free ones included.
     capacity: usize,
     budget: usize,
     /// The longest payload that was verified by shared tags.
     longest: usize,
-    /// How the record under consideration came, where that may change where the peer is answered.
+    /// The origin of the record being processed, if it may change where the peer is answered.
     origin: Option<Origin>,
-    /// How the records in slots came, by slot. A slot beyond the end has no origin.
+    /// The origins of the records in slots, by slot. A slot beyond the end has no origin.
     origins: Vec<Option<Origin>>,
-    /// The highest number that was authenticated since [`begin`](Self::begin), and its record's slot;
-    /// that under consideration has none.
+    /// The highest record number authenticated since [`begin`](Self::begin), and its slot; `None`
+    /// for the record being processed.
     newest: Option<(u64, Option<Slot>)>,
 }
 
-/// What an occupied slot counts for beside its payload, so that empty payloads are bounded too.
+/// What an occupied slot counts for besides its payload, so that the number of empty payloads is
+/// bounded too.
 const SLOT_COST: usize = 32;
 
 impl Held {
-    /// Room for `budget` bytes, overhead included.
+    /// A buffer of `budget` bytes, overhead included.
     pub const fn new(budget: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -116,14 +118,14 @@ impl Held {
         }
     }
 
-    /// Begins with the next record, which came from there.
+    /// Begins to process the next record, which has this origin.
     #[inline]
     pub const fn begin(&mut self, origin: Option<Origin>) {
         self.origin = origin;
         self.newest = None;
     }
 
-    /// The record under consideration was authenticated by itself.
+    /// The record being processed was authenticated by its own tag.
     #[inline]
     pub fn authenticated(&mut self, number: u64) {
         self.note_newest(number, None);
@@ -136,8 +138,8 @@ impl Held {
         }
     }
 
-    /// The highest number that was authenticated since [`begin`](Self::begin), and where its record
-    /// came from. Under shared tags that is seldom the record that lets others be verified.
+    /// The highest record number authenticated since [`begin`](Self::begin), and the origin of its
+    /// record. Under shared tags this is seldom the record whose tag let others be verified.
     pub fn newest(&self) -> Option<(u64, Option<Origin>)> {
         let (number, slot) = self.newest?;
         let origin = match slot {
@@ -156,17 +158,19 @@ impl Held {
         self.origins[at] = self.origin;
     }
 
-    /// How many bytes a scheme's records may take, overhead included: as many rivals as it holds
-    /// of each of `numbers` numbers, each as long as the longest payload that was verified; and in
-    /// any case a record of each, of `longest` bytes. Never more than the budget.
+    /// How many bytes the records of a scheme may take, overhead included: for each of `numbers`
+    /// record numbers as many candidates as the scheme holds, each as long as the longest verified
+    /// payload; but at least one record of `longest` bytes for each number. Never more than the
+    /// budget.
     pub fn shared_budget(&self, numbers: usize, longest: usize) -> usize {
-        // Before the first is verified any may be the one.
+        // Before the first payload is verified, payloads of any length may be the authentic ones.
         let seen = if self.longest == 0 { longest } else { self.longest };
         let rivals = (numbers * HELD_PER_NUMBER).min(CANDIDATES) * (seen + SLOT_COST);
         rivals.max(Self::least_budget(numbers, longest)).min(self.budget)
     }
 
-    /// What [`shared_budget`](Self::shared_budget) allows in any case, unless the budget is less.
+    /// The part of [`shared_budget`](Self::shared_budget) that does not depend on what was
+    /// received, unless the budget is less.
     pub const fn least_budget(numbers: usize, longest: usize) -> usize {
         numbers * (longest + SLOT_COST)
     }
@@ -204,14 +208,14 @@ impl Held {
         Some(slot)
     }
 
-    /// Gives a verified payload to the application's queue; returns its length.
+    /// Queues a verified payload for the application; returns its length in bytes.
     #[inline]
     pub fn deliver(&mut self, slot: Slot) -> usize {
         self.ready.push_back(Received::Data(slot));
         self.payload(slot).len()
     }
 
-    /// Gives a payload to the application's queue that is not verified.
+    /// Queues a payload for the application that is not verified yet.
     pub fn deliver_early(&mut self, slot: Slot, record: RecordId, bits: u8) {
         self.waiting_early += 1;
         self.ready.push_back(Received::Provisional { slot, record, bits });
@@ -230,16 +234,17 @@ impl Held {
         self.resolve(slot, record, Outcome::Verified)
     }
 
-    /// Says what became of a payload that waited for verification. The application hears of it
-    /// if it was given the payload, or is given it now. Returns the length of what it has then.
+    /// Resolves a payload that waited for verification. The application is told if the payload was
+    /// delivered, or is delivered now. Returns the length in bytes of the verified payload, 0
+    /// otherwise.
     pub fn resolve(&mut self, slot: Slot, record: RecordId, outcome: Outcome) -> usize {
         let verified = outcome == Outcome::Verified;
         let len = if verified { self.payload(slot).len() } else { 0 };
         let is_it = |received: &Received| matches!(received, Received::Provisional { slot: queued, .. } if *queued == slot);
-        // Nearly always there is none, and the queue may be long.
+        // The search is skipped when there is none, because the queue may be long.
         let queued = if self.waiting_early == 0 { None } else { self.ready.iter().position(is_it) };
         if let Some(at) = queued {
-            // It was not taken yet.
+            // The application has not taken the provisional payload yet.
             self.waiting_early -= 1;
             if verified {
                 self.ready[at] = Received::Data(slot);
@@ -264,7 +269,7 @@ impl Held {
         len
     }
 
-    /// The next thing to tell the application.
+    /// The next report for the application.
     pub fn next_ready(&mut self) -> Option<Received> {
         let received = self.ready.pop_front()?;
         let before = self.given;
@@ -290,7 +295,7 @@ impl Held {
         if let Some(buffer) = self.slots.get_mut(usize::from(slot)) {
             self.bytes -= buffer.len() + SLOT_COST;
             buffer.clear();
-            // Slots that were large in turn must not stay large together.
+            // Slots that held large payloads one after the other must not all keep large buffers.
             if self.capacity > self.budget {
                 self.capacity -= buffer.capacity();
                 *buffer = Vec::new();
@@ -299,7 +304,7 @@ impl Held {
         }
     }
 
-    /// Bytes held, overhead included.
+    /// The size of all payloads held, in bytes with overhead.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -314,7 +319,7 @@ mod tests {
         let mut held = Held::new(2 * (10 + SLOT_COST));
         let a = held.hold(&[1; 10]).unwrap();
         let b = held.hold(&[2; 10]).unwrap();
-        assert_eq!(held.hold(&[]), None, "even nothing costs something");
+        assert_eq!(held.hold(&[]), None, "an empty payload has a cost too");
         held.deliver(b);
         held.deliver(a);
         assert_eq!(held.next_ready(), Some(Received::Data(b)));
@@ -339,7 +344,7 @@ mod tests {
             |number, slot| Some(Received::Provisional { slot, record: record(number), bits: 5 });
         assert_eq!(held.next_ready(), provisional(0, slots[0]));
         assert_eq!(held.next_ready(), provisional(1, slots[1]));
-        // The third was not taken yet: it is data like any other.
+        // The third payload was not taken yet: it becomes ordinary data.
         assert_eq!(held.resolve(slots[2], record(2), Outcome::Verified), 10);
         assert_eq!(held.resolve(slots[3], record(3), Outcome::Verified), 10);
         assert_eq!(held.next_ready(), Some(Received::Data(slots[2])));

@@ -5,10 +5,10 @@
 //! - [`dtls13`]: the layouts of DTLS 1.3, with plain and with aggregated tags;
 //! - [`cid`]: connection IDs;
 //! - [`number`]: record numbers, reconstructed from their low bits;
-//! - [`seal`] and [`open`]: one direction of one epoch;
-//! - `fates`: what became of an epoch's records, in the order of their numbers;
+//! - [`seal`] and [`open`]: the sending and the receiving direction of one epoch;
+//! - `fates`: which records of an epoch arrived, in the order of their numbers;
 //! - [`held`]: received payloads that wait for verification or for the application;
-//! - [`epochs`]: which epochs exist.
+//! - [`epochs`]: the epochs that have keys.
 
 pub mod cid;
 pub mod dtls12;

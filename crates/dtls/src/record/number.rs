@@ -1,5 +1,5 @@
-//! Record numbers, reconstructed from the bits a header carries
-//! (RFC 9147, section 4.2.2), and what hides them.
+//! Record numbers: reconstruction from the bits in a header (RFC 9147, section 4.2.2), and the
+//! input of their masks.
 
 use crate::codepoints::MAX_RECORD_NUMBER;
 use crate::crypto::Block;
@@ -19,9 +19,9 @@ pub const fn nearest(bits: u64, bytes: usize, expected: u64) -> u64 {
     }
 }
 
-/// A record's bytes from which its number's mask is made (RFC 9147, section
-/// 4.2.3). A shorter record is filled with zeros and its length in the last
-/// byte, which is injective.
+/// The bytes of a record from which the mask of its record number is computed (RFC 9147, section
+/// 4.2.3). A shorter record is padded with zeros and its length in the last byte, which is
+/// injective.
 pub fn mask_sample(body: &[u8]) -> Block {
     let mut sample = [0; 16];
     match body.first_chunk() {

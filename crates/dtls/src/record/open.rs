@@ -1,4 +1,4 @@
-//! Opening: the receiving direction of one epoch.
+//! Opening records: the receiving direction of one epoch.
 
 use super::cid::ConnectionId;
 use super::dtls12::{Header12, Keys12, inner};
@@ -18,27 +18,27 @@ use vocabulary::ReplayWindow;
 /// An authenticated record that the connection has to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner<'a> {
-    /// Its content type.
+    /// The record's content type.
     pub kind: ContentType,
-    /// Its number.
+    /// The record number.
     pub number: u64,
-    /// Its content.
+    /// The record's content.
     pub content: &'a [u8],
 }
 
 /// How well received data is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecurityLevel {
-    /// Bits that speak for data when it is delivered, at least; 0 to 128.
+    /// The security level in bits, 0 to 128, that data has at least when it is delivered.
     pub delivered: u8,
-    /// Data records that wait for tags.
+    /// The number of data records that wait for tags.
     pub waiting: u16,
-    /// Bits that speak for those together.
+    /// The sum of the security levels, in bits, of the records that wait.
     pub waiting_bits: u32,
 }
 
 impl SecurityLevel {
-    /// Each record has a tag of so many bytes.
+    /// The security level if each record has its own tag of `tag_len` bytes.
     pub(super) fn of_tags(tag_len: usize) -> Self {
         Self { delivered: (8 * tag_len).min(128) as u8, waiting: 0, waiting_bits: 0 }
     }
@@ -49,17 +49,18 @@ enum Layout {
     Dtls13(Opening),
 }
 
-/// What arrived in an epoch.
+/// What arrived in an epoch, and how far its key is used up.
 pub(super) struct Tally {
-    /// How worn the key is.
+    /// How much the key has been used, compared with its limits.
     pub(super) usage: Usage,
-    /// Records that were not recognised as copies, genuine or not.
+    /// The number of records that are not known to be copies, authentic or not.
     pub(super) arrivals: u64,
-    /// Authenticated records.
+    /// The number of authenticated records.
     authentic: u64,
-    /// Records that came since the last of those and could not be authenticated.
+    /// The number of records since the last authenticated one, none of which could be
+    /// authenticated.
     pub(super) unsettled: u64,
-    /// What became of each, where somebody wants to know.
+    /// The fate of each record, if it is recorded.
     fates: Option<Box<Fates>>,
 }
 
@@ -68,7 +69,7 @@ impl Tally {
         Self { usage, arrivals: 0, authentic: 0, unsettled: 0, fates: None }
     }
 
-    /// Notes what is known of a record now, `payload_len` bytes of the application's in it.
+    /// Notes what is now known of a record whose payload has `payload_len` bytes.
     #[inline]
     pub(super) fn note(&mut self, number: u64, payload_len: usize, fate: fn(u16) -> Fate) {
         if let Some(fates) = &mut self.fates {
@@ -94,9 +95,9 @@ impl Tally {
 pub struct ReceiveEpoch {
     epoch: u64,
     tally: Tally,
-    /// How many records it had, once the peer told its end.
+    /// The number of records of the epoch, once the peer has reported its end.
     records: Option<u64>,
-    /// The most bytes of a record of DTLS 1.2, a type inside included.
+    /// The longest content of a DTLS 1.2 record in bytes, inner content type included.
     limit: usize,
     layout: Layout,
 }
@@ -140,8 +141,8 @@ impl ReceiveEpoch {
         Self::of(epoch, Usage::new(&suite.limits), layout)
     }
 
-    /// Refuses records of more bytes than this end said that it takes (RFC 8449, section 4), a type
-    /// inside and padding included.
+    /// Refuses records longer than the record size limit that this end stated (RFC 8449, section
+    /// 4), inner content type and padding included.
     #[must_use]
     pub const fn limited_to(mut self, bytes: usize) -> Self {
         match &mut self.layout {
@@ -151,7 +152,7 @@ impl ReceiveEpoch {
         self
     }
 
-    /// Delivers aggregated data from so many bits on, if before it is verified.
+    /// Delivers aggregated data from this security level on; `None`: only when it is verified.
     #[must_use]
     pub fn delivering_from(mut self, bits: Option<u8>) -> Self {
         if let Layout::Dtls13(opening) = &mut self.layout {
@@ -160,7 +161,7 @@ impl ReceiveEpoch {
         self
     }
 
-    /// Keeps account of what becomes of each record, for [`Self::next_seen`].
+    /// Records the fate of each record, for [`Self::next_seen`].
     #[must_use]
     pub fn watched(mut self) -> Self {
         if let Layout::Dtls13(opening) = &self.layout {
@@ -169,13 +170,13 @@ impl ReceiveEpoch {
         self
     }
 
-    /// Whether [`Self::next_seen`] tells anything.
+    /// Whether the fates of records are recorded.
     pub const fn is_watched(&self) -> bool {
         self.tally.fates.is_some()
     }
 
-    /// What became of the next record, in the order of numbers; `None` if that is not known yet.
-    /// When the epoch has `ended`, nothing more is waited for.
+    /// Whether the next record, in the order of numbers, arrived; `None` if that is not known yet.
+    /// When the epoch has `ended`, records that are missing count as lost.
     pub fn next_seen(&mut self, ended: bool) -> Option<Seen> {
         let (Layout::Dtls13(opening), Some(fates)) = (&self.layout, &mut self.tally.fates) else {
             return None;
@@ -193,7 +194,7 @@ impl ReceiveEpoch {
         self.epoch
     }
 
-    /// How worn the key is.
+    /// Whether the key is near or beyond its limits.
     pub fn key_state(&self) -> KeyState {
         self.tally.usage.state()
     }
@@ -203,17 +204,17 @@ impl ReceiveEpoch {
         self.tally.authentic > 0
     }
 
-    /// Records that were not recognised as copies.
+    /// The number of records that are not known to be copies.
     pub const fn arrivals(&self) -> u64 {
         self.tally.arrivals
     }
 
-    /// Records that came since one was last authenticated.
+    /// The number of records since the last authenticated one.
     pub const fn unsettled(&self) -> u64 {
         self.tally.unsettled
     }
 
-    /// One more than the highest authenticated number.
+    /// One more than the highest authenticated record number.
     pub fn expected(&self) -> u64 {
         match &self.layout {
             Layout::Dtls12 { window, .. } => window.next(),
@@ -221,18 +222,18 @@ impl ReceiveEpoch {
         }
     }
 
-    /// Whether the key may still be used; counts a record that came too late for it.
+    /// Whether the key may still be used; counts the record as dropped if it may not.
     fn is_usable(&self, stats: &mut ReceiveStats) -> bool {
         let usable = self.tally.usage.state() != KeyState::Exhausted;
         stats.exhausted += u64::from(!usable);
         usable
     }
 
-    /// Opens `record` (header and body) of DTLS 1.3 where it stands.
+    /// Opens the DTLS 1.3 record `record` (header and body) in place.
     ///
-    /// Returns what the connection must act on. Application data of an
-    /// aggregated epoch goes through `held` instead and is delivered there as
-    /// soon as its tags verify. What cannot be authenticated is counted and dropped.
+    /// Returns the record if the connection must act on it. Application data of an aggregated epoch
+    /// goes into `held` instead, and is delivered from there when its tags verify. Records that
+    /// cannot be authenticated are counted and dropped.
     pub fn open<'a>(
         &mut self,
         header: UnifiedHeader,
@@ -284,8 +285,8 @@ impl ReceiveEpoch {
         Some(Inner { kind, number: header.number, content })
     }
 
-    /// Takes how the epoch ended: with so many records, and a closing tag over the last ones if
-    /// they are open. Those may still come.
+    /// Processes the report of how the epoch ended: its number of records, and a closing tag if the
+    /// last ones are not covered by a tag. These records may still arrive.
     pub fn end(
         &mut self,
         records: u64,
@@ -299,7 +300,7 @@ impl ReceiveEpoch {
         }
     }
 
-    /// Whether the epoch has ended and every record of it has come and was authenticated.
+    /// Whether the epoch has ended and all its records have arrived and were authenticated.
     pub fn is_settled(&self) -> bool {
         self.records.is_some_and(|records| self.tally.authentic >= records)
     }
@@ -312,7 +313,7 @@ impl ReceiveEpoch {
         }
     }
 
-    /// What speaks for data: see [`SecurityLevel`].
+    /// The security level of received data.
     pub fn security_level(&self) -> SecurityLevel {
         match &self.layout {
             Layout::Dtls12 { keys, .. } => SecurityLevel::of_tags(keys.tag_len()),
@@ -320,7 +321,7 @@ impl ReceiveEpoch {
         }
     }
 
-    /// Gives up what was never verified. For an epoch that ends.
+    /// Drops all data that is not verified, when the epoch ends.
     pub fn abandon(&mut self, held: &mut Held, stats: &mut ReceiveStats) {
         if let Layout::Dtls13(opening) = &mut self.layout {
             opening.abandon(held, &mut self.tally, stats);

@@ -1,6 +1,6 @@
-//! Reading records of others under known keys: one direction of one epoch.
+//! Decrypts records of other ends under known keys: one direction of one epoch.
 //!
-//! A reader is no end: it has no replay window that drops anything, copies are read again and marked.
+//! An observer drops no replayed records: copies are read again and marked.
 
 use super::dtls12::{Header12, Keys12, inner};
 use super::dtls13::Reading13;
@@ -17,23 +17,23 @@ use vocabulary::ReplayWindow;
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
     pub(crate) number: u64,
-    /// `None` if there is no telling.
+    /// `None` if the record could not be decrypted.
     pub(crate) kind: Option<ContentType>,
-    /// Empty if it could not be decrypted.
+    /// Empty if the record could not be decrypted.
     pub(crate) content: &'a [u8],
     pub(crate) proof: Proof,
-    /// Whether it was read before.
+    /// Whether a copy of the record was read before.
     pub(crate) repeated: bool,
 }
 
 impl Read<'_> {
-    /// A record whose own tag is wrong: nothing in it means anything.
+    /// A record whose own tag is wrong, so that its content is meaningless.
     pub(super) const fn forged(number: u64) -> Self {
         Self { number, kind: None, content: &[], proof: Proof::Forged, repeated: false }
     }
 }
 
-/// One direction of one epoch.
+/// The keys of one direction of one epoch.
 pub(crate) struct Reading {
     epoch: u64,
     layout: Layout,
@@ -66,7 +66,7 @@ impl Reading {
         self.epoch
     }
 
-    /// Reads a record of DTLS 1.2 where it stands; `None` if it is too short or of the wrong form.
+    /// Reads a DTLS 1.2 record in place; `None` if it is too short or of the wrong form.
     pub(crate) fn read12<'a>(
         &mut self,
         header: &Header12,
@@ -84,7 +84,7 @@ impl Reading {
         Some(Read { number, kind: Some(kind), content, proof, repeated })
     }
 
-    /// As [`Self::read12`], of DTLS 1.3. `serial` names it in a verdict to come.
+    /// As [`Self::read12`], for DTLS 1.3. `serial` identifies the record in a later verdict.
     pub(crate) fn read13<'a>(
         &mut self,
         header: UnifiedHeader,
@@ -97,14 +97,14 @@ impl Reading {
         }
     }
 
-    /// Takes the closing tag at the epoch's end.
+    /// Processes the closing tag at the epoch's end.
     pub(crate) fn end(&mut self, closing: ClosingTag) {
         if let Layout::Dtls13(reading) = &mut self.layout {
             reading.end(closing);
         }
     }
 
-    /// What is known now of a record that was pending: its serial and proof.
+    /// The next verdict on a record that was pending: its serial and proof.
     pub(crate) fn next_verdict(&mut self) -> Option<(u64, Proof)> {
         match &mut self.layout {
             Layout::Dtls12 { .. } => None,
@@ -112,7 +112,7 @@ impl Reading {
         }
     }
 
-    /// Nothing more comes: verdicts on all that is pending follow.
+    /// Ends the input: verdicts on all pending records follow.
     pub(crate) fn finish(&mut self) {
         if let Layout::Dtls13(reading) = &mut self.layout {
             reading.finish();

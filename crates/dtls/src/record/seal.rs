@@ -1,4 +1,4 @@
-//! Sealing: the sending direction of one epoch.
+//! Sealing records: the sending direction of one epoch.
 
 use super::cid::ConnectionId;
 use super::dtls12::Keys12;
@@ -29,21 +29,21 @@ impl NumberLength {
     }
 }
 
-/// The header a record is to have. DTLS 1.2 has but one, whatever is asked for.
+/// The header format of a record. DTLS 1.2 has only one format and ignores this.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Bytes of the record number.
+    /// The length of the record number.
     pub number: NumberLength,
-    /// Whether the record ends the datagram and may do without a length.
+    /// Whether the record is the last one of its datagram and needs no length field.
     pub last: bool,
 }
 
-/// Why a record could not be sealed. Nothing was changed.
+/// Why a record could not be sealed. The epoch is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
     /// The buffer is too small, or the content too long for a record.
     Full,
-    /// The key or the numbers of this epoch are used up.
+    /// The key has reached its limit, or the record numbers of this epoch are used up.
     Exhausted,
 }
 
@@ -67,27 +67,27 @@ impl From<BufferFull> for SealError {
 /// A record that was sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
-    /// Bytes on the wire, at the buffer's front.
+    /// The length of the record in bytes, at the front of the buffer.
     pub len: usize,
-    /// Its number.
+    /// The record number.
     pub number: u64,
 }
 
-/// Where a record stands.
+/// The epoch and number of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) epoch: u64,
     pub(super) number: u64,
 }
 
-/// Bytes of a record that a layout wrote.
+/// The lengths, in bytes, of a record that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
-    /// All of it.
+    /// The whole record.
     pub(super) len: usize,
-    /// What is authenticated and not encrypted.
+    /// The additional data: authenticated but not encrypted.
     pub(super) additional_len: usize,
-    /// What is encrypted.
+    /// The encrypted part, without tags.
     pub(super) content_len: usize,
 }
 
@@ -105,10 +105,11 @@ pub struct SendEpoch {
 }
 
 impl SendEpoch {
-    /// Keys for `epoch` from its traffic secret; aggregated unless `scheme` is `Plain`.
+    /// Derives the keys of `epoch` from its traffic secret. Tags are aggregated unless `scheme` is
+    /// `Plain`.
     ///
-    /// A scheme with a suite whose tags may not be aggregated gives plain tags:
-    /// negotiation never lets that happen.
+    /// If the tags of the suite cannot be aggregated, every scheme means plain tags; negotiation
+    /// never lets that happen.
     pub fn new(
         epoch: u64,
         suite: &'static CipherSuite,
@@ -118,7 +119,7 @@ impl SendEpoch {
         Self::with_masks(epoch, suite, scheme, secret, NumberMasks::Standard)
     }
 
-    /// As [`Self::new`], with record numbers hidden in this way.
+    /// As [`Self::new`], with a choice of how record numbers are encrypted.
     pub fn with_masks(
         epoch: u64,
         suite: &'static CipherSuite,
@@ -130,7 +131,7 @@ impl SendEpoch {
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 
-    /// A DTLS 1.2 epoch with its key. Records carry `cid` unless that is empty.
+    /// A DTLS 1.2 epoch with its key. Records carry `cid` unless it is empty.
     pub fn dtls12(
         epoch: u64,
         suite: &'static CipherSuite12,
@@ -141,8 +142,8 @@ impl SendEpoch {
         Self { epoch, next: 0, usage: Usage::new(&suite.limits), layout }
     }
 
-    /// The ID that records carry from now on; none if it is empty. That of a DTLS 1.2 epoch
-    /// stands from its beginning.
+    /// Sets the connection ID that records carry from now on; none if it is empty. The connection
+    /// ID of a DTLS 1.2 epoch cannot change.
     pub const fn set_cid(&mut self, cid: ConnectionId) {
         if let Layout::Dtls13(sealing) = &mut self.layout {
             sealing.cid = cid;
@@ -159,7 +160,7 @@ impl SendEpoch {
         self.next
     }
 
-    /// How worn the key is, the record numbers included.
+    /// Whether the key is near or beyond its limits, including the number of records.
     pub fn key_state(&self) -> KeyState {
         match self.next {
             next if next > MAX_RECORD_NUMBER => KeyState::Exhausted,
@@ -168,7 +169,8 @@ impl SendEpoch {
         }
     }
 
-    /// Bytes that a record of type `kind` has beside its content, padding excluded.
+    /// The overhead in bytes of the next record beside its content, for content type `kind`,
+    /// without padding.
     pub fn overhead(&self, kind: ContentType, shape: Shape) -> usize {
         match &self.layout {
             Layout::Dtls12(keys) => keys.overhead(),
@@ -176,7 +178,7 @@ impl SendEpoch {
         }
     }
 
-    /// The same for application data, whatever record number it gets.
+    /// The largest overhead in bytes of application data, for any record number.
     pub fn largest_data_overhead(&self, number: NumberLength) -> usize {
         match &self.layout {
             Layout::Dtls12(keys) => keys.overhead(),
@@ -184,7 +186,8 @@ impl SendEpoch {
         }
     }
 
-    /// Seals a record of type `kind` with what `content` writes into the front of `buf`.
+    /// Seals a record of type `kind`, whose content is written by `content`, into the front of
+    /// `buf`.
     pub fn seal(
         &mut self,
         buf: &mut [u8],
@@ -195,7 +198,7 @@ impl SendEpoch {
         self.seal_padded(buf, kind, shape, 0, content)
     }
 
-    /// Whether records can be padded: not those of DTLS 1.2 without a connection ID.
+    /// Whether records can be padded: all except those of DTLS 1.2 without a connection ID.
     pub fn can_pad(&self) -> bool {
         match &self.layout {
             Layout::Dtls12(keys) => keys.can_pad(),
@@ -203,7 +206,7 @@ impl SendEpoch {
         }
     }
 
-    /// Seals a record that fills `buf`, with zeros as padding. Under shared tags these are part of
+    /// Seals a record that fills `buf`, padded with zeros. Under shared tags the zeros are part of
     /// the content.
     pub fn seal_filling(
         &mut self,
@@ -219,7 +222,7 @@ impl SendEpoch {
         self.seal_padded(buf, kind, shape, least, content)
     }
 
-    /// Seals a record whose content and padding have `least` bytes or more.
+    /// Seals a record whose content and padding have at least `least` bytes.
     fn seal_padded(
         &mut self,
         buf: &mut [u8],
@@ -242,7 +245,7 @@ impl SendEpoch {
         Ok(Sealed { len: written.len, number })
     }
 
-    /// Whether application data waits for a tag that only later records would bring.
+    /// Whether application data waits for a tag that only later records would carry.
     pub fn has_open_data(&self) -> bool {
         match &self.layout {
             Layout::Dtls12(_) => false,
@@ -250,7 +253,7 @@ impl SendEpoch {
         }
     }
 
-    /// The oldest record whose data no tag covers yet.
+    /// The oldest record whose data is not covered by a tag yet.
     pub fn open_since(&self) -> Option<u64> {
         match &self.layout {
             Layout::Dtls12(_) => None,
@@ -266,8 +269,8 @@ impl SendEpoch {
         }
     }
 
-    /// Bytes that application data of the next record has beside it in a datagram that brings a
-    /// closing tag as well.
+    /// The overhead in bytes of application data in the next record, in a datagram that also
+    /// contains a closing tag.
     pub fn overhead_with_closing(&self, data: Shape, closing: Shape) -> usize {
         let data = self.overhead(ContentType::APPLICATION_DATA, data);
         match &self.layout {
@@ -276,7 +279,8 @@ impl SendEpoch {
         }
     }
 
-    /// The closing tag over the records no tag covers yet, for another epoch to bring.
+    /// The closing tag over the records not covered by a tag yet, to be sent in another
+    /// epoch.
     pub fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.layout {
             Layout::Dtls12(_) => None,
@@ -284,7 +288,8 @@ impl SendEpoch {
         }
     }
 
-    /// Seals a closing tag over the records no tag covers yet; `None` if there are none.
+    /// Seals a closing tag over the records not covered by a tag yet; `None` if there are
+    /// none.
     pub fn seal_closing(
         &mut self,
         buf: &mut [u8],

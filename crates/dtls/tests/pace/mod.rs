@@ -1,6 +1,6 @@
 //! Dialogues and streams between two engines in virtual time.
 
-#![allow(dead_code, unreachable_pub, reason = "not everybody uses all of it")]
+#![allow(dead_code, unreachable_pub, reason = "each user needs only a part of it")]
 
 use crate::pair::{Configs, Direction, Pair};
 use dtls::{Adapt, AggregationPolicy, Family};
@@ -11,10 +11,10 @@ pub const SCHEMES: [&str; 6] = ["agg:2", "agg:8", "agg:16", "r2d2:50", "r2d2:200
 /// Schemes of steady streams.
 pub const STEADY: [&str; 5] = ["agg:4", "agg:8", "agg:16", "r2d2:50", "r2d2:100"];
 
-/// Those of streams of one message a second.
+/// Schemes of streams with one message a second.
 pub const LONG_SETS: [&str; 2] = ["agg:8", "agg:16"];
 
-/// Engines with default settings; either end shares tags in this way.
+/// Configurations with default settings, in which either end uses this scheme.
 pub fn configs(scheme: &str) -> Configs {
     if scheme != "auto" {
         return Configs::aggregated(scheme).learning();
@@ -27,7 +27,7 @@ pub fn configs(scheme: &str) -> Configs {
     configs
 }
 
-/// A pair over a path that takes so long, one way.
+/// A pair over a path with this one-way delay.
 pub fn pair(configs: Configs, path: Duration, seed: u64) -> Pair<'static> {
     let mut pair =
         configs.pair(seed).with_rule(move |_, _, datagram| vec![(path, datagram.to_vec())]);
@@ -36,7 +36,7 @@ pub fn pair(configs: Configs, path: Duration, seed: u64) -> Pair<'static> {
     pair
 }
 
-/// As many exchanges as asked for, `window` of them at a time; how long they took.
+/// Runs `count` exchanges, `window` of them at a time, and returns how long they took.
 pub fn exchanges(pair: &mut Pair<'_>, count: usize, window: usize) -> Duration {
     let start = pair.now;
     let (mut sent, mut answered) = (pair.server_received.len(), pair.server_received.len());
@@ -67,7 +67,7 @@ pub fn exchanges(pair: &mut Pair<'_>, count: usize, window: usize) -> Duration {
     pair.now - start
 }
 
-/// Bytes to the server for each message, of a steady stream.
+/// The number of bytes sent to the server for each message of a steady stream.
 pub fn bytes(configs: Configs, gap: Duration, count: usize) -> f64 {
     let mut pair = pair(configs, Duration::from_millis(10), 3);
     let before = pair.log.len();
@@ -76,7 +76,7 @@ pub fn bytes(configs: Configs, gap: Duration, count: usize) -> f64 {
         pair.run_for(gap);
     }
     pair.run_for(Duration::from_secs(30));
-    // What still waits for its set at the end.
+    // Messages that still wait for their set at the end are included.
     assert!(pair.server_received.len() > count - 64);
     let sent = pair.log[before..].iter().filter(|(to, _)| *to == Direction::ToServer);
     sent.map(|(_, datagram)| datagram.len()).sum::<usize>() as f64 / count as f64

@@ -1,4 +1,4 @@
-//! Two real engines in virtual time: one line a scenario.
+//! Two real engines in virtual time, so that a scenario takes one line.
 
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
@@ -24,14 +24,14 @@ pub fn psk() -> Psk {
     Psk::external(b"Client_identity", &[0x1a; 32]).unwrap()
 }
 
-/// Where a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     ToServer,
     ToClient,
 }
 
-/// What becomes of a datagram: nothing, or copies after delays.
+/// The fate of a datagram: it is lost (no copies), or its copies arrive after these delays.
 pub type Fate = Vec<(Duration, Vec<u8>)>;
 
 /// Decides a datagram's fate.
@@ -44,7 +44,7 @@ pub fn pass(datagram: &[u8]) -> Fate {
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct InFlight {
-    /// Reversed: the heap's top is the earliest.
+    /// The order is reversed, so that the top of the heap is the earliest.
     order: std::cmp::Reverse<(Instant, u64)>,
     direction: Direction,
     /// The client's address, as the server sees it.
@@ -61,34 +61,35 @@ pub struct Pair<'a> {
     pub rule: Rule<'a>,
     pub client_received: Vec<Vec<u8>>,
     pub server_received: Vec<Vec<u8>>,
-    /// What the server was given before it was verified: record, bits, payload.
+    /// The payloads delivered to the server before they were verified: record, bits, payload.
     pub server_early: Vec<(RecordId, u8, Vec<u8>)>,
-    /// What became of it.
+    /// How these payloads were resolved.
     pub server_resolved: Vec<(RecordId, Resolution)>,
     pub client_closed: Option<CloseReason>,
     pub server_closed: Option<CloseReason>,
     pub client_connected: Option<Negotiated>,
     pub server_connected: Option<Negotiated>,
-    /// What the server was told of an association in which it may send before that.
+    /// The parameters of an association in which the server may send before the handshake is
+    /// complete.
     pub server_may_send: Option<(Handle, Negotiated)>,
-    /// What it sends as soon as it may.
+    /// The payloads that the server sends as soon as it may.
     pub sent_at_once: Vec<Vec<u8>>,
     /// Whether the server answers empty payloads with empty ones, as the proxies do.
     pub answers_probes: bool,
-    /// Whether it answers the others with what came.
+    /// Whether the server echoes all other payloads.
     pub echoes: bool,
-    /// Everything that was sent: direction and bytes.
+    /// All datagrams sent: direction and bytes.
     pub log: Vec<(Direction, Vec<u8>)>,
-    /// The client's address, as the server sees it: a NAT may change it. Datagrams to
-    /// another one are lost.
+    /// The client's address, as the server sees it: a NAT may change it. Datagrams to another
+    /// address are lost.
     pub client_address: SocketAddr,
-    /// What arrived where the client is not.
+    /// Datagrams to addresses that are not the client's.
     pub strays: Vec<(SocketAddr, Vec<u8>)>,
-    /// Where the server saw the client move.
+    /// The new addresses of the client that the server reported.
     pub moves: Vec<(SocketAddr, SocketAddr)>,
-    /// What the client was told of its schemes, sending and receiving.
+    /// The schemes reported to the client, for sending and receiving.
     pub client_schemes: Vec<(Scheme, Scheme)>,
-    /// The same of the server.
+    /// The schemes reported to the server, for sending and receiving.
     pub server_schemes: Vec<(Scheme, Scheme)>,
     network: BinaryHeap<InFlight>,
     sequence: u64,
@@ -115,14 +116,14 @@ impl Configs {
         configs.waiting(Duration::from_millis(200))
     }
 
-    /// Messages under shared tags wait this long, whatever the engines learn.
+    /// Messages under shared tags wait this long, regardless of what the engines learn.
     pub fn waiting(mut self, most: Duration) -> Self {
         self.client.settings.max_wait = Some(most);
         self.server.settings.max_wait = Some(most);
         self
     }
 
-    /// Engines find out themselves how long messages under shared tags wait.
+    /// The engines determine by themselves how long messages under shared tags wait.
     pub fn learning(mut self) -> Self {
         self.client.settings.max_wait = None;
         self.server.settings.max_wait = None;
@@ -224,7 +225,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Drains both engines; returns the earliest wake-up time.
+    /// Drains both engines and returns the earliest wake-up time.
     fn drain(&mut self) -> Option<Instant> {
         let mut buf = [0; 2048];
         let mut wake = None;
@@ -327,7 +328,7 @@ impl<'a> Pair<'a> {
         wake
     }
 
-    /// One event of the network or of a timer; false when nothing is left to happen by `until`.
+    /// Processes one event of the network or of a timer; false if there is none until `until`.
     fn advance(&mut self, until: Instant) -> bool {
         let wake = self.drain();
         let arrival = self.network.peek().map(|next| next.order.0.0);
@@ -371,11 +372,12 @@ impl<'a> Pair<'a> {
         self.now = until;
     }
 
-    /// Lets virtual time pass until something is so, or a minute has gone by; whether it is.
+    /// Lets virtual time pass until a condition holds or a minute has passed; returns whether it
+    /// holds.
     pub fn run_until(&mut self, mut done: impl FnMut(&Self) -> bool) -> bool {
         let until = self.now + Duration::from_secs(60);
         loop {
-            // What has arrived is seen before time goes on.
+            // Datagrams that have arrived are processed before time passes.
             self.drain();
             if done(self) {
                 return true;
@@ -386,7 +388,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Lets virtual time pass until both ends are connected, or a minute has gone by.
+    /// Lets virtual time pass until both ends are connected or a minute has passed.
     pub fn connect(&mut self) -> &mut Self {
         let until = self.now + Duration::from_secs(60);
         while self.client_connected.is_none() || self.server_connected.is_none() {

@@ -11,26 +11,26 @@ use vocabulary::Random;
 pub const INTERVAL: Duration = Duration::from_secs(30);
 pub const HOUR: Duration = Duration::from_secs(3600);
 
-/// A path and what an application does on it.
+/// A path, and the traffic of an application on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// From one end to the other.
+    /// The one-way delay.
     pub one_way: Duration,
-    /// Datagrams of a hundred that are lost, either way.
+    /// The percentage of datagrams lost in each direction.
     pub loss_percent: u64,
-    /// Between two messages of the application.
+    /// The interval between two messages of the application.
     pub every: Duration,
     /// Whether the service answers.
     pub echoes: bool,
 }
 
-/// Every scenario in which there must be no false alarm: an hour each at 5 % loss, with many messages
-/// and with few, answered and not.
+/// All scenarios in which there must be no false alarm: an hour each at 5 % loss, with many
+/// messages and with few, answered and not.
 pub fn lossy() -> impl Iterator<Item = Scenario> {
     scenarios(Duration::from_millis(10), 5)
 }
 
-/// The traffic patterns over a path whose round trip takes three seconds, with and without loss.
+/// The traffic patterns over a path with a round trip of three seconds, with and without loss.
 pub fn slow() -> impl Iterator<Item = Scenario> {
     let one_way = Duration::from_millis(1500);
     scenarios(one_way, 0).chain(scenarios(one_way, 5))
@@ -62,7 +62,7 @@ impl Scenario {
         pair
     }
 
-    /// Lets the application talk for `time`.
+    /// Lets the application exchange messages for `time`.
     pub fn talk(self, pair: &mut Pair<'_>, time: Duration) {
         let until = pair.now + time;
         while pair.now < until {
@@ -74,7 +74,8 @@ impl Scenario {
         }
     }
 
-    /// How often the server is taken for dead in an hour, and the bytes of the client's probes.
+    /// The number of times in an hour that the server is considered dead, and the bytes of the
+    /// client's probes.
     pub fn false_alarms(self, seed: u64) -> (u64, u64) {
         let mut pair = self.pair(Configs::new(), seed);
         self.talk(&mut pair, HOUR);
@@ -82,7 +83,7 @@ impl Scenario {
         (stats.received.silences, stats.sent.probe_bytes)
     }
 
-    /// How long after its death a server is taken for dead, after a minute of talk.
+    /// How long after its death a server is considered dead, after a minute of traffic.
     pub fn until_noticed(self, configs: Configs, seed: u64, restarts: bool) -> Duration {
         let mut pair = self.pair(configs, seed);
         self.talk(&mut pair, Duration::from_secs(60));
@@ -103,7 +104,7 @@ impl Scenario {
     }
 }
 
-/// A server with the same keys that remembers nothing takes the server's place.
+/// Replaces the server with one that has the same keys and no state.
 pub fn restart(pair: &mut Pair<'_>, seed: u64) {
     let config = Arc::new(ServerConfig::new(Arc::new(psk())).unwrap());
     pair.server = Endpoint::server(config, Random::insecure(seed ^ 0xdead)).unwrap();

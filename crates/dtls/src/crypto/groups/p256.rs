@@ -7,9 +7,9 @@ use p256::{PublicKey, SecretKey};
 use vocabulary::Random;
 use zeroize::Zeroizing;
 
-/// Length of an uncompressed point.
+/// Length of an uncompressed point in bytes.
 const POINT: usize = 65;
-/// What an uncompressed point begins with.
+/// The first byte of an uncompressed point.
 const UNCOMPRESSED: u8 = 4;
 
 /// P-256.

@@ -1,11 +1,11 @@
 //! CCM (RFC 3610) with a 12-byte nonce over any 128-bit block cipher.
 //!
-//! Ours because aggregation needs the tag that a record should have, which
-//! AEAD interfaces do not give away. The cipher's two uses, CBC-MAC and
-//! counter mode, advance together, so that their latencies overlap.
+//! This crate implements CCM itself because aggregation needs the expected tag of a record, which
+//! AEAD interfaces do not return. The two uses of the cipher, CBC-MAC and counter mode, advance
+//! together, so that their latencies overlap.
 //!
-//! With aggregated tags every key is derived under the aggregation context;
-//! output block 0 is the full tag U, and block i is E(Kx,i; U).
+//! With aggregated tags every key is derived under the aggregation context. Output block 0 is the
+//! full tag U, and block i is E(Kx,i; U).
 
 use super::ctr::{Counter, SMALL_BATCH, encrypted, padded, put, truncated, xored};
 use super::mask::{BlockMask, Mask, Masked, keyed, with_key};
@@ -24,7 +24,7 @@ use cipher::{
 };
 use subtle::ConstantTimeEq;
 
-/// Bytes of the length field: 15 less the nonce.
+/// The length in bytes of CCM's length field: 15 minus the length of the nonce.
 const L: u8 = 3;
 
 /// One direction of one epoch under CCM with the block cipher `C` and tags of
@@ -49,13 +49,13 @@ where
         Self::new(keyed(secret, "key", context), Iv::new(secret, context))
     }
 
-    /// Derives the keys of an epoch of 1.3 in the standard layout.
+    /// Derives the keys of a DTLS 1.3 epoch in the standard layout.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
         let mask = BlockMask::<C>::new(secret, &[]);
         Box::new(Masked { aead: Self::derived(secret, &[]), mask })
     }
 
-    /// One direction of 1.2, from its part of the key block.
+    /// The protection of one direction in DTLS 1.2, from its part of the key block.
     pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
         Box::new(Self::new(with_key(key), Iv::from_key_block(fixed_iv)))
     }
@@ -120,7 +120,8 @@ where
     }
 
     fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
-        // Nearly all is data: what else it may be shows when it is decrypted as if it were.
+        // Nearly all records are application data. Whether this one is shows when it is decrypted
+        // as such.
         if let Some((content, _)) = open_content_first(APPLICATION_DATA, body, aggregate_len) {
             let state = self.ccm.run(record, Direction::Decrypt, content);
             if content.first() == Some(&APPLICATION_DATA) {
@@ -155,7 +156,7 @@ const fn counter_block(nonce: &[u8; 12], i: u8) -> Block {
     [L - 1, a, b, c, d, e, f, g, h, j, k, l, m, 0, 0, i]
 }
 
-/// Encrypts or decrypts `content` in place; returns U, all 16 bytes of it.
+/// Encrypts or decrypts `content` in place; returns the full tag U of 16 bytes.
 fn run<C>(
     cipher: &C,
     nonce: &[u8; 12],
@@ -192,7 +193,7 @@ impl BlockCipherEncClosure for Run<'_> {
         let Self { nonce, tag_len, header, direction, content, tag } = self;
         let mut counter = Counter::new(counter_block(nonce, 0));
 
-        // B_0: flags ‖ nonce ‖ length of the content; and A_0, which hides the tag.
+        // B_0: flags ‖ nonce ‖ length of the content; and A_0, which encrypts the tag.
         let adata = if header.is_empty() { 0 } else { 0x40 };
         let flags = adata | ((tag_len as u8 - 2) / 2) << 3 | (L - 1);
         let [_, length @ ..] = (content.len() as u32).to_be_bytes();
@@ -201,7 +202,7 @@ impl BlockCipherEncClosure for Run<'_> {
         (first[0], first[13], first[14], first[15]) = (flags, a, b, c);
         let (mut mac, hide) = both(backend, first, counter.next());
 
-        // The header behind its length, padded with zeros.
+        // The length of the header, then the header, padded with zeros.
         let mut keystream;
         if header.is_empty() {
             keystream = encrypted(backend, counter.next());
@@ -238,7 +239,7 @@ impl BlockCipherEncClosure for Run<'_> {
     }
 }
 
-/// Encrypts two blocks, in one batch where a batch costs no more than a block.
+/// Encrypts two blocks, in one batch if a batch costs no more than a block.
 #[inline(always)]
 fn both<B: BlockCipherEncBackend<BlockSize = U16>>(
     backend: &B,
@@ -260,7 +261,8 @@ mod tests {
     use super::*;
     use aes::Aes128Enc;
 
-    /// NIST SP 800-38C, example 3: the one with our 12-byte nonce (RFC 3610's have 13).
+    /// NIST SP 800-38C, example 3: the example with a 12-byte nonce as here (those of RFC 3610 have
+    /// 13 bytes).
     #[test]
     fn example_of_sp_800_38c() {
         let cipher = Aes128Enc::new(&core::array::from_fn::<u8, 16, _>(|i| 0x40 + i as u8).into());

@@ -18,13 +18,13 @@ pub struct ChaCha {
 }
 
 impl ChaCha {
-    /// Derives the keys of an epoch of 1.3.
+    /// Derives the keys of a DTLS 1.3 epoch.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
         let aead = Self { aead: keyed(secret, "key", &[]), iv: Iv::new(secret, &[]) };
         Box::new(Masked { aead, mask: ChaChaMask::new(secret) })
     }
 
-    /// One direction of 1.2, from its part of the key block.
+    /// The protection of one direction in DTLS 1.2, from its part of the key block.
     pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
         Box::new(Self { aead: with_key(key), iv: Iv::from_key_block(fixed_iv) })
     }
@@ -68,7 +68,7 @@ impl Mask for ChaChaMask {
         let [a, b, c, d, nonce @ ..] = *sample;
         let mut core = ChaChaCore::<R20, Ietf>::new(&self.0.into(), &nonce.into());
         core.set_block_pos(u32::from_le_bytes([a, b, c, d]));
-        // The core, not the stream cipher over it: that one refuses the last counter.
+        // The ChaCha core is used instead of the stream cipher, which refuses the last counter.
         let mut block = cipher::Block::<ChaChaCore<R20, Ietf>>::default();
         core.write_keystream_block(&mut block);
         [block[0], block[1]]

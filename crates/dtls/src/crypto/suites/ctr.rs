@@ -7,12 +7,12 @@ use cipher::{
     BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, ParBlocks,
 };
 
-/// From this many bytes on, the widest backends' batches (64 blocks) can be
-/// filled. Below, they are not even set up: on x86 that costs more than it gains.
+/// The length in bytes from which the batches of the widest backends (64 blocks) can be filled. For
+/// shorter data they are not set up, which on x86 would cost more than it gains.
 const WIDE: usize = 64 * 16;
 
-/// A batch this small is worth computing whole for its part that is needed:
-/// bitsliced ciphers, where one block costs as much as a batch.
+/// The largest batch that is computed completely even if only a part of it is needed: that of
+/// bitsliced ciphers, in which one block costs as much as a batch.
 pub(crate) const SMALL_BATCH: usize = 8;
 
 /// XORs the keystream that starts at counter block `first` into `data`. The
@@ -29,9 +29,9 @@ where
     }
 }
 
-/// The next counter block.
+/// Generates counter blocks.
 pub(crate) struct Counter {
-    /// The last 4 bytes are those of the first block.
+    /// The first counter block; its last 4 bytes are replaced by `next`.
     block: Block,
     next: u32,
 }
@@ -51,8 +51,8 @@ impl Counter {
     }
 }
 
-/// `a` ⊕ `b`. Byte by byte: as a number it would leave the vector registers that
-/// ciphers use, in the middle of CBC-MAC's chain.
+/// `a` ⊕ `b`, byte by byte: as an integer it would leave the vector registers that ciphers use, in
+/// the middle of CBC-MAC's chain.
 #[inline(always)]
 pub(crate) fn xored(a: Block, b: Block) -> Block {
     core::array::from_fn(|i| a[i] ^ b[i])
@@ -64,8 +64,8 @@ pub(crate) fn padded(bytes: &[u8]) -> Block {
     if let Some(block) = bytes.first_chunk() {
         return *block;
     }
-    // Two words that overlap: a copy of variable length is a call, around which
-    // the round keys leave their registers.
+    // Reads two overlapping words: a copy of variable length is a function call, for which the
+    // round keys would leave their registers.
     let number = if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let high = u128::from(u64::from_le_bytes(*high));
         u128::from(u64::from_le_bytes(*low)) | high << (8 * (bytes.len() - 8))
@@ -99,7 +99,7 @@ pub(crate) fn truncated(block: Block, len: usize) -> Block {
     (u128::from_le_bytes(block) & ((1 << (8 * len)) - 1)).to_le_bytes()
 }
 
-/// The cipher's block of `block`.
+/// The encryption of `block`.
 #[inline(always)]
 pub(crate) fn encrypted<B: BlockCipherEncBackend<BlockSize = U16>>(
     backend: &B,
@@ -140,7 +140,7 @@ impl<const WIDE: bool> BlockCipherEncClosure for Keystream<'_, WIDE> {
     }
 }
 
-/// XORs blocks of `keystream`, as many as it takes, into `data`.
+/// XORs as many blocks of `keystream` as necessary into `data`.
 #[inline(always)]
 fn apply_blocks(data: &mut [u8], mut keystream: impl Iterator<Item = Block>) {
     let (blocks, tail) = data.as_chunks_mut::<16>();

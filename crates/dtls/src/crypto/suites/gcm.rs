@@ -25,13 +25,13 @@ where
         Self { aead: AesGcm::from(cipher), iv }
     }
 
-    /// Derives the keys of an epoch of 1.3.
+    /// Derives the keys of a DTLS 1.3 epoch.
     pub fn protection(secret: &TrafficSecret) -> Box<dyn Protection> {
         let aead = Self::new(keyed(secret, "key", &[]), Iv::new(secret, &[]));
         Box::new(Masked { aead, mask: BlockMask::<C>::new(secret, &[]) })
     }
 
-    /// One direction of 1.2, from its part of the key block.
+    /// The protection of one direction in DTLS 1.2, from its part of the key block.
     pub fn aead(key: &[u8], fixed_iv: &[u8]) -> Box<dyn Aead> {
         Box::new(Self::new(with_key(key), Iv::from_key_block(fixed_iv)))
     }

@@ -1,18 +1,18 @@
-//! Integrity only (RFC 9150): HMAC-SHA256 over records that are **not encrypted**,
-//! nor are their numbers (section 9).
+//! Integrity only (RFC 9150): HMAC-SHA256 over records that are **not encrypted**. Their record
+//! numbers are not encrypted either (section 9).
 //!
-//! The tag is HMAC(key, nonce ‖ header ‖ content), all 32 bytes of it; key and IV
-//! have 32 bytes too, so the nonce is the IV with the number in its last 8 bytes.
-//! No length stands between header and content: a header tells its own end, by its
-//! flags and by what the receiver knows of its connection IDs.
+//! The tag is HMAC(key, nonce ‖ header ‖ content), with all its 32 bytes. Key and IV have 32 bytes
+//! too, so the nonce is the IV with the record number XORed into its last 8 bytes. No length
+//! separates header and content, because the header determines its own end by its flags and by the
+//! length of connection IDs, which the receiver knows.
 //!
-//! With aggregated tags every key is derived under the aggregation context. Output
-//! block 0 is the same HMAC's first 16 bytes, and block i is the first 16 of
-//! HMAC(Kx,i; i ‖ block 0). The state is block 0, half of what HMAC gives. A record
-//! that was not sent has a block 0 that nobody knows anything of, so its block i is
-//! what was hoped for with about 2^-128, however many records were sent. Two sent
-//! records with one block 0 (2^-33 after 2^48 records) would have equal blocks i:
-//! that shows, and helps no third record.
+//! With aggregated tags every key is derived under the aggregation context. Output block 0 is the
+//! first 16 bytes of the same HMAC, and block i is the first 16 bytes of HMAC(Kx,i; i ‖ block 0).
+//! The state is block 0, which is half of the HMAC's output. Nobody knows anything about block 0 of
+//! a record that was not sent, so an attacker guesses its block i with a probability of about
+//! 2^-128, regardless of the number of records that were sent. Two sent records with equal blocks 0
+//! (a probability of 2^-33 after 2^48 records) would have equal blocks i, which would be visible
+//! but does not help to forge a third record.
 
 use super::outputs::{EXTENDED_BLOCKS, open_content_first};
 use crate::crypto::{
@@ -25,7 +25,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Bytes of keys, IVs and tags: those of the hash (RFC 9150, section 6).
+/// The length in bytes of keys, IVs and tags: that of the hash (RFC 9150, section 6).
 const LEN: usize = 32;
 
 /// One direction of one epoch with plain tags.

@@ -1,9 +1,9 @@
-//! What every suite must compute from one fixed input.
+//! The results that every suite must compute from one fixed input.
 //!
-//! 1.3: secret 00 01 … 1f, record number 5, header 23 05, payload "0123456789"
-//! of type 23, sample 00 01 … 0f, aggregation context 01 10 00. 1.2: key 00 01 …,
-//! IV 20 21 …, the same payload in epoch 1 with sequence number 5. The answers
-//! here come from a second implementation, `tests/known_answers.py`.
+//! DTLS 1.3: secret 00 01 … 1f, record number 5, header 23 05, payload "0123456789" of type 23,
+//! sample 00 01 … 0f, aggregation context 01 10 00. DTLS 1.2: key 00 01 …, IV 20 21 …, the same
+//! payload in epoch 1 with sequence number 5. The answers here come from a second implementation,
+//! `tests/known_answers.py`.
 
 use super::outputs::AGGREGATION_BLOCKS;
 use crate::crypto::{
@@ -13,28 +13,28 @@ use crate::crypto::{
 /// The aggregation context of the fixed input: scheme 1, n = 16.
 const CONTEXT: [u8; 3] = [1, 16, 0];
 const RECORD: Record<'static> = Record { number: 5, header: &[0x23, 0x05] };
-/// In the standard layout.
+/// The plaintext in the standard layout.
 const PLAIN: [u8; 11] = *b"0123456789\x17";
-/// epoch ‖ sequence number ‖ type ‖ version ‖ length (RFC 5246, section 6.2.3.3).
+/// The header is epoch ‖ sequence number ‖ type ‖ version ‖ length (RFC 5246, section 6.2.3.3).
 const RECORD_12: Record<'static> =
     Record { number: 1 << 48 | 5, header: &[0, 1, 0, 0, 0, 0, 0, 5, 23, 0xfe, 0xfd, 0, 10] };
-/// In 1.2, where the type is in the header.
+/// The plaintext in DTLS 1.2, where the type is in the header.
 const PLAIN_12: [u8; 10] = *b"0123456789";
-/// With the content type first.
+/// The plaintext with the content type first.
 const AGGREGATED: [u8; 11] = *b"\x170123456789";
 
-/// A suite's answers.
+/// The known answers of a DTLS 1.3 suite.
 #[derive(Debug)]
 pub struct KnownAnswer {
     /// Content and tag in the standard layout.
     pub plain: &'static [u8],
     /// The mask for the fixed sample.
     pub mask: [u8; 2],
-    /// The same with aggregated tags, if the suite has them.
+    /// The answers with aggregated tags, if the suite supports them.
     pub aggregated: Option<AggregatedAnswer>,
 }
 
-/// A suite's answers with aggregated tags.
+/// The known answers of a suite with aggregated tags.
 #[derive(Debug)]
 pub struct AggregatedAnswer {
     /// The encrypted content.
@@ -46,7 +46,7 @@ pub struct AggregatedAnswer {
 }
 
 impl KnownAnswer {
-    /// Whether `suite` computes this.
+    /// Whether `suite` computes these answers.
     pub(crate) fn holds(&self, suite: &CipherSuite) -> bool {
         let secret = TrafficSecret::new(core::array::from_fn(|i| i as u8));
         let keys = suite.keying.plain(&secret);
@@ -63,15 +63,15 @@ impl KnownAnswer {
     }
 }
 
-/// What a suite of 1.2 must compute.
+/// The known answer of a DTLS 1.2 suite.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownAnswer12 {
-    /// Content and tag.
+    /// The encrypted content and its tag.
     pub sealed: &'static [u8],
 }
 
 impl KnownAnswer12 {
-    /// Whether `suite` computes this.
+    /// Whether `suite` computes this answer.
     pub(crate) fn holds(&self, suite: &CipherSuite12) -> bool {
         let key: [u8; 32] = core::array::from_fn(|i| i as u8);
         let iv: [u8; 12] = core::array::from_fn(|i| 0x20 + i as u8);
@@ -82,7 +82,7 @@ impl KnownAnswer12 {
     }
 }
 
-/// Whether `plain` is sealed to `expected`, that opens, and a changed tag does not.
+/// Whether `plain` is sealed to `expected`, `expected` opens, and a changed tag does not.
 fn aead_holds<const N: usize, A: Aead + ?Sized>(
     keys: &A,
     record: Record<'_>,
@@ -106,7 +106,7 @@ fn aead_holds<const N: usize, A: Aead + ?Sized>(
 }
 
 impl AggregatedAnswer {
-    /// Whether `keys` compute this.
+    /// Whether `keys` compute these answers.
     pub(crate) fn holds(&self, keys: &dyn PrfProtection) -> bool {
         let mut content = AGGREGATED;
         let state = keys.seal(RECORD, &mut content);
@@ -235,7 +235,7 @@ impl KnownAnswer {
         }),
     };
 
-    /// AES_128_CTR_LIGHTMAC_8_SHA256: the tag above ends early.
+    /// AES_128_CTR_LIGHTMAC_8_SHA256: the tag above, truncated to 8 bytes.
     pub const AES_128_CTR_LIGHTMAC_8: Self = Self {
         plain: &[
             0x6d, 0xe5, 0xce, 0x86, 0x6e, 0xc1, 0xb4, 0x9c, 0xa0, 0xbe, 0x48, 0x33, 0xeb, 0xc5,

@@ -1,5 +1,5 @@
-//! AES-128-CTR, then LightMAC over what was encrypted: the suite made for
-//! short records and for aggregation.
+//! AES-128-CTR, then LightMAC over the ciphertext: a suite designed for short records and for
+//! aggregation.
 //!
 //! The counter block is nonce ‖ 32-bit counter from 0. LightMAC with a 16-bit
 //! counter covers
@@ -8,13 +8,13 @@
 //! number(6) ‖ length of header(1) ‖ header ‖ encrypted content
 //! ```
 //!
-//! where a header of 255 bytes or more, which only the longest connection IDs
-//! make, has the length byte 255 and one more with what is above 255.
+//! A header of 255 bytes or more, which only the longest connection IDs cause, has the length byte
+//! 255 and a second byte with the excess over 255.
 //!
-//! Every key, "key", "iv", "sn", "lm1" and the output keys "lm2" (with the
-//! block's index behind it), is derived under the aggregation context, 00 00 00
-//! for plain tags. What a record leaves behind is LightMAC's inner sum V;
-//! output block i is E(K2,i; V), and the own tag is block 0 or its first 8 bytes.
+//! All keys, "key", "iv", "sn", "lm1" and the output keys "lm2" (followed by the index of the
+//! block), are derived under the aggregation context, which is 00 00 00 for plain tags. The state
+//! of a record is LightMAC's inner sum V. Output block i is E(K2,i; V), and the record's own tag is
+//! block 0 or its first 8 bytes.
 
 use super::ctr;
 use super::mask::{BlockMask, Mask, keyed};
@@ -30,15 +30,16 @@ use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
 use lightmac::hash::Hasher;
 use subtle::ConstantTimeEq;
 
-/// Bits of LightMAC's counter: 2^16 blocks of 14 bytes, far above a record.
+/// The width of LightMAC's counter in bits: 2^16 blocks of 14 bytes are far more than a record.
 const COUNTER_BITS: u32 = 16;
-/// From this length on, a header's length takes two bytes.
+/// The header length in bytes from which it is encoded in two bytes.
 const LONG_HEADER: usize = 255;
 /// The aggregation context of plain tags.
 const PLAIN: [u8; 3] = [0; 3];
 
-/// One direction of one epoch under CTR and LightMAC with `N` output blocks. `C` and `M`
-/// are one block cipher: as it is fastest in counter mode, and in the MAC.
+/// One direction of one epoch under CTR and LightMAC with `N` output blocks. `C` and `M` are
+/// implementations of the same block cipher: the one that is fastest in counter mode, and the one
+/// that is fastest in the MAC.
 pub struct CtrLightMac<C: BlockCipherEncrypt, M: BlockCipherEncrypt, const N: usize> {
     cipher: C,
     iv: Iv,
@@ -99,7 +100,7 @@ where
         ctr::apply(&self.cipher, self.first_counter_block(number), content);
     }
 
-    /// V of a record whose content is encrypted.
+    /// The inner sum V of a record with encrypted content.
     fn state(&self, record: Record<'_>, encrypted: &[u8]) -> Block {
         let [_, _, number @ ..] = record.number.to_be_bytes();
         let header_len = record.header.len();
@@ -170,7 +171,8 @@ where
     }
 
     fn open(&self, record: Record<'_>, body: &mut [u8], aggregate_len: usize) -> Option<Opened> {
-        // Nearly all is data: what else it may be shows when it is decrypted as if it were.
+        // Nearly all records are application data. Whether this one is shows when it is decrypted
+        // as such.
         if let Some((content, _)) = open_content_first(APPLICATION_DATA, body, aggregate_len) {
             let state = self.state(record, content);
             self.crypt(record.number, content);

@@ -17,22 +17,22 @@ pub(crate) fn keyed<C: KeyInit>(secret: &TrafficSecret, label: &str, context: &[
 /// A cipher with a key from a key block.
 ///
 /// # Panics
-/// If `key` is not as long as the cipher's.
+/// If the length of `key` is not the cipher's key length.
 pub(crate) fn with_key<C: KeyInit>(key: &[u8]) -> C {
     C::new_from_slice(key).expect("the suite states its cipher's key length")
 }
 
-/// What makes the mask, under a key of its own.
+/// Computes record number masks with a separate key.
 pub trait Mask: Send + Sync {
     /// The mask for `sample`.
     fn mask(&self, sample: &Block) -> [u8; 2];
 }
 
-/// An AEAD and a mask: the protection of 1.3.
+/// An AEAD and a mask: the record protection of DTLS 1.3.
 pub struct Masked<A, M> {
-    /// What seals and opens.
+    /// Seals and opens records.
     pub aead: A,
-    /// What hides the record number.
+    /// Encrypts the record number.
     pub mask: M,
 }
 
@@ -52,7 +52,7 @@ impl<A: Aead, M: Mask> Protection for Masked<A, M> {
     }
 }
 
-/// The mask made with a block cipher: the first bytes of the encrypted sample.
+/// A mask computed with a block cipher: the first bytes of the encrypted sample.
 pub struct BlockMask<C>(C);
 
 impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask<C> {
@@ -61,7 +61,7 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit> BlockMask
         Self::labelled(secret, "sn", context)
     }
 
-    /// Derives "sn pad" under an aggregation context: for [`Pad`], not for a mask.
+    /// Derives "sn pad" under an aggregation context: the key of a [`Pad`], not of a mask.
     pub fn short_records(secret: &TrafficSecret, context: [u8; 3]) -> Box<dyn Pad>
     where
         C: Send + Sync + 'static,

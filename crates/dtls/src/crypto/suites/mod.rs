@@ -1,4 +1,4 @@
-//! Record protection, one file a construction.
+//! Record protection, one file for each construction.
 //!
 //! | file | suites | tags may be aggregated |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | [`lightmac`] | AES_128_CTR_LIGHTMAC, AES_128_CTR_LIGHTMAC_8 | with full tags |
 //! | [`integrity`] | SHA256_SHA256, which does not encrypt | yes |
 //!
-//! All but the last two serve the suites of 1.2 too: the same AEADs without a mask.
-//! All but `chacha` and `integrity` take any block cipher, so that a device can bring its own AES.
+//! All except the last two also serve DTLS 1.2, as the same AEADs without a mask. All except
+//! `chacha` and `integrity` accept any block cipher, so that a device can use its own AES.
 
 pub mod ccm;
 #[cfg(feature = "rustcrypto")]

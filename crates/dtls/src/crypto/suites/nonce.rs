@@ -1,9 +1,9 @@
 //! The nonce of a record (RFC 8446, section 5.3).
 //!
-//! 1.2 has the same nonce in other words. ChaCha20-Poly1305's is made alike
-//! (RFC 7905, section 2). GCM and CCM put 8 explicit bytes behind a fixed part
-//! of 4 (RFC 5288, section 3; RFC 6655, section 3): with the explicit ones for the
-//! number, that is the IV fixed ‖ 0^8 and the same XOR.
+//! DTLS 1.2 has the same nonce with another definition. The nonce of ChaCha20-Poly1305 is made in
+//! the same way (RFC 7905, section 2). GCM and CCM append 8 explicit bytes to a fixed part of 4
+//! (RFC 5288, section 3; RFC 6655, section 3): with the explicit bytes as the number, this is the
+//! IV fixed ‖ 0^8 and the same XOR.
 
 use crate::crypto::TrafficSecret;
 use zeroize::ZeroizeOnDrop;

@@ -1,5 +1,5 @@
-//! What every pseudorandom-function suite shares: the output blocks of a tag,
-//! and where a record's content ends.
+//! What all pseudorandom-function suites share: the output blocks of a tag, and the split of a
+//! record body into content and tags.
 
 use super::mask::keyed;
 use crate::crypto::{Block, TrafficSecret};
@@ -7,17 +7,17 @@ use aggregation::{CHECK_BLOCK, CLOSING_BLOCK, RANK_BLOCK, TAG_BLOCK};
 use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit};
 
-/// The output blocks that aggregation uses, those of every record first.
+/// The output blocks that aggregation uses; those that every record needs come first.
 pub(crate) const AGGREGATION_BLOCKS: [u8; 6] =
     [TAG_BLOCK, 1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
-/// Those that follow from the first.
+/// The output blocks that are derived from block 0.
 pub(crate) const EXTENDED_BLOCKS: [u8; 5] = [1, 2, CLOSING_BLOCK, RANK_BLOCK, CHECK_BLOCK];
 
 /// The content type of application data, the only one whose tags are aggregated.
 pub(crate) const APPLICATION_DATA: u8 = 23;
-/// Length of a record's own tag.
+/// Length of a record's own tag in bytes.
 const OWN_TAG: usize = 16;
-/// The longest content: a type and 2^14 bytes (RFC 8446, section 5.1).
+/// The longest content in bytes: a content type and 2^14 bytes (RFC 8446, section 5.1).
 const LONGEST: usize = (1 << 14) + 1;
 
 /// The finalisation keys of `N` output blocks, expanded.
@@ -52,8 +52,8 @@ where
     }
 }
 
-/// Splits the content off a body in the layout with the content type first,
-/// and tells whether the record's own tag follows it.
+/// Returns the content of a body in the layout with the content type first, and whether the
+/// record's own tag follows it. `None` if the body is too short or too long.
 pub(crate) fn open_content_first(
     content_type: u8,
     body: &mut [u8],

@@ -1,4 +1,4 @@
-//! The client's states.
+//! The client's handshake states in DTLS 1.2.
 
 use super::session::{Owner, Session, Ticket, fresh_id};
 use super::{End, Hellos, Keyed, absorb, absorb_message, send};
@@ -18,7 +18,8 @@ use crate::record::ConnectionId;
 use alloc::vec::Vec;
 use vocabulary::Decode;
 
-/// A server may ask again for a cookie, when its secret changed in between.
+/// The number of HelloVerifyRequests that a client answers. A server may repeat the request when
+/// its secret has changed in between.
 const MAX_VERIFICATIONS: u8 = 3;
 
 /// What a ClientHello offered to a server of DTLS 1.2.
@@ -29,17 +30,18 @@ pub(crate) struct Offer {
     /// Whether DTLS 1.3 was offered too.
     pub(crate) newer: bool,
     pub(crate) session: Option<Session>,
-    /// The ID by which the server says that it resumes, empty if it cannot.
+    /// The session ID with which the server confirms that it resumes; empty if the client cannot
+    /// resume.
     pub(crate) session_id: Vec<u8>,
     pub(crate) cid: Option<ConnectionId>,
-    /// The last hello and its number in the sequence of messages.
+    /// The last hello and its message number.
     pub(crate) hello: Vec<u8>,
     pub(crate) sequence: u16,
     pub(crate) verifications: u8,
 }
 
 impl Offer {
-    /// What the first hello offers.
+    /// The offer of the first hello.
     pub(crate) fn new(
         random: [u8; 32],
         psk: &Psk,
@@ -58,13 +60,14 @@ impl Offer {
         Self { random, psk, newer, session, session_id, cid, hello, sequence, verifications }
     }
 
-    /// What `session_ticket` says: the ticket to resume with, or nothing to ask for one.
+    /// The content of the `session_ticket` extension: the ticket to resume with, or nothing to ask
+    /// for one.
     pub(crate) fn ticket(&self) -> &[u8] {
         let ticket = self.session.as_ref().and_then(|session| session.ticket.as_ref());
         ticket.map_or(&[], |ticket| &ticket.bytes)
     }
 
-    /// Reads a HelloVerifyRequest: the cookie that the next hello must have.
+    /// Processes a HelloVerifyRequest and returns the cookie that the next hello must have.
     pub(crate) fn verify_request<'a>(&mut self, message: &'a Message) -> Result<&'a [u8], Fault> {
         expect_epoch(message, 0)?;
         let request = HelloVerifyRequest::decode(&message.body)?;
@@ -75,7 +78,7 @@ impl Offer {
         Ok(request.cookie)
     }
 
-    /// Takes the ServerHello of a server that chose DTLS 1.2.
+    /// Processes the ServerHello of a server that chose DTLS 1.2.
     pub(crate) fn server_hello(
         self,
         settings: &Settings,
@@ -83,7 +86,7 @@ impl Offer {
         message: &Message,
         hello: &ServerHello<'_>,
     ) -> Result<State, Fault> {
-        // RFC 8446, section 4.1.3: somebody took the better version away.
+        // RFC 8446, section 4.1.3: an attacker has removed the newer version from the hello.
         let tail = hello.random.last_chunk().copied().unwrap_or_default();
         if tail == DOWNGRADE_1_1 || self.newer && tail == DOWNGRADE_1_2 {
             return Err(Misbehaviour::IllegalParameter("downgrade").into());
@@ -95,11 +98,11 @@ impl Offer {
         let version = ProtocolVersion::Dtls12;
         for (kind, content) in hello.extensions.iter() {
             let valid = match kind {
-                // What these say is checked below.
+                // The contents of these extensions are checked below.
                 ExtensionType::EXTENDED_MASTER_SECRET | ExtensionType::RENEGOTIATION_INFO => true,
                 ExtensionType::SESSION_TICKET => settings.uses_tickets() && content.is_empty(),
                 ExtensionType::EC_POINT_FORMATS => settings.offers_ecdhe_psk(),
-                // Out of place here, but some servers say it.
+                // This extension is not allowed here, but some servers send it.
                 ExtensionType::SUPPORTED_GROUPS => settings.offers_ecdhe_psk(),
                 kind => extras::is_offered(settings, version, self.cid, kind),
             };
@@ -154,7 +157,7 @@ impl Offer {
     }
 }
 
-/// The client's half of an ECDHE exchange, done.
+/// The result of the client's half of an ECDHE exchange.
 #[derive(Debug)]
 struct Exchanged {
     group: NamedGroup,
@@ -162,20 +165,20 @@ struct Exchanged {
     shared: SharedSecret,
 }
 
-/// The server's flight is not complete.
+/// The ServerHello was received; the server's flight is not complete.
 #[derive(Debug)]
 pub(crate) struct WaitHelloDone {
     hellos: Hellos,
     psk: Psk,
     session_id: Vec<u8>,
     gives_ticket: bool,
-    /// Whether a ServerKeyExchange came.
+    /// Whether a ServerKeyExchange was received.
     key_exchanged: bool,
     exchange: Option<Exchanged>,
 }
 
 impl WaitHelloDone {
-    /// Takes the ServerKeyExchange: with a PSK alone a hint, which is of no use here.
+    /// Processes the ServerKeyExchange. With a PSK alone it is an identity hint, which is not used.
     pub(crate) fn key_exchange(
         mut self,
         settings: &Settings,
@@ -208,7 +211,7 @@ impl WaitHelloDone {
         Ok(State::WaitHelloDone12(self))
     }
 
-    /// Takes the ServerHelloDone and answers.
+    /// Processes the ServerHelloDone and sends the client's second flight.
     pub(crate) fn hello_done(
         mut self,
         settings: &Settings,
@@ -255,7 +258,7 @@ impl WaitHelloDone {
     }
 }
 
-/// Only the server's proof is missing.
+/// Only the server's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     keyed: Keyed,
@@ -263,7 +266,7 @@ pub(crate) struct WaitFinished {
 }
 
 impl WaitFinished {
-    /// Takes the ticket that was announced.
+    /// Processes the ticket that the server announced.
     pub(crate) fn ticket(mut self, message: &Message) -> Result<State, Fault> {
         expect_epoch(message, 0)?;
         if !self.gives_ticket {
@@ -271,7 +274,7 @@ impl WaitFinished {
         }
         self.gives_ticket = false;
         let ticket = NewSessionTicket12::decode(&message.body)?.ticket;
-        // An empty one takes the announcement back (RFC 5077, section 3.3).
+        // An empty ticket withdraws the announcement (RFC 5077, section 3.3).
         if !ticket.is_empty() {
             self.keyed.ticket = Some(Ticket { bytes: ticket.to_vec() });
         }
@@ -279,7 +282,7 @@ impl WaitFinished {
         Ok(State::WaitServerFinished12(self))
     }
 
-    /// Takes the server's Finished; answers with ours if the session was resumed.
+    /// Processes the server's Finished; answers with ours if the session was resumed.
     pub(crate) fn finished(
         mut self,
         channel: &mut Channel,

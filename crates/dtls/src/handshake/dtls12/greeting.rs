@@ -1,4 +1,4 @@
-//! What a server makes of a ClientHello of DTLS 1.2 before it keeps any state.
+//! How a server answers a DTLS 1.2 ClientHello before it keeps any state.
 
 use super::session::{Session, TicketSealer};
 use crate::codepoints::{EMPTY_RENEGOTIATION_INFO_SCSV, ExtensionType, FALLBACK_SCSV};
@@ -12,29 +12,29 @@ use crate::messages::{ClientHello, HelloVerifyRequest};
 use alloc::boxed::Box;
 use vocabulary::{Encode, Instant, Writer};
 
-/// Everything the server's first flight is made from.
+/// Everything from which the server's first flight is made.
 #[derive(Debug)]
 pub(crate) struct Accepted12<'a> {
     pub(crate) hello: ClientHello<'a>,
-    /// The hello's bytes, without any header, and its number in the sequence of messages.
+    /// The hello's body, without any header, and its message number.
     pub(crate) body: &'a [u8],
     pub(crate) sequence: u16,
-    /// When its cookie was made, if it has one: the client has proved its address.
+    /// When the hello's cookie was made, if it has one: the client has then proved its address.
     pub(crate) cookie: Option<Instant>,
     pub(crate) suite: &'static CipherSuite12,
     pub(crate) group: Option<NamedGroup>,
     pub(crate) extended_master: bool,
-    /// Whether the client knows that renegotiation can be secured.
+    /// Whether the client supports secure renegotiation (RFC 5746).
     pub(crate) secure_renegotiation: bool,
     /// The session to resume.
     pub(crate) session: Option<Session>,
-    /// What to seal a new ticket with, if the client wants one.
+    /// The sealer for a new ticket, if the client wants one.
     pub(crate) ticket: Option<TicketSealer>,
-    /// Whether the session is to be remembered under an ID.
+    /// Whether the session is to be stored under a session ID.
     pub(crate) remember: bool,
 }
 
-/// Decides on a hello whose client speaks no better version.
+/// Decides how to answer a hello whose client speaks no newer version.
 pub(crate) fn consider<'a>(
     reception: &mut Reception<'_>,
     sequence: u16,
@@ -62,7 +62,8 @@ pub(crate) fn consider<'a>(
     }
     let offered = cipher_suites(hello.cipher_suites)?;
     let signals = |signal| offered.clone().any(|number| number == signal);
-    // RFC 7507, section 3: the client would speak 1.3, which this server does.
+    // RFC 7507, section 3: the client supports a newer version than it offers, and so does this
+    // server.
     if signals(FALLBACK_SCSV) && settings.speaks(ProtocolVersion::Dtls13) {
         return Err(Incompatibility::Fallback.into());
     }
@@ -78,7 +79,8 @@ pub(crate) fn consider<'a>(
         }
         _ => sessions.by_id(now, hello.legacy_session_id),
     };
-    // RFC 5246, section 7.4.1.2: the same suite and secret, or a new session.
+    // RFC 5246, section 7.4.1.2: a resumed session keeps its suite and secret, otherwise a new
+    // session is made.
     let session = session.filter(|session| {
         settings.resumption
             && !hello.legacy_session_id.is_empty()
@@ -86,7 +88,8 @@ pub(crate) fn consider<'a>(
             && settings.suites_12().any(|suite| suite.id == session.suite)
             && session.owner.is_known(&*config.psks)
     });
-    // RFC 7627, section 5.3: to what has less security a new session is no answer.
+    // RFC 7627, section 5.3: resumption without the session's extended master secret is refused; a
+    // new session is no valid answer.
     if session.as_ref().is_some_and(|session| session.extended_master && !extended_master) {
         return Err(Misbehaviour::Insecure("resumption").into());
     }
@@ -112,7 +115,7 @@ pub(crate) fn consider<'a>(
     })))
 }
 
-/// The best suite in common, and the group if it needs one.
+/// Selects the preferred common suite, and the group if the suite needs one.
 fn choose(
     config: &ServerConfig,
     hello: &ClientHello<'_>,
@@ -124,7 +127,8 @@ fn choose(
             let theirs = groups(content)?;
             settings.groups.iter().copied().find(|group| theirs.clone().any(|g| g == *group))
         }
-        // RFC 8422, section 4: the client leaves the choice. P-256 everybody has.
+        // RFC 8422, section 4: the client leaves the choice to the server, and every client
+        // supports P-256.
         None => settings.groups.iter().copied().find(|group| *group == NamedGroup::P256),
     };
     let mut common =

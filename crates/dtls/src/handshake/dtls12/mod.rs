@@ -9,8 +9,8 @@
 //!
 //! Certificates will add states beside `WaitHelloDone` and `WaitKeyExchange`.
 //!
-//! ChangeCipherSpec needs no state: records say their epoch. It is sent, and
-//! ignored when it comes.
+//! ChangeCipherSpec needs no state, because records state their epoch. It is sent, and ignored when
+//! it is received.
 
 pub(crate) mod client;
 pub(crate) mod greeting;
@@ -33,10 +33,10 @@ use alloc::vec::Vec;
 use session::{Owner, Session};
 use subtle::ConstantTimeEq;
 
-/// Bytes of `verify_data` (RFC 5246, section 7.4.9).
+/// The length of `verify_data` in bytes (RFC 5246, section 7.4.9).
 const VERIFY_DATA: usize = 12;
 
-/// Appends a message in the form that DTLS 1.2 hashes (RFC 6347, section 4.2.6).
+/// Appends a message to the transcript in the form that DTLS 1.2 hashes (RFC 6347, section 4.2.6).
 fn absorb(transcript: &mut Transcript, kind: HandshakeType, sequence: u16, body: &[u8]) {
     transcript.update(&transcript_header_12(kind, body.len(), sequence));
     transcript.update(body);
@@ -58,7 +58,7 @@ fn send(
     channel.flight.push(epoch, kind, body);
 }
 
-/// What the two hellos agreed on.
+/// What the two hellos negotiated.
 #[derive(Debug)]
 struct Hellos {
     suite: &'static CipherSuite12,
@@ -81,14 +81,14 @@ impl Hellos {
     }
 }
 
-/// Which end this is.
+/// The end of the association that this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Client,
     Server,
 }
 
-/// The keys are known and in place; the peer has to prove that it has them.
+/// The keys are known and installed; the peer still has to prove that it has them.
 #[derive(Debug)]
 pub(crate) struct Keyed {
     hellos: Hellos,
@@ -96,14 +96,14 @@ pub(crate) struct Keyed {
     master: MasterSecret12,
     group: Option<NamedGroup>,
     owner: Owner,
-    /// The session's ID, and for a client the ticket it may get.
+    /// The session ID, and for a client the ticket if it receives one.
     session_id: Vec<u8>,
     ticket: Option<session::Ticket>,
 }
 
 impl Keyed {
     /// Installs the keys of both directions.
-    #[expect(clippy::too_many_arguments, reason = "what a handshake has come to know")]
+    #[expect(clippy::too_many_arguments, reason = "everything that the handshake has negotiated")]
     fn new(
         hellos: Hellos,
         end: End,
@@ -138,7 +138,7 @@ impl Keyed {
         send(channel, transcript, EPOCH_12, HandshakeType::FINISHED, verify_data.to_vec());
     }
 
-    /// Takes the peer's Finished.
+    /// Verifies the peer's Finished.
     fn check_finished(&mut self, message: &Message) -> Result<(), Fault> {
         super::expect_epoch(message, EPOCH_12)?;
         let hash = self.hellos.transcript.hash();

@@ -1,4 +1,4 @@
-//! The server's states.
+//! The server's handshake states in DTLS 1.2.
 
 use super::greeting::Accepted12;
 use super::session::{Owner, Session, TicketSealer, fresh_id};
@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use vocabulary::{Encode, Instant};
 
-/// What a server still has to give, if the client wants it.
+/// The ticket that a server still has to send, if the client wants one.
 #[derive(Debug)]
 struct Tickets {
     sealer: Option<TicketSealer>,
@@ -45,7 +45,8 @@ impl core::fmt::Debug for WaitKeyExchange {
     }
 }
 
-/// Sends the server's first flight. `cid` is what the client is to use, if it wants one.
+/// Sends the server's first flight. `cid` is the connection ID that the client is to use, if it
+/// wants one.
 pub(crate) fn accept(
     config: &ServerConfig,
     channel: &mut Channel,
@@ -64,7 +65,7 @@ pub(crate) fn accept(
     }
     let gives_ticket = accepted.ticket.is_some() && accepted.session.is_none();
     let id = match &accepted.session {
-        // The client's own, whether it came with a ticket or alone (RFC 5077, section 3.4).
+        // The client's session ID, whether it came with a ticket or alone (RFC 5077, section 3.4).
         Some(_) => hello.legacy_session_id.to_vec(),
         None if accepted.remember && !gives_ticket => fresh_id(&mut channel.rng),
         None => Vec::new(),
@@ -130,7 +131,7 @@ pub(crate) fn accept(
 }
 
 impl WaitKeyExchange {
-    /// Takes the ClientKeyExchange: from now on there are keys.
+    /// Processes the ClientKeyExchange and derives the keys.
     pub(crate) fn key_exchange(
         mut self,
         settings: &Settings,
@@ -173,16 +174,17 @@ impl WaitKeyExchange {
     }
 }
 
-/// Only the client's proof is missing.
+/// Only the client's Finished is missing.
 #[derive(Debug)]
 pub(crate) struct WaitFinished {
     keyed: Keyed,
-    /// `None` in a resumed handshake, whose Finished has left already.
+    /// `None` in a resumed handshake, whose Finished was already sent.
     tickets: Option<Tickets>,
 }
 
 impl WaitFinished {
-    /// Takes the client's Finished and is done, after an answer unless one was sent before.
+    /// Processes the client's Finished. If ours was not sent before, it answers with ticket and
+    /// Finished.
     pub(crate) fn finished(
         mut self,
         channel: &mut Channel,
@@ -215,7 +217,7 @@ impl Keyed {
             id: Vec::new(),
             ticket: None,
         };
-        // An empty one, where none can be made: it was announced.
+        // If no ticket can be made, an empty one is sent, because a ticket was announced.
         let ticket = sealer.seal(now, &session).unwrap_or_default();
         let message = NewSessionTicket12 {
             lifetime_hint: SESSION_LIFETIME.as_secs() as u32,

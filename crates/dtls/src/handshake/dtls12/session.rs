@@ -1,5 +1,5 @@
-//! Sessions that later handshakes resume, by ID (RFC 5246, section 7.3) or by
-//! ticket (RFC 5077).
+//! Sessions that later handshakes resume by session ID (RFC 5246, section 7.3) or by ticket (RFC
+//! 5077).
 
 use crate::config::{Psk, PskStore};
 use crate::crypto::{Aead, CipherSuite12, CipherSuiteId, MasterSecret12, Provider, Record};
@@ -14,28 +14,31 @@ use vocabulary::wire::BufferFull;
 use vocabulary::{Instant, Random, Reader, Writer};
 use zeroize::Zeroizing;
 
-/// Bytes of the IDs this crate gives.
+/// The length in bytes of the session IDs that this crate assigns.
 const ID_LEN: usize = 16;
-/// Bytes that tell one key from another: nobody but its owner chooses it.
+/// The length in bytes of the check that tells one key from another. It is short because only the
+/// owner of a key chooses it.
 const KEY_CHECK: usize = 8;
 
-/// What a server gave a client to resume with.
+/// A ticket that a server gave to a client for resumption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Whose key a session was made with: it ends with that key.
+/// The PSK with which a session was made. The session cannot be resumed when the server no longer
+/// has this PSK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) identity: Vec<u8>,
-    /// Tells another key of the same identity.
+    /// Detects that the key of the identity has changed.
     key_check: [u8; KEY_CHECK],
 }
 
 impl Owner {
     pub(crate) fn of(psk: &Psk) -> Self {
-        // One block for keys up to 48 bytes, in every handshake. It is nowhere in clear.
+        // For keys up to 48 bytes this costs one SHA-256 block in every handshake. The result is
+        // never sent in plaintext.
         let full = Sha256::new().chain_update(b"session").chain_update(psk.key()).finalize();
         let key_check = full.first_chunk().copied().unwrap_or_default();
         Self { identity: psk.identity().to_vec(), key_check }
@@ -47,10 +50,10 @@ impl Owner {
     }
 }
 
-/// A DTLS 1.2 session: what a later handshake can resume.
+/// A DTLS 1.2 session that a later handshake can resume.
 ///
-/// It holds the master secret: whoever has it can read recordings of the
-/// associations made with it.
+/// It contains the master secret: anybody who has it can decrypt recordings of the associations
+/// made with it.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) suite: CipherSuiteId,
@@ -62,17 +65,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// The PSK identity it was made with.
+    /// The PSK identity with which the session was made.
     pub fn identity(&self) -> &[u8] {
         &self.owner.identity
     }
 
-    /// The cipher suite, which does not change.
+    /// The cipher suite, which stays the same when the session is resumed.
     pub const fn suite(&self) -> CipherSuiteId {
         self.suite
     }
 
-    /// Whether it has anything to resume by.
+    /// Whether the session has an ID or a ticket with which it can be resumed.
     pub fn is_resumable(&self) -> bool {
         !self.id.is_empty() || self.ticket.is_some()
     }
@@ -92,7 +95,7 @@ pub(crate) fn fresh_id(rng: &mut Random) -> Vec<u8> {
     rng.array::<ID_LEN>().to_vec()
 }
 
-/// One key that tickets are sealed with.
+/// A key that seals tickets.
 struct TicketKey {
     name: u32,
     aead: Box<dyn Aead>,
@@ -104,8 +107,8 @@ struct TicketKey {
 /// | key name (4) | nonce (8) | sealed: version 1, expiry (8), suite (2), flags (1), master (48), key check (8), identity | tag |
 /// ```
 ///
-/// A key is drawn at random, by each endpoint for itself, and no nonce occurs twice under it: an
-/// endpoint counts them, from a random one on so that tickets do not tell how many there were.
+/// Each endpoint draws its own keys at random, and no nonce occurs twice under a key: the endpoint
+/// counts nonces, beginning at a random one so that tickets do not reveal their number.
 pub(crate) struct TicketKeys {
     suite: &'static CipherSuite12,
     current: Arc<TicketKey>,
@@ -113,7 +116,7 @@ pub(crate) struct TicketKeys {
 }
 
 const TICKET_HEAD: usize = 4 + 8;
-/// What is sealed beside the identity.
+/// The bytes of the sealed content besides the identity.
 const TICKET_FIXED: usize = 1 + 8 + 2 + 1 + 48 + KEY_CHECK;
 
 impl TicketKeys {
@@ -122,7 +125,7 @@ impl TicketKeys {
         keys.find(|key| key.name == name).map(|key| &**key)
     }
 
-    /// A ticket for `session`, with a nonce that no other ticket under the current key has.
+    /// Seals a ticket for `session` with a nonce that no other ticket under the current key has.
     fn seal(&self, now: Instant, nonce: u64, session: &Session) -> Option<Vec<u8>> {
         let key = &self.current;
         let mut content =
@@ -149,7 +152,7 @@ impl TicketKeys {
         Some(ticket)
     }
 
-    /// The session in a ticket of ours that has not expired.
+    /// Opens a ticket; `None` if it is not ours or has expired.
     pub(crate) fn open(&self, now: Instant, ticket: &[u8]) -> Option<Session> {
         let mut ticket = Zeroizing::new(ticket.to_vec());
         let (head, body) = ticket.split_at_mut_checked(TICKET_HEAD)?;
@@ -178,7 +181,7 @@ impl fmt::Debug for TicketKeys {
     }
 }
 
-/// Seals one ticket: it has a nonce of its own.
+/// Seals one ticket, for which a nonce is reserved.
 #[derive(Debug)]
 pub(crate) struct TicketSealer {
     keys: Arc<TicketKeys>,
@@ -186,13 +189,13 @@ pub(crate) struct TicketSealer {
 }
 
 impl TicketSealer {
-    /// A ticket for `session`.
+    /// Seals a ticket for `session`.
     pub(crate) fn seal(self, now: Instant, session: &Session) -> Option<Vec<u8>> {
         self.keys.seal(now, self.nonce, session)
     }
 }
 
-/// What a server remembers, or has its clients remember, of sessions.
+/// The sessions that a server stores, and the keys of the tickets with which clients store them.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tickets: Option<Arc<TicketKeys>>,
@@ -200,7 +203,7 @@ pub(crate) struct Sessions {
     next_nonce: u64,
     rotate_at: Instant,
     by_id: BTreeMap<Vec<u8>, (Instant, Session)>,
-    /// Oldest first.
+    /// The IDs of the stored sessions, oldest first.
     order: VecDeque<Vec<u8>>,
 }
 
@@ -215,7 +218,7 @@ impl Sessions {
         }
     }
 
-    /// The keys for tickets, which rotate; `None` if the provider has nothing to seal with.
+    /// The ticket keys, which rotate; `None` if the provider has no suite to seal tickets with.
     pub(crate) fn tickets(
         &mut self,
         now: Instant,
@@ -223,7 +226,7 @@ impl Sessions {
         provider: &Provider,
     ) -> Option<Arc<TicketKeys>> {
         if now >= self.rotate_at || self.tickets.is_none() {
-            // Full tags only: a ticket may be forged offline as often as one likes.
+            // Only suites with full tags: an attacker has any number of attempts to forge a ticket.
             let suite = provider.suites_12.iter().copied().find(|suite| suite.tag_len == 16)?;
             let mut key = Zeroizing::new(alloc::vec![0; suite.key_len + suite.fixed_iv_len]);
             rng.fill(&mut key);
@@ -238,7 +241,7 @@ impl Sessions {
         self.tickets.clone()
     }
 
-    /// What seals one ticket under the current key; `None` before there is one.
+    /// Reserves a nonce for one ticket under the current key; `None` before there is a key.
     pub(crate) fn sealer(&mut self) -> Option<TicketSealer> {
         let keys = Arc::clone(self.tickets.as_ref()?);
         let nonce = self.next_nonce;
@@ -246,7 +249,7 @@ impl Sessions {
         Some(TicketSealer { keys, nonce })
     }
 
-    /// Remembers a session under its ID, at most `most` of them.
+    /// Stores a session under its ID; at most `most` sessions are kept.
     pub(crate) fn remember(&mut self, now: Instant, session: Session, most: usize) {
         if session.id.is_empty() || most == 0 {
             return;
@@ -284,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Key name and nonce of as many tickets as are asked for, in order.
+    /// The key names and nonces of `count` tickets, in order.
     fn heads(
         sessions: &mut Sessions,
         now: Instant,
@@ -304,7 +307,7 @@ mod tests {
     fn no_nonce_occurs_twice_under_one_ticket_key() {
         let rng = &mut Random::insecure(1);
         let mut seen = BTreeSet::new();
-        // Two starts of a server, and three keys of each.
+        // Two starts of a server with three keys each.
         for _ in 0..2 {
             let mut sessions = Sessions::new();
             for rotation in 0..3 {

@@ -1,5 +1,5 @@
-//! Record number masks of aggregated records, which may be shorter than a sample (MAC aggregation
-//! specification, record number encryption).
+//! Record number masks of aggregated records, which may be shorter than the input of the mask
+//! function (MAC aggregation specification, record number encryption).
 
 use super::mask_sample;
 use crate::config::NumberMasks;
@@ -8,16 +8,18 @@ use crate::record::header::UnifiedHeader;
 use aggregation::Scheme;
 use alloc::boxed::Box;
 
-/// A sample's bytes.
+/// The length in bytes of the mask function's input.
 const SAMPLE: usize = 16;
 
-/// How the numbers of one direction of an epoch are hidden.
+/// How the record numbers of one direction of an epoch are encrypted.
 pub(super) enum NumberMask {
-    /// By the record's first bytes, its length where it is short.
+    /// The mask follows from the first bytes of the ciphertext; a short one is padded with its
+    /// length.
     Standard,
-    /// By the record's first bytes, the epoch where it is short.
+    /// The mask follows from the first bytes of the ciphertext; a short one is padded with the
+    /// epoch.
     Paper { epoch: u64 },
-    /// As `Standard`, and short records are hidden by the masked number.
+    /// As `Standard`, and short ciphertexts are encrypted with a pad made from the masked number.
     Strong(Box<dyn Pad>),
 }
 
@@ -38,7 +40,7 @@ impl NumberMask {
         }
     }
 
-    /// Hides the number in `head`, which is in clear, and a short record's `body` with it.
+    /// Encrypts the plaintext record number in `head`, and a short record's `body` with it.
     #[inline]
     pub(super) fn hide(
         &self,
@@ -55,7 +57,7 @@ impl NumberMask {
         self.cover(header, head, body);
     }
 
-    /// What [`Self::hide`] did, undone.
+    /// Reverses [`Self::hide`].
     #[inline]
     pub(super) fn reveal(
         &self,
@@ -80,10 +82,10 @@ impl NumberMask {
         }
     }
 
-    /// XORs what the masked number in `head` gives onto a short record.
+    /// XORs the pad made from the masked number in `head` onto a short record.
     fn cover(&self, header: &UnifiedHeader, head: &[u8], body: &mut [u8]) {
         let Self::Strong(pad) = self else { return };
-        // Masked number, zeros, its length, the record's length.
+        // The masked number, zeros, the number's length, and the record's length.
         let mut input = [0; SAMPLE];
         input[..2].copy_from_slice(&(header.number_bits(head) as u16).to_be_bytes());
         (input[14], input[15]) = (header.number_len as u8, body.len() as u8);
@@ -91,8 +93,8 @@ impl NumberMask {
     }
 }
 
-/// A short record, 8 bytes of the epoch, zeros; cut after 16 bytes (MAC aggregation paper, section
-/// III-B2).
+/// A short ciphertext, the epoch in 8 bytes, and zeros, truncated to 16 bytes (MAC aggregation
+/// paper, section III-B2).
 fn padded_with_epoch(body: &[u8], epoch: u64) -> Block {
     let mut sample = [0; SAMPLE];
     let bytes = body.iter().copied().chain(epoch.to_be_bytes());

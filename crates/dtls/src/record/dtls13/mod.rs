@@ -1,4 +1,4 @@
-//! Records of DTLS 1.3 under keys (RFC 9147, section 4).
+//! Protected records of DTLS 1.3 (RFC 9147, section 4).
 //!
 //! ```text
 //! standard    | unified header | encrypted: content | type | zeros | tag |
@@ -21,8 +21,8 @@ use crate::crypto::TrafficSecret;
 use aggregation::scheme::TAG_BYTES;
 use aggregation::{Order, Scheme};
 
-/// Bytes of a closing tag's content: how far back its range begins, how many
-/// records it covers, the tag.
+/// The length in bytes of a closing tag record's content: how far back its range begins (1), how
+/// many records it covers (1), and the tag.
 const CLOSING_CONTENT: usize = 2 + TAG_BYTES;
 
 /// The secret order of a scheme's dependency sets in one direction of an epoch.

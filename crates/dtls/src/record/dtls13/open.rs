@@ -20,7 +20,7 @@ use alloc::boxed::Box;
 use subtle::ConstantTimeEq;
 use vocabulary::{Reader, ReplayWindow};
 
-/// One direction's keys and what has arrived under them.
+/// The keys of one direction, and what has arrived under them.
 pub(in crate::record) enum Opening {
     Standard(Standard),
     Aggregated(Aggregated),
@@ -58,14 +58,15 @@ impl Opening {
         }
     }
 
-    /// The bits at which data is delivered, if before it is verified.
+    /// Sets the security level in bits at which data is delivered; `None`: only when it is
+    /// verified.
     pub(in crate::record) fn deliver_from(&mut self, bits: Option<u8>) {
         if let Self::Aggregated(aggregated) = self {
             aggregated.opener.set_threshold(bits);
         }
     }
 
-    /// Refuses records of more bytes, type and padding included.
+    /// Refuses longer records, content type and padding included.
     pub(in crate::record) const fn limit(&mut self, bytes: usize) {
         match self {
             Self::Standard(standard) => standard.limit = bytes,
@@ -76,7 +77,7 @@ impl Opening {
         }
     }
 
-    /// One more than the highest authenticated number.
+    /// One more than the highest authenticated record number.
     pub(in crate::record) fn expected(&self) -> u64 {
         match self {
             Self::Standard(standard) => standard.window.next(),
@@ -84,7 +85,7 @@ impl Opening {
         }
     }
 
-    /// How records are tagged.
+    /// The aggregation scheme of the records.
     pub(in crate::record) const fn scheme(&self) -> Scheme {
         match self {
             Self::Standard(_) => Scheme::Plain,
@@ -92,10 +93,11 @@ impl Opening {
         }
     }
 
-    /// Numbers of which nothing more is expected.
+    /// The record number below which missing records count as lost.
     pub(in crate::record) fn late_below(&self) -> u64 {
         match self {
-            // What a failed set tells comes with its verdicts.
+            // A set of Agg that failed becomes known through its verdicts, so numbers wait until
+            // they have left the window.
             Self::Aggregated(Aggregated { scheme, opener, .. })
                 if matches!(scheme.unchecked(), Scheme::Agg(_)) =>
             {
@@ -108,7 +110,7 @@ impl Opening {
         }
     }
 
-    /// Whether data that came under this number is not refuted so far.
+    /// Whether the data that arrived under this number has not been refuted so far.
     pub(in crate::record) fn stands(&self, number: u64) -> bool {
         match self {
             Self::Standard(_) => false,
@@ -129,7 +131,7 @@ impl Opening {
     ) -> Option<Inner<'a>> {
         let (head, body) = record.split_at_mut_checked(header.header_len())?;
         match self {
-            // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
+            // The record number of a shorter record cannot be unmasked (RFC 9147, section 4.2.3).
             Self::Standard(standard) if body.len() >= 16 => {
                 header.apply_mask(head, standard.protection.mask(&mask_sample(body)));
             }
@@ -158,7 +160,7 @@ impl Opening {
         }
     }
 
-    /// Takes the closing tag at the epoch's end.
+    /// Processes the closing tag at the epoch's end.
     pub(in crate::record) fn end(
         &mut self,
         closing: ClosingTag,
@@ -178,7 +180,7 @@ impl Opening {
         matches!(self, Self::Aggregated(aggregated) if aggregated.waiting > 0)
     }
 
-    /// What speaks for data.
+    /// The security level of received data.
     pub(in crate::record) fn security_level(&self) -> SecurityLevel {
         match self {
             Self::Standard(standard) => SecurityLevel::of_tags(standard.tag_len),
@@ -194,7 +196,7 @@ impl Opening {
         }
     }
 
-    /// Gives up what was never verified.
+    /// Drops all data that is not verified.
     pub(in crate::record) fn abandon(
         &mut self,
         held: &mut Held,
@@ -208,11 +210,11 @@ impl Opening {
     }
 }
 
-/// Each record has its own tag.
+/// Records with a tag each.
 pub(in crate::record) struct Standard {
     protection: Box<dyn Protection>,
     tag_len: usize,
-    /// The most bytes of a record, type and padding included.
+    /// The longest content of a record in bytes, content type and padding included.
     limit: usize,
     window: ReplayWindow,
 }
@@ -243,7 +245,7 @@ impl Standard {
         self.window.commit(number);
         tally.arrivals += 1;
         tally.authentic(stats);
-        // Strip the padding (RFC 8446, section 5.4); a record of zeros alone has no type.
+        // Strips the padding (RFC 8446, section 5.4). A record of zeros only has no content type.
         let Some(end) = content.iter().rposition(|byte| *byte != 0) else {
             stats.malformed += 1;
             return None;
@@ -261,25 +263,26 @@ impl Standard {
     }
 }
 
-/// Application data shares tags.
+/// Records whose application data shares tags.
 pub(in crate::record) struct Aggregated {
     epoch: u64,
-    /// The most bytes of a record, type included.
+    /// The longest content of a record in bytes, content type included.
     limit: usize,
-    /// Bytes that payloads may take in any case.
+    /// The bytes of the receive buffer that payloads may take without eviction.
     room: usize,
     /// Whether records have check bytes.
     checked: bool,
     prf: Box<dyn PrfProtection>,
     mask: NumberMask,
     scheme: Scheme,
-    /// Keeps the window too: it depends on which aggregates verified.
+    /// Verifies the shared tags. It also keeps the replay window, which depends on the records that
+    /// have been verified.
     opener: Box<Opener>,
-    /// The closing tag at the epoch's end, until the opener takes it.
+    /// The closing tag at the epoch's end, until the opener accepts it.
     last_closing: Option<ClosingTag>,
-    /// Held records without a verdict.
+    /// The number of held records without a verdict.
     waiting: usize,
-    /// Evaluations of the opener that the key's usage already includes.
+    /// The opener's tag evaluations that are already counted in the key's usage.
     evaluations: u64,
 }
 
@@ -294,13 +297,14 @@ impl Aggregated {
     ) -> Option<Inner<'a>> {
         let Self { prf, scheme, opener, limit, .. } = self;
         let number = record.number;
-        // Nobody is to have long junk decrypted, nor held.
+        // Overlong forgeries are neither decrypted nor held.
         let tags_len = scheme.tags_len(number);
         if body.len() > *limit + TAG_BYTES + tags_len {
             stats.malformed += 1;
             return None;
         }
-        // Wrong numbers may well be used ones.
+        // This is counted before the replay check: a wrongly reconstructed number may be one that
+        // was used.
         tally.unsettled += 1;
         let admitted = opener.admit(number);
         if admitted == Err(Refusal::Used) {
@@ -323,7 +327,8 @@ impl Aggregated {
             true => tags.split_at_checked(TAG_BYTES)?,
             false => (&[][..], &*tags),
         };
-        // Whoever fails it is no rival of anybody, and no try.
+        // A record that fails the check byte is neither a candidate for its number nor a counted
+        // attempt at a forgery.
         if self.checked {
             let (check, rest) = aggregate.split_last()?;
             if !bool::from(check.ct_eq(&check_byte(&**prf, &opened.state, rest))) {
@@ -351,7 +356,7 @@ impl Aggregated {
             stats.closing_tags += 1;
             let taken = read_closing(number, payload)
                 .map_or(Err(Refusal::Range), |closing| opener.closing(&**prf, closing));
-            // It may well come when its records are verified or given up.
+            // A closing tag for records that are already verified or dropped is no error.
             if taken == Err(Refusal::Range) {
                 stats.malformed += 1;
             }
@@ -384,7 +389,8 @@ impl Aggregated {
         None
     }
 
-    /// Copies a payload in for which there is no room in any case. Rivals of other numbers may go for it.
+    /// Holds a payload that exceeds the room without eviction, by evicting candidates of other
+    /// record numbers.
     #[cold]
     #[inline(never)]
     fn hold_at_cost(
@@ -409,8 +415,8 @@ impl Aggregated {
         }
     }
 
-    /// Gives the opener the closing tag at the epoch's end; later, if what came so far is too far
-    /// from it.
+    /// Gives the closing tag at the epoch's end to the opener. If the opener's window is still too
+    /// far from it, the tag is kept for later.
     fn close(&mut self) {
         let Some(closing) = self.last_closing else { return };
         let taken = self.opener.closing(&*self.prf, closing);
@@ -419,14 +425,15 @@ impl Aggregated {
         }
     }
 
-    /// [`Self::settle`] where it is rare: one copy of it is enough in the way of every record.
+    /// [`Self::settle`] for rare callers, so that the code is inlined only once, in the path of
+    /// every record.
     #[cold]
     #[inline(never)]
     fn settle_apart(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         self.settle(held, tally, stats);
     }
 
-    /// Delivers what the opener verified and frees what it dropped.
+    /// Delivers the payloads that the opener verified, and frees those that it dropped.
     #[inline(always)]
     fn settle(&mut self, held: &mut Held, tally: &mut Tally, stats: &mut ReceiveStats) {
         while let Some(Verdict { slot, number, outcome }) = self.opener.next_verdict() {
@@ -452,7 +459,7 @@ impl Aggregated {
                 Outcome::Dropped(DropReason::Evicted) => |_| Fate::Missing,
                 _ => Fate::Suspect,
             };
-            // Another may stand in the place of one that had to go.
+            // Another candidate of the same number may remain when one is evicted.
             if outcome != Outcome::Dropped(DropReason::Evicted)
                 || self.opener.level(number).is_none()
             {
@@ -472,15 +479,15 @@ impl Aggregated {
     }
 }
 
-/// Parses a closing tag's content in the record `number` (MAC aggregation
-/// specification, closing tags).
+/// Parses the content of a closing tag in record `number` (MAC aggregation specification, closing
+/// tags).
 pub(super) fn read_closing(number: u64, content: &[u8]) -> Option<ClosingTag> {
     let mut r = Reader::new(content);
     let back = r.u8().ok()?;
     let count = r.u8().ok()?;
     let tag = r.array().ok()?;
     r.finish().ok()?;
-    // The range lies before the record that closes it.
+    // The range lies before the record of the closing tag.
     let first = number.checked_sub(back.into())?;
     (count <= back).then_some(ClosingTag { first, count, tag })
 }

@@ -1,4 +1,4 @@
-//! Reading records of DTLS 1.3 without being their receiver.
+//! Decrypts records of DTLS 1.3 for an observer that is not their receiver.
 
 use super::mask::NumberMask;
 use super::open::read_closing;
@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use subtle::ConstantTimeEq;
 use vocabulary::ReplayWindow;
 
-/// One direction of one epoch.
+/// The keys of one direction of one epoch, and what an observer has read.
 pub(in crate::record) enum Reading13 {
     Standard { protection: Box<dyn Protection>, tag_len: usize, window: ReplayWindow },
     Aggregated(Box<Aggregated>),
@@ -69,7 +69,8 @@ impl Reading13 {
             |head: &[u8], expected| nearest(header.number_bits(head), header.number_len, expected);
         match self {
             Self::Standard { protection, tag_len, window } => {
-                // Shorter ones cannot be unmasked (RFC 9147, section 4.2.3).
+                // The record number of a shorter record cannot be unmasked (RFC 9147, section
+                // 4.2.3).
                 if body.len() < 16 {
                     return None;
                 }
@@ -120,18 +121,18 @@ impl Reading13 {
     }
 }
 
-/// So many data records are remembered, to know copies of them.
+/// The number of data records that are remembered to recognise copies.
 const RECENT: usize = 2 * WINDOW;
-/// So many copies of one record share its verdict.
+/// The number of copies of one record that share its verdict.
 const COPIES: usize = 64;
 
-/// Application data shares tags.
+/// Records whose application data shares tags.
 pub(in crate::record) struct Aggregated {
     prf: Box<dyn PrfProtection>,
     mask: NumberMask,
     scheme: Scheme,
     opener: Opener,
-    /// The closing tag at the epoch's end, until the opener takes it.
+    /// The closing tag at the epoch's end, until the opener accepts it.
     last_closing: Option<ClosingTag>,
     slots: Slots,
     recent: VecDeque<Recent>,
@@ -143,7 +144,7 @@ struct Recent {
     number: u64,
     state: PrfState,
     proof: Proof,
-    /// That of the first is the one that its slot has.
+    /// The serials of the record and its copies. The first one is the serial in the record's slot.
     serials: Vec<u64>,
 }
 
@@ -170,14 +171,15 @@ impl Aggregated {
         }
         let (proof, repeated) = if opened.own_tag {
             if !bool::from(own.ct_eq(&self.prf.block(&opened.state, TAG_BLOCK))) {
-                // The content counts as an arrival: enough of those move a window that was left behind.
+                // The record counts as an arrival: enough arrivals move a window that was left
+                // behind.
                 let _ = self.opener.admit(number);
                 return Some(Read::forged(number));
             }
             let fresh = self.opener.admit(number) != Err(Refusal::Used)
                 && self.opener.offer_verified(&*self.prf, number, opened.state, aggregate).is_ok();
             if fresh && kind == ContentType::AGGREGATE_TAG {
-                // What it covers may be verified or given up already.
+                // The records that it covers may already be verified or dropped.
                 let _ = read_closing(number, payload)
                     .map(|closing| self.opener.closing(&*self.prf, closing));
             }
@@ -189,7 +191,7 @@ impl Aggregated {
         Some(Read { number, kind: Some(kind), content: payload, proof, repeated })
     }
 
-    /// Offers a data record; whether it is a copy.
+    /// Offers a data record to the opener. Returns its proof so far and whether it is a copy.
     fn offer(&mut self, number: u64, state: PrfState, tags: &[u8], serial: u64) -> (Proof, bool) {
         let same = |recent: &&mut Recent| {
             recent.number == number && bool::from(recent.state.ct_eq(&state))
@@ -203,7 +205,7 @@ impl Aggregated {
             }
             return (recent.proof, true);
         }
-        // Another record of this number may be genuine, or its time is over.
+        // Another record with this number may be the authentic one, or the number may have expired.
         if self.opener.admit(number).is_err() {
             return (Proof::Unknown, false);
         }
@@ -221,7 +223,7 @@ impl Aggregated {
         (Proof::Pending, false)
     }
 
-    /// Collects what the opener decided.
+    /// Collects the opener's verdicts.
     fn settle(&mut self) {
         if let Some(closing) = self.last_closing
             && !matches!(
@@ -236,7 +238,7 @@ impl Aggregated {
                 Outcome::Verified => Proof::Verified,
                 Outcome::Dropped(DropReason::Rival | DropReason::Failed) => Proof::Forged,
                 Outcome::Dropped(_) => Proof::Unknown,
-                // Without a threshold there is none.
+                // Provisional outcomes exist only with a delivery threshold, which is not set here.
                 _ => continue,
             };
             let Some(serial) = self.slots.free(slot) else { continue };
@@ -253,7 +255,7 @@ impl Aggregated {
     }
 }
 
-/// Which record an opener's slot stands for.
+/// The serial of the record in each of the opener's slots.
 #[derive(Default)]
 struct Slots {
     serials: Vec<Option<u64>>,

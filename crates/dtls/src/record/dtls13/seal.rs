@@ -1,4 +1,4 @@
-//! Sealing records of DTLS 1.3.
+//! Seals records of DTLS 1.3.
 
 use super::mask::NumberMask;
 use super::{CLOSING_CONTENT, mask_sample, order};
@@ -14,16 +14,16 @@ use alloc::boxed::Box;
 use vocabulary::Writer;
 use vocabulary::wire::BufferFull;
 
-/// One direction's keys, and the ID in each record; empty for none.
+/// The keys of one direction, and the connection ID in each record (empty for none).
 pub(in crate::record) struct Sealing {
     pub(in crate::record) cid: ConnectionId,
     tags: Tags,
 }
 
 enum Tags {
-    /// Content, type, padding, tag.
+    /// Layout: content, type, padding, tag.
     Standard { protection: Box<dyn Protection>, tag_len: usize },
-    /// Content type first, tags aggregated.
+    /// Layout: type, content, aggregated tags.
     Aggregated {
         prf: Box<dyn PrfProtection>,
         scheme: Scheme,
@@ -53,7 +53,7 @@ impl Sealing {
         Self { cid: ConnectionId::EMPTY, tags }
     }
 
-    /// Bytes beside the content of the record `number`, padding excluded.
+    /// The overhead in bytes of record `number` beside its content, without padding.
     pub(in crate::record) fn overhead(
         &self,
         number: u64,
@@ -63,7 +63,7 @@ impl Sealing {
         self.header(0, shape).header_len() + 1 + self.tags_len(kind, number)
     }
 
-    /// The most that application data can have in a datagram of its own.
+    /// The largest overhead in bytes of application data in a datagram of its own.
     pub(in crate::record) fn largest_data_overhead(&self, number: NumberLength) -> usize {
         let tag = match self.tags {
             Tags::Standard { tag_len, .. } => tag_len,
@@ -113,7 +113,8 @@ impl Sealing {
             Tags::Standard { .. } => {
                 content(&mut w)?;
                 w.u8(kind.0)?;
-                // A record's sample must be whole (RFC 9147, section 4.2.3): CCM_8 may need padding.
+                // The ciphertext must be as long as the input of the mask (RFC 9147, section
+                // 4.2.3): CCM_8 may need padding.
                 while w.len() + tags_len < 16 || w.len() <= least {
                     w.u8(0)?;
                 }
@@ -164,7 +165,7 @@ impl Sealing {
         Ok(Written { len, additional_len: header_len, content_len })
     }
 
-    /// Whether application data waits for a tag that only later records would bring.
+    /// Whether application data waits for a tag that only later records would carry.
     pub(in crate::record) fn has_open_data(&self) -> bool {
         match &self.tags {
             Tags::Standard { .. } => false,
@@ -172,7 +173,7 @@ impl Sealing {
         }
     }
 
-    /// The oldest record whose data no tag covers yet.
+    /// The oldest record whose data is not covered by a tag yet.
     pub(in crate::record) fn open_since(&self) -> Option<u64> {
         match &self.tags {
             Tags::Standard { .. } => None,
@@ -180,7 +181,7 @@ impl Sealing {
         }
     }
 
-    /// Whether data in the next record would wait: only a full tag ends a set.
+    /// Whether data in the next record would wait for a tag: only a tag of full length ends a set.
     pub(in crate::record) fn leaves_open(&self) -> bool {
         match &self.tags {
             Tags::Standard { .. } => false,
@@ -188,12 +189,12 @@ impl Sealing {
         }
     }
 
-    /// Bytes of a closing tag in the record `number`.
+    /// The length in bytes of a closing tag record with number `number`.
     pub(in crate::record) fn closing_len(&self, number: u64, shape: Shape) -> usize {
         self.overhead(number, ContentType::AGGREGATE_TAG, shape) + CLOSING_CONTENT
     }
 
-    /// The closing tag over open data, if there is any.
+    /// The closing tag over open data; `None` if there is none.
     pub(in crate::record) fn end(&mut self) -> Option<ClosingTag> {
         match &mut self.tags {
             Tags::Standard { .. } => None,
@@ -201,7 +202,8 @@ impl Sealing {
         }
     }
 
-    /// The closing tag over open data, if there is any; `room` is what the next record may fill.
+    /// The closing tag over open data; `None` if there is none. `room` is the space in bytes for
+    /// its record.
     pub(in crate::record) fn close(
         &mut self,
         number: u64,
@@ -221,7 +223,7 @@ impl Sealing {
     }
 }
 
-/// Only application data goes without a tag of its own.
+/// The length in bytes of a record's own tag: only application data has none.
 fn own_tag_len(kind: ContentType) -> usize {
     if kind == ContentType::APPLICATION_DATA { 0 } else { TAG_BYTES }
 }
