@@ -391,7 +391,11 @@ mod tests {
         assert_eq!(bridge.learn(at(0), a, FAR), Learned::New);
         assert_eq!(bridge.learn(at(1), a, FAR), Learned::Known);
         assert_eq!(bridge.find(at(15_001), a), Some(FAR), "the time of probation is not over");
-        assert_eq!(bridge.find(at(300_001), a), Some(FAR), "a frame to the station ended probation");
+        assert_eq!(
+            bridge.find(at(300_001), a),
+            Some(FAR),
+            "a frame to the station ended probation"
+        );
         bridge.expire(at(300_001));
         assert_eq!(bridge.len(), 1);
         bridge.expire(at(300_002));
@@ -476,7 +480,11 @@ mod tests {
         bridge.learn(at(0), station, Port::Lan);
         bridge.learn(claimed, station, FAR);
         bridge.learn(at(2000), station, third);
-        assert_eq!(bridge.learn(at(2001), station, FAR), Learned::Elsewhere, "a claim makes no home");
+        assert_eq!(
+            bridge.learn(at(2001), station, FAR),
+            Learned::Elsewhere,
+            "a claim makes no home"
+        );
         assert_eq!(bridge.learn(at(2002), station, Port::Lan), Learned::Moved);
     }
 
@@ -487,7 +495,11 @@ mod tests {
         for second in 1..300 {
             bridge.learn(at(second * 1000), station(1), FAR);
         }
-        assert_eq!(bridge.learn(at(300_000), station(1), Port::Lan), Learned::Moved, "back at its first home");
+        assert_eq!(
+            bridge.learn(at(300_000), station(1), Port::Lan),
+            Learned::Moved,
+            "back at its first home"
+        );
         bridge.learn(at(301_000), station(1), FAR);
         for second in 302..=601 {
             bridge.learn(at(second * 1000), station(1), FAR);

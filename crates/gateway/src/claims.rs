@@ -241,7 +241,10 @@ mod tests {
         let both = vec![PeerIndex(1), PeerIndex(2)];
         assert_eq!(watches.take(station(3)).map(Iterator::collect), Some(both));
         assert!(watches.take(station(3)).is_none(), "each query is answered once");
-        assert!(watches.take(station(MOST_A_PEER)).is_none(), "queries beyond the limit were dropped");
+        assert!(
+            watches.take(station(MOST_A_PEER)).is_none(),
+            "queries beyond the limit were dropped"
+        );
         watches.expire(at);
         assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER - 1);
         watches.expire(until);
@@ -249,6 +252,10 @@ mod tests {
         for number in 0..2000 {
             watches.add(station(number), PeerIndex(1), until);
         }
-        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER, "expired queries leave room");
+        assert_eq!(
+            watches.count.load(Ordering::Relaxed),
+            MOST_A_PEER,
+            "expired queries leave room"
+        );
     }
 }

@@ -95,7 +95,11 @@ mod tests {
             for notice in [mka(), heard(), Notice::Probed(PEER, 1500)] {
                 notices.push(notice);
             }
-            assert_eq!(notices.waiting.len(), before + 2, "a notice of the flooded class is dropped");
+            assert_eq!(
+                notices.waiting.len(),
+                before + 2,
+                "a notice of the flooded class is dropped"
+            );
             while notices.pop().is_some() {}
             assert_eq!(notices.counts, [0; 3]);
             notices.push(flood(0));

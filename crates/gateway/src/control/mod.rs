@@ -262,7 +262,9 @@ impl Control {
                 if hello.scheme != ours || hello.version != VERSION {
                     let event = Event::Incompatible(peer, hello.scheme, hello.version);
                     self.outputs.push_back(Output::Event(event));
-                    return Err(DecodeError::Invalid("scheme: the peer is configured with another one"));
+                    return Err(DecodeError::Invalid(
+                        "scheme: the peer is configured with another one",
+                    ));
                 }
                 self.channel(peer)?.greeted = true;
                 // Not earlier: messages of the scheme are not sent before Hello has arrived.

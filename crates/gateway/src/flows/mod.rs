@@ -188,7 +188,9 @@ impl Flows {
         match Message::decode(bytes)? {
             Message::Register(register) => {
                 if register.secret.is_some() != self.needs.derivation.is_some() {
-                    return Err(DecodeError::Invalid("flow: base identifier missing or unexpected"));
+                    return Err(DecodeError::Invalid(
+                        "flow: base identifier missing or unexpected",
+                    ));
                 }
                 let number = register.number;
                 let took = self.downlink.lock().register(now, peer, register)?;
