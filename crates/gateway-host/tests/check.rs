@@ -156,8 +156,11 @@ fn check_refuses_what_run_refuses_in_the_same_words() {
             ),
             ("[metrics]\nlisten = \"127.0.0.1:8885\"", "[metrics] listen 127.0.0.1:8885 (TCP): "),
             (&long, "[gateway] state /"),
-            ("[gateway]\nuser = \"nosuch\"", "[gateway] user \"nosuch\": there is none"),
-            ("[gateway]\nuser = 0", "[gateway] user \"0\": it would be root's rights still"),
+            ("[gateway]\nuser = \"nosuch\"", "[gateway] user \"nosuch\": no such user"),
+            (
+                "[gateway]\nuser = 0",
+                "[gateway] user \"0\": its rights would still be those of root",
+            ),
             (&own, "peer b: its key is our own"),
         ] {
             let (errors, _, run) = files.tried(more).await;

@@ -93,7 +93,8 @@ fn miss_rights() {
     let is_root = status("Uid:").starts_with('0');
     for (user, warned) in [("", is_root), ("user = 12345\n", false)] {
         let findings = findings_of("packet", "udp", user);
-        let stays = findings.iter().any(|finding| finding.what.starts_with("it runs as root"));
+        let stays =
+            findings.iter().any(|finding| finding.what.starts_with("the gateway runs as root"));
         assert_eq!(stays, warned, "{user:?}: {findings:?}");
     }
 }
