@@ -189,7 +189,7 @@ fn check_warns_of_what_run_carries_badly() {
             ),
             (
                 &format!("{wan}\nio = \"xdp\""),
-                Some("[underlay] listen: 127.0.0.1 is lo's, not wan's"),
+                Some("[underlay] listen: 127.0.0.1 is an address of lo, not of wan"),
             ),
             (&format!("{wan}\nio = \"xdp\"\nlisten = \"10.77.0.1:8885\""), None),
             ("[lan]\nio = \"xdp\"", Some("[lan] interface lan receives on 2 queues")),
@@ -289,7 +289,7 @@ fn a_state_directory_is_one_gateway_s() {
         let _ = other.await;
         let silent = status::listen(&state).unwrap();
         let (errors, _, run) = files.tried("").await;
-        assert_eq!(errors, [format!("{} (it does not answer)", run.unwrap())]);
+        assert_eq!(errors, [format!("{} (the gateway does not answer)", run.unwrap())]);
         drop(silent);
         let junk = {
             let answer = |_| std::future::ready(Ok("gone fishing".into()));

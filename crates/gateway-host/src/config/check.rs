@@ -17,7 +17,7 @@ const RESOLVE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// It may work all the same.
+    /// The gateway may work nevertheless.
     Warning,
     /// The gateway would not start, or would not carry frames.
     Error,

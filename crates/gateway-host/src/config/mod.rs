@@ -153,8 +153,8 @@ pub struct Lan {
     /// Number of queues, each with a thread and a lane of the tunnel: 1 to 16.
     #[serde(default = "one", deserialize_with = "within::<_, _, 1, { LANES as u64 }>")]
     pub queues: u32,
-    /// How long an idle thread polls before it sleeps, in µs: 0 to 10 000. Waking a core takes
-    /// longer than the default of 100 µs, and waking a virtual core many times as long.
+    /// How long an idle thread polls before it sleeps, in µs: 0 to 10 000. Waking a sleeping core
+    /// takes time, and waking a virtual core takes many times as long.
     #[serde(default = "busy_wait", deserialize_with = "within::<_, _, 0, 10_000>")]
     pub busy_wait_us: u32,
     /// What happens if another gateway is on this LAN.
@@ -468,7 +468,7 @@ fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
         !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     };
     match key.filter(is_key) {
-        // It names the field itself.
+        // Otherwise the message names the field itself.
         Some(key) if !what.contains(&format!("`{key}`")) => {
             OneLine::of(name, format_args!("{key}: {what}"))
         }

@@ -336,7 +336,7 @@ impl Links {
         Self { links, receivers: RwLock::new(Table::with_hasher(keyed)) }
     }
 
-    /// All links.
+    /// Iterates over all links.
     pub fn iter(&self) -> impl Iterator<Item = &Link> {
         self.links.iter()
     }

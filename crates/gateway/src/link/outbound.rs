@@ -49,7 +49,7 @@ struct Lane {
 /// The state of a key after sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// Whether the key has sealed so many packets that a new epoch should be asked for.
+    /// Whether the key is nearly used up, so that a new epoch should be asked for.
     pub ages: bool,
 }
 
