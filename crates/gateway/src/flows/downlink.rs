@@ -293,8 +293,8 @@ impl Downlink {
         }
     }
 
-    /// Removes an identifier from the table. The identifier of a packet
-    /// number that was received is gone already, and need not be derived.
+    /// Removes an identifier from the table. The identifier of a packet number that was received is
+    /// gone already, and need not be derived.
     fn forget_identifier(&mut self, flow: &mut Flow, slot: u32, pn: u64) {
         if flow.seen.has(pn) {
             return;

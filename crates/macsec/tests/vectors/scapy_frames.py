@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes scapy.txt: MACsec frames as scapy makes them (scapy.contrib.macsec over OpenSSL).
 
-What IEEE 802.1AE's Annex C has published values for in GCM-AES-128 and GCM-AES-256 is here with
-extended packet numbering, and with confidentiality offsets, for which there are none at hand.
+IEEE 802.1AE, Annex C, publishes vectors for GCM-AES-128 and GCM-AES-256. These frames cover its
+cases with extended packet numbering and with confidentiality offsets, for which we know of no
+published vectors.
 
     pip install scapy cryptography
     python3 scapy_frames.py > scapy.txt
@@ -52,7 +53,7 @@ def frame(bits, data_len, encrypt, send_sci, an, pn, extended, offset, case=0):
 
 
 def main():
-    print("# Written by scapy_frames.py: other people's frames, for what no published vector shows.\n")
+    print("# Written by scapy_frames.py: frames of an independent implementation, for cases without published vectors.\n")
     for bits in KEYS:
         for high in (0, 0xB0DF459C):
             pn = high << 32 | 0xB2C28465
