@@ -1,4 +1,4 @@
-//! What `check` says of a configuration, and that `run` says the same.
+//! `check` reports what is wrong with a configuration, and `run` reports the same.
 #![cfg(target_os = "linux")]
 
 #[path = "../../packet-io/tests/namespace/mod.rs"]
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use zeroize::Zeroizing;
 
-/// A gateway's files, in a directory that goes with it.
+/// The files of a gateway, in a directory that is removed on drop.
 struct Files {
     directory: PathBuf,
     identity: Identity,
@@ -32,8 +32,8 @@ impl Files {
         Self { directory, identity }
     }
 
-    /// A configuration in which nothing is wrong, with `more` in sections that it has, as `[lan]`
-    /// and lines.
+    /// A valid configuration, changed by `more`: each line is the name of a section, such as
+    /// `[lan]`, or a setting of the section named before.
     fn configuration(&self, more: &str) -> Config {
         let (key, state) = (self.directory.join("a.key"), self.directory.join("state"));
         let peer = identity(2).public_key();
@@ -60,14 +60,14 @@ impl Files {
         Config::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
     }
 
-    /// What `check` says, and why `run` does not start.
+    /// The errors and warnings of `check`, and the reason why `run` does not start.
     async fn tried(&self, more: &str) -> (Vec<String>, Vec<String>, Option<String>) {
         let config = self.configuration(more);
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         for finding in check(&config).await {
             match finding.severity {
                 Severity::Error => errors.push(finding.what),
-                // Whoever runs the tests decides that.
+                // Whether this warning appears depends on the user who runs the tests.
                 Severity::Warning if finding.what == privileges::STAYS_ROOT => {}
                 Severity::Warning => warnings.push(finding.what),
             }
@@ -87,8 +87,8 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(Zeroizing::new([seed; 32]))
 }
 
-/// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, one whose other
-/// end is, and an underlay.
+/// Runs `test` in a namespace with these interfaces: a LAN with two queues, a LAN with jumbo
+/// frames, an interface that is down, one whose other end is down, and an underlay.
 fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
     alone_with_xdp(|| {
         for (name, more) in

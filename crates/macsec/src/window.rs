@@ -3,8 +3,8 @@
 
 use alloc::boxed::Box;
 
-/// The widest replay window (clause 10.7.8, where it is the bound of the XPN suites): numbers that
-/// arrive late and early must not be more than one round of 32 bits tells apart.
+/// The widest replay window (clause 10.7.8 has this limit for the XPN suites): late and early
+/// packet numbers must stay so close together that their low 32 bits identify them.
 pub const MAX_REPLAY_WINDOW: u32 = (1 << 30) - 1;
 
 /// How many packet numbers are remembered individually if duplicates are refused.
