@@ -3,7 +3,7 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "the order is a function of the seed, and lookups for every frame are too slow in a tree"
+    reason = "the order depends on the seed only, and a tree is too slow for lookups of every frame"
 )]
 
 use core::hash::BuildHasher;

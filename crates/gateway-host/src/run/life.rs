@@ -108,7 +108,7 @@ impl Life {
             .iter()
             .map(|_| Mailbox::new().map(Arc::new))
             .collect::<Result<_, _>>()
-            .map_err(|error| OneLine::of("an event descriptor", error))?;
+            .map_err(|error| OneLine::of("cannot create an event descriptor", error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (failed, failures) = mpsc::channel(1);
         let busy_wait = Duration::from_micros(keeper.config.lan.busy_wait_us.into());
@@ -119,7 +119,7 @@ impl Life {
             let stop = Arc::clone(&stop);
             let work = move || worker.run(&stop, busy_wait);
             let thread = start_queue(lane, failed.clone(), work);
-            threads.push(thread.map_err(|error| OneLine::of("a thread", error))?);
+            threads.push(thread.map_err(|error| OneLine::of("cannot start a thread", error))?);
         }
         let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
         let tick = tokio::time::interval(TICK);
@@ -291,9 +291,9 @@ impl Living {
             ChannelEvent::NotReached { peer, why } => {
                 let name = self.keeper.name(index(peer));
                 if self.keeper.note(peer.0, false, Some(why.to_string())) {
-                    tracing::warn!(peer = name, %why, "not reached");
+                    tracing::warn!(peer = name, %why, "the peer could not be reached");
                 } else {
-                    tracing::debug!(peer = name, %why, "not reached");
+                    tracing::debug!(peer = name, %why, "the peer could not be reached");
                 }
             }
         }
@@ -377,8 +377,12 @@ impl Living {
                 tracing::info!(peer = name(peer), bytes, "the path's MTU");
             }
             // A warning follows once the channel has been up for a while.
-            Event::Unanswered(peer) => tracing::debug!(peer = name(peer), "nothing is answered"),
-            Event::Answered(peer) => tracing::debug!(peer = name(peer), "answered again"),
+            Event::Unanswered(peer) => {
+                tracing::debug!(peer = name(peer), "the tunnel is not answered")
+            }
+            Event::Answered(peer) => {
+                tracing::debug!(peer = name(peer), "the tunnel is answered again")
+            }
             Event::SecondGateway(id) => {
                 let before = self.second.replace((id, Instant::now()));
                 if before.is_none_or(|(known, _)| known != id) {
@@ -405,7 +409,7 @@ async fn resolve(keeper: Arc<Keeper>) {
                 every.tick().await;
                 match tokio::net::lookup_host(&endpoint).await {
                     Ok(found) => keeper.note_resolved(at, found),
-                    Err(error) => tracing::warn!(peer = name, endpoint, %error, "no address"),
+                    Err(error) => tracing::warn!(peer = name, endpoint, %error, "the name of the endpoint could not be resolved"),
                 }
             }
         });

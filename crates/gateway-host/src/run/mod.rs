@@ -199,7 +199,7 @@ async fn again(
             Ok(living)
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration stays as it was");
+            tracing::error!(%error, "the present configuration stays in use");
             Ok(living)
         }
     }

@@ -107,7 +107,7 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
         let pools = (0..config.lan.queues).map(|_| Pool::new(settings));
         let mut pools = pools
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| OneLine::of("memory for frames", error))?;
+            .map_err(|error| OneLine::of("cannot allocate memory for frames", error))?;
         let opened = lans(&interface, programs[LAN].as_ref(), &mut pools)
             .map_err(|error| (LAN, error))
             .and_then(|lans| match underlays(config, programs[UNDERLAY].as_ref(), &mut pools) {
