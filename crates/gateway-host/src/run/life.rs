@@ -409,7 +409,9 @@ async fn resolve(keeper: Arc<Keeper>) {
                 every.tick().await;
                 match tokio::net::lookup_host(&endpoint).await {
                     Ok(found) => keeper.note_resolved(at, found),
-                    Err(error) => tracing::warn!(peer = name, endpoint, %error, "the name of the endpoint could not be resolved"),
+                    Err(error) => {
+                        tracing::warn!(peer = name, endpoint, %error, "name not resolved")
+                    }
                 }
             }
         });

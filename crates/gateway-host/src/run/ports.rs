@@ -64,7 +64,7 @@ impl Opened {
                     tracing::warn!(%spread, "frames on other queues are not carried");
                 }
                 Remark::Slower(spread) => {
-                    tracing::info!(%spread, "datagrams on other queues pass through kernel sockets");
+                    tracing::info!(%spread, "datagrams on other queues go through kernel sockets");
                 }
             }
         }

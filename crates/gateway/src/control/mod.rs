@@ -1,9 +1,9 @@
 //! The control path of a gateway, sans I/O: key agreement, flows, keepalives and path probing.
 //!
 //! A host tells [`Control`] when the management channel to a peer is up and which messages arrive,
-//! and asks for what is to be done ([`Control::poll`]). The gateway with the lower
-//! identity proposes new keys. Each gateway opens with the new keys before the other one seals with
-//! them, so a change of keys loses no frames:
+//! and asks for what is to be done ([`Control::poll`]). The gateway with the lower identity proposes
+//! new keys. Each gateway opens with the new keys before the other one seals with them, so a change
+//! of keys loses no frames:
 //!
 //! ```text
 //! leader                              follower

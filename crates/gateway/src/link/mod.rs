@@ -377,7 +377,8 @@ impl Links {
         read(&self.receivers).len()
     }
 
-    /// Has all keys of `peer` expire at `until`, except those at the indices in `keep`.
+    /// Has all keys of `peer` expire at `until` at the latest, except those at the indices in
+    /// `keep`.
     pub fn retire(&self, peer: PeerIndex, keep: &[u32], until: Instant) {
         for (&index, receiver) in write(&self.receivers).iter_mut() {
             if receiver.peer == peer && !keep.contains(&index) {

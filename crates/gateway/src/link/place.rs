@@ -8,9 +8,9 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// How long a peer must be silent before a datagram of another lane from another port may change
-/// its address: a NAT may have forgotten the old port by then. Lanes that send in turn at shorter
-/// intervals change nothing.
+/// How long nothing must arrive from a peer's address before a datagram of another lane from
+/// another port may change it: the peer's NAT may have restarted, so that the old port leads nowhere.
+/// Lanes that send in turn at shorter intervals change nothing.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// The source from which a peer's address is known.
