@@ -142,10 +142,10 @@ pub enum Learned {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// When the station was added, or moved to this port.
     port: Port,
-    /// When the station's last frame arrived.
+    /// When the station was added, or moved to this port.
     since: Instant,
+    /// When the station's last frame arrived.
     heard: Instant,
     /// A frame was sent to the station.
     answered: bool,

@@ -61,10 +61,10 @@ struct Association {
 /// What a peer was told about the packet numbers of an association.
 #[derive(Debug)]
 struct Told {
-    /// The highest packet number that the peer was told.
     peer: PeerIndex,
-    /// Whether a beacon to this peer is due.
+    /// The highest packet number that the peer was told.
     pn: u64,
+    /// Whether a beacon to this peer is due.
     due: bool,
     /// Whether a beacon becomes due with the next tick.
     awaits: bool,

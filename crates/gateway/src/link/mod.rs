@@ -315,8 +315,8 @@ pub struct Links {
     receivers: RwLock<Table<u32, Receiver>>,
 }
 
-#[derive(Debug)]
 /// The keys with which datagrams for one receiver index are opened.
+#[derive(Debug)]
 struct Receiver {
     peer: PeerIndex,
     inbound: Inbound,

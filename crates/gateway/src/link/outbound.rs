@@ -32,8 +32,8 @@ pub struct Outbound {
     secret: EpochSecret,
     sender: GatewayId,
     receiver: GatewayId,
-    /// The receiver index: the peer's name for these keys.
     epoch: u32,
+    /// The receiver index: the peer's name for these keys.
     index: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
