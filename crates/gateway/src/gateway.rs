@@ -36,7 +36,7 @@ pub enum Mka {
     Tunnel,
     /// They are sent over the management channel.
     Management,
-    /// They are dropped: keys are static, or each LAN has its own.
+    /// They are dropped, since keys are static or each LAN agrees on its own keys.
     Drop,
 }
 
@@ -103,7 +103,7 @@ pub enum Arrived {
     Frame(PeerIndex),
     /// A frame for the LAN, put together from pieces.
     Reassembled(PeerIndex, Vec<u8>),
-    /// Nothing for the LAN.
+    /// A message between gateways, or a piece of an incomplete frame: nothing for the LAN.
     Nothing,
 }
 

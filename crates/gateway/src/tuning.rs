@@ -1,4 +1,4 @@
-//! Numbers of our own, and why each has its value.
+//! Our own tuning numbers, each with the reason for its value.
 
 use core::time::Duration;
 

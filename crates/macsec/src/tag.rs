@@ -189,7 +189,7 @@ pub struct SecTag {
     pub protection: Protection,
     /// The association number.
     pub an: AssociationNumber,
-    /// SL.
+    /// The short length, SL.
     pub short_length: ShortLength,
     /// The packet number; with extended packet numbering, its low 32 bits.
     pub pn: u32,

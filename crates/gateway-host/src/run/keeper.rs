@@ -37,6 +37,7 @@ pub(super) struct ChannelState {
     pub(super) up: bool,
     /// When the channel came up or went down last.
     pub(super) since: Instant,
+    /// Why the channel is down, if it has been tried.
     pub(super) why_down: Option<String>,
     /// The other end of the last connection.
     pub(super) remote: Option<IpAddr>,

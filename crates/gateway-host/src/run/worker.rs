@@ -36,11 +36,15 @@ pub(super) struct Worker {
     mailbox: Arc<Mailbox>,
     clock: Clock,
     tally: Arc<Tally>,
+    /// When the ports' counters were reported last.
     told_at: vocabulary::Instant,
     frames: Vec<Frame>,
     datagrams: Vec<Datagram>,
+    /// Datagrams to send with the next flush.
     outgoing: Vec<Datagram>,
+    /// Frames to put on the LAN with the next flush.
     deliveries: Vec<Frame>,
+    /// The bytes of a piece while it is copied.
     scratch: Vec<u8>,
     /// Probes among `outgoing`: the destination and the length in bytes of each.
     probes: Vec<(SocketAddr, usize)>,

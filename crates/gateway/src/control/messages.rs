@@ -93,10 +93,10 @@ impl Encode for Message<'_> {
 }
 
 impl Message<'_> {
-    /// The message in bytes of its own.
+    /// Encodes the message in a new vector.
     ///
     /// # Panics
-    /// If its content is longer than [`MAX_LEN`] allows.
+    /// If the message is longer than [`MAX_LEN`].
     pub fn to_vec(&self) -> Vec<u8> {
         let content = match self {
             Self::Scheme(content) | Self::Mka(content) => content.len(),

@@ -133,14 +133,17 @@ struct Channel {
     exported: Option<Zeroizing<[u8; 32]>>,
     /// Whether the peer's Hello has arrived.
     greeted: bool,
+    /// The last epoch whose keys were agreed on; 0 before the first.
     epoch: u32,
     step: Step,
     /// Keys that were answered on lost channels, the newest last. The proposer may seal with any of
     /// them.
     late: VecDeque<Answered>,
+    /// When new keys are due.
     rekey_at: Option<Instant>,
     /// Whether the proposer was asked for new keys.
     asked: bool,
+    /// When the next keepalive is due.
     keepalive_at: Option<Instant>,
     probing: Probing,
     /// The MTU that was reported last.

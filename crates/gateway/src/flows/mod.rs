@@ -12,7 +12,7 @@
 //! | flow table entry uplink, key SCI ∣ SA | [`uplink`]: association by [`SaKey`]; its flows, one a destination (the broadcast address too) and remote gateway, each with bidf and timeout |
 //! | flow table entry downlink, key bidf | [`downlink`]: flow by peer and number, with its header ([`Template`]), window and bidf |
 //! | bound | flows of one association share the next expected PN; their windows move together |
-//! | identifier table, key ridf | [`downlink`]: ridf to flow and PN; an entry goes when its frame was seen |
+//! | identifier table, key ridf | [`downlink`]: ridf to flow and PN; an entry is removed when its frame has arrived |
 
 pub mod derivation;
 pub mod downlink;

@@ -49,11 +49,13 @@ const SHARDS: usize = 16;
 /// One association: an entry of the paper's uplink table.
 #[derive(Debug)]
 struct Association {
+    /// The highest extended packet number so far.
     highest: u64,
     /// How many successive packet numbers were far behind, and the last of them. A frame to several
     /// peers is looked up once for each of them, and counts once.
     late: u8,
     last_late: u32,
+    /// What each peer with a flow was told.
     told: Vec<Told>,
     flows: Vec<Flow>,
 }
@@ -77,6 +79,7 @@ struct Flow {
     number: u32,
     secret: Option<BaseIdentifier>,
     standing: Standing,
+    /// When the flow's last frame was sent, or its state changed.
     used: Instant,
     /// The packet number at the registration: the peer has no identifiers for lower numbers.
     start: u64,
@@ -96,8 +99,11 @@ impl Flow {
 enum Standing {
     /// The management channel is new: the next frame registers the flow again.
     Unregistered,
+    /// The registration was sent, and there is no answer yet.
     Registered,
+    /// The peer has acknowledged the flow.
     Known,
+    /// The peer has refused the flow, or its association has skipped too many packet numbers.
     Refused,
 }
 
@@ -108,7 +114,9 @@ struct Census {
     peers: Vec<usize>,
     sources: Table<[u8; 6], usize>,
     channels: Table<([u8; 8], bool), usize>,
+    /// Tokens for new flows.
     fresh: Bucket,
+    /// The flow number to try next.
     next: u32,
     numbers: Table<(PeerIndex, u32), SaKey>,
     random: Random,
@@ -122,8 +130,11 @@ pub struct Uplink {
     keyed: Hashing,
     shards: [Mutex<Table<SaKey, Association>>; SHARDS],
     census: Mutex<Census>,
+    /// Beacon entries that are due.
     due: Mutex<VecDeque<(PeerIndex, SaKey)>>,
+    /// Beacon entries that become due with the next tick.
     awaiting: Mutex<Vec<(PeerIndex, SaKey)>>,
+    /// Tokens for identifiers of skipped packet numbers.
     skips: Mutex<Bucket>,
 }
 
