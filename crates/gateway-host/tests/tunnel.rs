@@ -358,8 +358,8 @@ fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
     }
 }
 
-/// The ports of a gateway in this namespace and the log, or the reason why the ports cannot be
-/// opened.
+/// How the ports of a gateway in this namespace are opened, or why they cannot be; and what `check`
+/// reports about the numbers of queues and threads.
 fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<String>) {
     let directory = directory();
     let config = format!(
