@@ -1,13 +1,13 @@
-//! Who a gateway is: an Ed25519 key pair (RFC 8032), and nothing else.
+//! The identity of a gateway: an Ed25519 key pair (RFC 8032), and nothing else.
 //!
-//! A private key stands alone in a file of its own, which only its owner can read:
+//! A private key has a file of its own, which only its owner can read:
 //!
 //! ```text
 //! lightseal-gateway-private-1:BASE64 of the seed (32 bytes)
 //! ```
 //!
-//! Lines that begin with `#` and empty ones mean nothing. Public keys are 44 characters of base64
-//! (RFC 4648, section 4); later kinds of key will have a prefix in both places.
+//! Empty lines and lines that begin with `#` are ignored. A public key is 44 characters of base64
+//! (RFC 4648, section 4). Other kinds of keys in later versions will have a prefix in both places.
 
 use crate::OneLine;
 use base64ct::{Base64, Encoding};
@@ -21,26 +21,26 @@ use std::path::Path;
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
-/// Before the key in a file of version 1.
+/// The text before the key in a key file of version 1.
 const PREFIX: &str = "lightseal-gateway-private-1:";
-/// Characters of 32 bytes as base64.
+/// Number of base64 characters for 32 bytes.
 const BASE64_CHARS: usize = 44;
-/// No sensible key file is larger.
+/// Longest key file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
 
-/// A gateway's public key, by which others know it.
+/// The public key of a gateway, by which its peers identify it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// From the 32 bytes of RFC 8032, section 5.1.2. `None` if they are no point of the curve, or
-    /// one of the few of small order, for which anybody can make signatures.
+    /// Makes a public key of the 32 bytes of RFC 8032, section 5.1.2. `None` if they are no point
+    /// on the curve, or one of the points of small order, for which anybody can make signatures.
     pub fn from_bytes(bytes: [u8; 32]) -> Option<Self> {
         let key = VerifyingKey::from_bytes(&bytes).ok()?;
         (!key.is_weak()).then_some(Self(bytes))
     }
 
-    /// The 32 bytes of RFC 8032.
+    /// The 32 bytes of RFC 8032, section 5.1.2.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -65,7 +65,7 @@ impl FromStr for PublicKey {
         let mut bytes = [0; 32];
         match Base64::decode(text, &mut bytes) {
             Ok(decoded) if decoded.len() == 32 => {}
-            _ => return Err("not a public key of 44 characters, as `keygen` prints it"),
+            _ => return Err("not a public key of 44 characters, as printed by `keygen`"),
         }
         Self::from_bytes(bytes).ok_or("not a public key: mistyped?")
     }
@@ -91,16 +91,17 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From a seed, which must be 32 bytes of full entropy that nobody else ever sees.
+    /// Makes a private key of a seed, which must be 32 bytes of full entropy that nobody else ever
+    /// sees.
     pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Self {
         let public = PublicKey(SigningKey::from_bytes(&seed).verifying_key().to_bytes());
         Self { seed, public }
     }
 
-    /// A fresh one.
+    /// Generates a new private key.
     ///
     /// # Errors
-    /// The operating system has no randomness to give.
+    /// If the operating system provides no randomness.
     pub fn generate() -> Result<Self, OneLine> {
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(|error| OneLine::of("no randomness", error))?;
@@ -110,14 +111,15 @@ impl Identity {
     /// Reads a key file.
     ///
     /// # Errors
-    /// It cannot be read, is open to other users, or holds no key.
+    /// If the file cannot be read, is accessible to other users, or contains no key.
     pub fn load(path: &Path) -> Result<Self, OneLine> {
         let name = format!("identity {}", path.display());
         let failed = |error: std::io::Error| OneLine::of(&name, error);
         let file = File::open(path).map_err(failed)?;
         refuse_exposed(path, &file.metadata().map_err(failed)?)
             .map_err(|exposed| OneLine::of(&name, exposed))?;
-        // Reserved whole, so that growing leaves no copies behind.
+        // Reserves the whole capacity, so that the string never grows and leaves no copy behind in
+        // freed memory.
         let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize + 1));
         file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
         Self::parse(&text).map_err(|what| OneLine::of(name, what))
@@ -126,7 +128,7 @@ impl Identity {
     /// Writes a key file that only this user can read.
     ///
     /// # Errors
-    /// It cannot be written, or there is a file already: a key that is overwritten is gone.
+    /// If the file cannot be written, or exists already: an existing key is never overwritten.
     pub fn store(&self, path: &Path) -> Result<(), OneLine> {
         create(path, self.to_text().as_bytes()).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
@@ -158,7 +160,7 @@ impl Identity {
         let encoded = line.strip_prefix(PREFIX).ok_or_else(|| {
             match line.strip_prefix("lightseal-gateway-private-") {
                 Some(_) => "a key of a version that this program does not know",
-                None => "not a gateway's private key, as `keygen` writes it",
+                None => "not the private key of a gateway, as written by `keygen`",
             }
         })?;
         let mut seed = Zeroizing::new([0; 32]);
@@ -169,12 +171,12 @@ impl Identity {
         Ok(Self::from_seed(seed))
     }
 
-    /// The public half.
+    /// The public key.
     pub const fn public_key(&self) -> PublicKey {
         self.public
     }
 
-    /// The private half.
+    /// The seed, which is the private key.
     pub(crate) fn seed(&self) -> &[u8; 32] {
         &self.seed
     }
@@ -227,7 +229,7 @@ mod tests {
         for wrong in ["", &text[..43], &text[1..], &format!("{text}="), &"A".repeat(44)] {
             assert!(wrong.parse::<PublicKey>().is_err(), "{wrong}");
         }
-        // The neutral element, whose signatures anybody can make.
+        // The neutral element of the group, for which anybody can make signatures.
         let mut one = [0; 32];
         one[0] = 1;
         assert_eq!(PublicKey::from_bytes(one), None);

@@ -1,16 +1,17 @@
-//! The host of a MACsec gateway, but for its packets.
+//! The host of a MACsec gateway: configuration, identity, management channel, and the threads that
+//! carry frames.
 //!
-//! - [`config`]: what it is told, in one TOML file;
-//! - [`identity`]: who it is, an Ed25519 key;
-//! - [`channel`]: connections with other gateways, mutually authenticated;
-//! - [`status`]: how things stand, for whoever asks at a Unix socket;
-//! - [`metrics`]: the same for Prometheus;
-//! - [`privileges`]: what it gives up once its sockets are open;
-//! - [`service_manager`]: what systemd is told.
+//! - [`config`]: the configuration, which is one TOML file;
+//! - [`identity`]: the identity of a gateway, an Ed25519 key;
+//! - [`channel`]: mutually authenticated connections with other gateways;
+//! - [`status`]: the state of the gateway, for administrators who ask at a Unix socket;
+//! - [`metrics`]: the state of the gateway, for Prometheus;
+//! - [`privileges`]: the rights that the gateway gives up once its sockets are open;
+//! - [`service_manager`]: notifications to systemd.
 //!
-//! What happens to frames is decided by the crate `gateway` and moved by `packet-io`; whoever joins
-//! them starts threads, hands the engine what [`channel::Event`] brings, and fills in
-//! [`status::Standing`].
+//! The crate `gateway` decides what happens to frames, and `packet-io` reads and writes them. The
+//! module `run` joins them: it starts threads, passes each [`channel::Event`] to the engine, and
+//! fills in [`status::Standing`].
 #![forbid(unsafe_code)]
 
 pub mod channel;
@@ -31,10 +32,10 @@ mod visitors;
 
 pub use one_line::OneLine;
 
-/// A generator seeded by the operating system.
+/// A random generator that is seeded by the operating system.
 ///
 /// # Errors
-/// The operating system has no randomness to give.
+/// If the operating system provides no randomness.
 pub fn os_random() -> Result<vocabulary::Random, getrandom::Error> {
     let mut seed = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *seed)?;

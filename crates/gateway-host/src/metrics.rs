@@ -1,4 +1,4 @@
-//! Counters for Prometheus: its text format 0.0.4, over as much HTTP as it asks for.
+//! Metrics for Prometheus: its text format 0.0.4, over the part of HTTP that it needs.
 
 use crate::status::{Standing, Traffic};
 use crate::visitors;
@@ -11,51 +11,52 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Before the name of every family.
+/// The prefix of every metric name.
 const PREFIX: &str = "lightseal_gateway_";
-/// The longest request head.
+/// The longest request head in bytes.
 const MAX_REQUEST: usize = 8 << 10;
-/// Questioners at a time; others wait.
+/// Most clients that are served at a time; others wait.
 const QUESTIONERS: usize = 8;
-/// How long a question and its answer may take together.
+/// How long a request and its answer may take together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a family of samples is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// A value that only increases.
     Counter,
-    /// It grows and shrinks.
+    /// A value that increases and decreases.
     Gauge,
 }
 
-/// Samples of one name.
+/// A metric: samples with a common name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name without prefix: lower case with underscores; a counter's ends with `_total`.
+    /// The name without the prefix: lower case letters with underscores; the name of a counter ends
+    /// with `_total`.
     pub name: String,
-    /// What it counts, in one line.
+    /// The help text, in one line.
     pub help: &'static str,
-    /// What it is.
+    /// The type of the metric.
     pub kind: Kind,
-    /// Labels, name and value, and the number.
+    /// The samples: labels (name and value) and the number.
     pub samples: Vec<(Vec<(&'static str, String)>, u64)>,
 }
 
-/// Everything that is counted, at one moment.
+/// All metrics at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Each name once.
+    /// The metrics; each name occurs once.
     pub families: Vec<Family>,
 }
 
 impl Snapshot {
-    /// Adds a family with one sample without labels.
+    /// Adds a metric with one sample and no labels.
     fn one(&mut self, name: &str, help: &'static str, kind: Kind, value: u64) {
         self.add(name, help, kind, vec![(Vec::new(), value)]);
     }
 
-    /// Adds a family, unless nothing is in it.
+    /// Adds a metric, unless it has no samples.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -68,7 +69,7 @@ impl Snapshot {
         }
     }
 
-    /// As Prometheus reads it.
+    /// The metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for Family { name, help, kind, samples } in &self.families {
@@ -104,8 +105,8 @@ impl From<&Standing> for Snapshot {
             ("version", standing.version.clone()),
             ("scheme", standing.scheme.clone()),
         ];
-        all.add("info", "What runs here.", Gauge, vec![(about, 1)]);
-        all.one("uptime_seconds", "Since the start.", Gauge, standing.uptime_seconds);
+        all.add("info", "Name, version and scheme of the gateway.", Gauge, vec![(about, 1)]);
+        all.one("uptime_seconds", "Seconds since the start.", Gauge, standing.uptime_seconds);
         let lan = &standing.lan;
         let ways = [("received", lan.received), ("sent", lan.sent)];
         let traffic = |number: fn(&Traffic) -> u64| {
@@ -114,29 +115,49 @@ impl From<&Standing> for Snapshot {
             };
             ways.iter().map(sample).collect::<Vec<_>>()
         };
-        all.add("lan_frames_total", "Frames of the LAN.", Counter, traffic(|t| t.frames));
-        all.add("lan_bytes_total", "Their bytes.", Counter, traffic(|t| t.bytes));
+        all.add("lan_frames_total", "Frames from and to the LAN.", Counter, traffic(|t| t.frames));
+        all.add("lan_bytes_total", "Bytes from and to the LAN.", Counter, traffic(|t| t.bytes));
         let flows = &standing.flows;
-        all.one("flows", "Flows now.", Gauge, flows.present);
-        all.one("flows_most", "As many there may be.", Gauge, flows.most);
-        all.one("flows_refused_total", "Flows there was no room for.", Counter, flows.refused);
-        all.one("held_frames", "Frames that wait for their flow.", Gauge, flows.held_frames);
+        all.one("flows", "Stations that are known.", Gauge, flows.present);
+        all.one("flows_most", "Limit of known stations.", Gauge, flows.most);
+        all.one(
+            "flows_refused_total",
+            "Frames over a limit of flows or floods.",
+            Counter,
+            flows.refused,
+        );
+        all.one(
+            "held_frames",
+            "Frames that wait until a peer knows their flow.",
+            Gauge,
+            flows.held_frames,
+        );
         let peer = |name: &str| vec![("peer", name.to_owned())];
         let gauge = |value: fn(&crate::status::PeerStanding) -> Option<u64>| {
             let sample =
                 |p: &crate::status::PeerStanding| value(p).map(|value| (peer(&p.name), value));
             standing.peers.iter().filter_map(sample).collect::<Vec<_>>()
         };
-        all.add("peer_up", "The channel is up.", Gauge, gauge(|p| Some(u64::from(p.up))));
+        all.add(
+            "peer_up",
+            "Whether the management channel is up.",
+            Gauge,
+            gauge(|p| Some(u64::from(p.up))),
+        );
         let since = gauge(|p| Some(p.since_seconds));
-        all.add("peer_since_seconds", "For how long it is so.", Gauge, since);
+        all.add(
+            "peer_since_seconds",
+            "Seconds since the channel came up or went down.",
+            Gauge,
+            since,
+        );
         let answers = gauge(|p| Some(u64::from(!p.unanswered)));
-        all.add("peer_answers", "What goes there through the tunnel is answered.", Gauge, answers);
+        all.add("peer_answers", "Whether the peer answers through the tunnel.", Gauge, answers);
         let epoch = gauge(|p| p.epoch.map(u64::from));
-        all.add("peer_epoch", "Epoch of the keys sent with.", Gauge, epoch);
+        all.add("peer_epoch", "Epoch of the keys that seal.", Gauge, epoch);
         let mtu = gauge(|p| p.path_mtu_bytes.map(u64::from));
-        all.add("peer_path_mtu_bytes", "The largest IP packet.", Gauge, mtu);
-        all.add("peer_flows", "Flows from and to it.", Gauge, gauge(|p| Some(p.flows)));
+        all.add("peer_path_mtu_bytes", "Largest IP packet on the path.", Gauge, mtu);
+        all.add("peer_flows", "Stations known behind the peer.", Gauge, gauge(|p| Some(p.flows)));
         let both = |number: fn(&Traffic) -> u64| {
             let samples = standing.peers.iter().flat_map(|p| {
                 [("received", p.received), ("sent", p.sent)].map(|(way, traffic)| {
@@ -146,17 +167,18 @@ impl From<&Standing> for Snapshot {
             });
             samples.collect::<Vec<_>>()
         };
-        all.add("peer_frames_total", "Frames from and to it.", Counter, both(|t| t.frames));
-        all.add("peer_bytes_total", "Their bytes.", Counter, both(|t| t.bytes));
+        all.add("peer_frames_total", "Frames from and to the peer.", Counter, both(|t| t.frames));
+        all.add("peer_bytes_total", "Bytes from and to the peer.", Counter, both(|t| t.bytes));
         let drops = standing.drops.iter().map(|(why, n)| (vec![("reason", why.clone())], *n));
-        all.add("drops_total", "Frames and packets dropped.", Counter, drops.collect());
+        all.add("drops_total", "Frames and packets that were dropped.", Counter, drops.collect());
         for (name, value) in &standing.counters {
-            // Names come from the engine's code: what Prometheus cannot read is a mistake there.
+            // Names come from the engine's code, so a name that Prometheus cannot read is a mistake
+            // there.
             let name: String =
                 name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
             all.one(
                 &format!("{name}_total"),
-                "Frames and packets, as docs/gateway.md has them.",
+                "Frames and packets, see docs/gateway.md.",
                 Counter,
                 *value,
             );
@@ -165,7 +187,7 @@ impl From<&Standing> for Snapshot {
     }
 }
 
-/// Answers `GET /metrics` on `listener`, until it is dropped.
+/// Answers `GET /metrics` on `listener` until the future is dropped.
 pub async fn serve<S>(listener: TcpListener, snapshot: S) -> Infallible
 where
     S: Fn() -> Snapshot + Send + Sync + 'static,
@@ -255,7 +277,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
-        assert!(!text.contains("path_mtu"), "what is not known is absent");
+        assert!(!text.contains("path_mtu"), "an unknown value is absent");
         let mut names: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
         let count = names.len();
         names.sort();
@@ -267,7 +289,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request).await.unwrap();
         let mut answer = Vec::new();
-        // What it did not read of a request may come back as a reset.
+        // The server may close the connection with a reset, if it did not read the whole request.
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
     }

@@ -1,20 +1,20 @@
-//! The error that people read.
+//! An error message for people.
 
 use std::fmt;
 
-/// What went wrong, in one line that names the thing it is about.
+/// An error message in one line, which names the thing that it is about.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OneLine(String);
 
 impl OneLine {
-    /// One line, whatever a library put into its message.
+    /// Makes one line of a message, even if a library has put several lines into it.
     pub fn new(message: impl fmt::Display) -> Self {
         let text = message.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         Self(lines.join(": "))
     }
 
-    /// `what`, a colon, and the error.
+    /// Makes a line of `what`, a colon, and the error.
     pub fn of(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self::new(format_args!("{what}: {error}"))
     }

@@ -1,25 +1,25 @@
-//! Rights that a gateway needs to open its sockets, and gives up then.
+//! Rights that a gateway needs to open its sockets and gives up afterwards.
 //!
-//! Linux keeps identities and capabilities for each thread: [`drop_to`] works on the only thread
-//! there is, and those that it starts later inherit what is left.
+//! Linux keeps user ids and capabilities for each thread. [`drop_to`] therefore runs while the
+//! process has only one thread; threads that are started later inherit the remaining rights.
 
 use crate::OneLine;
 
 /// A user and its group, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The user.
+    /// Number of the user.
     pub uid: u32,
-    /// Its group.
+    /// Number of the user's group.
     pub gid: u32,
 }
 
 impl User {
-    /// Finds a user of `/etc/passwd` by name, or makes one of a number, whose group has the same
-    /// number unless `/etc/passwd` says otherwise.
+    /// Finds a user of `/etc/passwd` by name or by number. A number that is not in `/etc/passwd` is
+    /// a user whose group has the same number.
     ///
     /// # Errors
-    /// There is none, or it is root.
+    /// If there is no such user, or the user or its group is root.
     pub fn named(name: &str) -> Result<Self, OneLine> {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self::within(&passwd, name)
@@ -37,11 +37,11 @@ impl User {
         });
         let user = found.or(number.map(|number| Self { uid: number, gid: number }));
         match user {
-            None => Err(OneLine::new(format_args!("user {name:?}: there is none"))),
-            Some(Self { uid: 0, .. } | Self { gid: 0, .. }) => {
-                Err(OneLine::new(format_args!("user {name:?}: it would be root's rights still")))
-            }
-            // The kernel takes the highest number for "leave it as it is".
+            None => Err(OneLine::new(format_args!("user {name:?}: no such user"))),
+            Some(Self { uid: 0, .. } | Self { gid: 0, .. }) => Err(OneLine::new(format_args!(
+                "user {name:?}: its rights would still be those of root"
+            ))),
+            // The kernel takes the highest number to mean that the id stays unchanged.
             Some(Self { uid: u32::MAX, .. } | Self { gid: u32::MAX, .. }) => {
                 Err(OneLine::new(format_args!("user {name:?}: no such number")))
             }
@@ -49,15 +49,16 @@ impl User {
         }
     }
 
-    /// Whether this process is nobody else: a program that another user has started may be it, or
-    /// become it again, by its effective or saved ids.
+    /// Whether this process has no ids but those of the user. A program that another user has
+    /// started may have the rights of that user, or regain them, through its effective or saved
+    /// ids.
     #[cfg(target_os = "linux")]
     fn is_this_process(self) -> bool {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         self.has_all_ids(&status)
     }
 
-    /// proc_pid_status(5): real, effective, saved and file system's id.
+    /// Checks the real, effective, saved and file system ids in proc_pid_status(5).
     #[cfg(target_os = "linux")]
     fn has_all_ids(self, status: &str) -> bool {
         [("Uid:", self.uid), ("Gid:", self.gid)].into_iter().all(|(field, own)| {
@@ -67,27 +68,27 @@ impl User {
     }
 }
 
-/// Gives up everything that open sockets do not need: other users' identities and groups, all
-/// capabilities, and the way to get any of them back (`no_new_privs`, bounding set).
-/// With `user` the process becomes that user first. Without it, whoever it is, it stays.
+/// Gives up everything that open sockets do not need: identities and groups of other users, all
+/// capabilities, and the means to regain them (`no_new_privs`, bounding set). With `user` the
+/// process becomes that user first; without, its user is unchanged.
 ///
 /// To be called while the process has one thread.
 ///
 /// # Errors
-/// There are threads already, or the operating system refuses.
+/// If the process has more than one thread, or the operating system refuses a step.
 #[cfg(target_os = "linux")]
 pub fn drop_to(user: Option<User>) -> Result<(), OneLine> {
     use rustix::thread::{self, CapabilitySet, CapabilitySets};
     let failed = |what: &'static str| move |error| OneLine::of(what, error);
     if threads().is_none_or(|threads| threads > 1) {
-        return Err(OneLine::new("privileges are dropped before threads are started"));
+        return Err(OneLine::new("privileges must be dropped before threads are started"));
     }
     let before = thread::capabilities(None).map_err(failed("capabilities"))?;
     if before.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..64 {
             let capability = CapabilitySet::from_bits_retain(1 << number);
             let bounded = thread::capability_is_in_bounding_set(capability);
-            // Numbers that this kernel does not know are an error.
+            // For capabilities that this kernel does not know, the query returns an error.
             if bounded.unwrap_or(false) {
                 thread::remove_capability_from_bounding_set(capability)
                     .map_err(failed("bounding set"))?;
@@ -103,35 +104,36 @@ pub fn drop_to(user: Option<User>) -> Result<(), OneLine> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     thread::set_capabilities(None, sets).map_err(failed("capabilities"))?;
-    // A kernel that knows no ambient set has none to clear.
+    // A kernel that does not support the ambient set has none to clear.
     let _ = thread::clear_ambient_capability_set();
     thread::set_no_new_privs(true).map_err(failed("no_new_privs"))
 }
 
-/// What is wrong where [`stays_root`].
-pub const STAYS_ROOT: &str = "it runs as root, and stays so: name another user in [gateway] user, \
-                              or start it as one (its capabilities are given up, root's files are not)";
+/// The warning to give if [`stays_root`].
+pub const STAYS_ROOT: &str = "the gateway runs as root, and stays root: name another user in \
+                              [gateway] user, or start it as one (capabilities are given up, \
+                              access to root's files is not)";
 
-/// Whether a process that becomes `user`, or nobody else, is root afterwards.
+/// Whether the process is root after it became `user`, or kept its user if there is none.
 #[cfg(target_os = "linux")]
 pub fn stays_root(user: Option<User>) -> bool {
     user.is_none() && rustix::process::geteuid().is_root()
 }
 
-/// Whether a process that becomes `user`, or nobody else, is root afterwards.
+/// Whether the process is root after it became `user`, or kept its user if there is none.
 #[cfg(not(target_os = "linux"))]
 pub fn stays_root(_: Option<User>) -> bool {
     false
 }
 
-/// Threads of this process.
+/// Number of threads of this process.
 #[cfg(target_os = "linux")]
 fn threads() -> Option<usize> {
     std::fs::read_dir("/proc/self/task").ok().map(Iterator::count)
 }
 
-/// What this process may not do and a gateway must: raw sockets, for AF_XDP programs and maps, and
-/// become `user` if it is another.
+/// Rights that a gateway needs and this process does not have: to open raw sockets, to load and
+/// attach AF_XDP programs if `xdp`, and to become `user` if that is another user.
 #[cfg(target_os = "linux")]
 pub fn missing(xdp: bool, user: Option<User>) -> Vec<&'static str> {
     use rustix::thread::CapabilitySet;
@@ -154,16 +156,16 @@ pub fn missing(xdp: bool, user: Option<User>) -> Vec<&'static str> {
     missing
 }
 
-/// What this process may not do and a gateway must.
+/// Rights that a gateway needs and this process does not have.
 #[cfg(not(target_os = "linux"))]
 pub fn missing(_: bool, _: Option<User>) -> Vec<&'static str> {
-    vec!["open AF_PACKET sockets (Linux alone has them)"]
+    vec!["open AF_PACKET sockets (only Linux has them)"]
 }
 
 /// Gives up everything that open sockets do not need.
 ///
 /// # Errors
-/// Always: this is known for Linux alone.
+/// Always: gateways run only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn drop_to(_: Option<User>) -> Result<(), OneLine> {
     Err(OneLine::new("a gateway needs Linux"))

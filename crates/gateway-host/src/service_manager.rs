@@ -1,24 +1,25 @@
-//! What a service manager is told: the protocol of `sd_notify(3)`.
+//! Notifications to the service manager: the protocol of `sd_notify(3)`.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
-/// Something to tell.
+/// A change of this process's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It does its work now.
+    /// The process is ready: it does its work now.
     Ready,
-    /// It reads its configuration again; `Ready` ends this.
+    /// The process reads its configuration again; `Ready` marks the end of this.
     Reloading,
-    /// It ends.
+    /// The process ends.
     Stopping,
 }
 
-/// Tells the service manager that started this process, if there is one.
+/// Notifies the service manager that started this process, if there is one.
 ///
 /// # Errors
-/// Those of the operating system. Nothing depends on them but the service manager's patience.
+/// Errors of the operating system. They may be ignored: a service manager that misses a
+/// notification only runs into its timeout.
 pub fn notify(notice: &Notice) -> io::Result<()> {
     match std::env::var_os("NOTIFY_SOCKET") {
         Some(socket) => send(&socket, text(notice).as_bytes()),
@@ -34,7 +35,8 @@ fn text(notice: &Notice) -> String {
     }
 }
 
-/// The clock by which `Type=notify-reload` tells an answer from one to an earlier reload.
+/// The monotonic clock in microseconds. It tells the service manager (`Type=notify-reload`) which
+/// reload a notification is about.
 fn monotonic_us() -> u64 {
     #[cfg(target_os = "linux")]
     {

@@ -1,5 +1,5 @@
-//! A gateway's two sides, as its configuration and this machine's interfaces have them: what
-//! `check` looks at and what `run` opens, with one idea of what is possible.
+//! The two sides of a gateway, LAN and underlay: checks the configuration against the interfaces of
+//! this machine. `check` and `run` share this code, so both have the same idea of what is possible.
 
 use crate::config::{Allowed, Config, LanIo, UnderlayIo};
 use crate::spread::Spread;
@@ -9,40 +9,42 @@ use packet_io::xdp::Mode;
 use packet_io::{HEADROOM, Interface, OpenError, TAILROOM};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
-/// Addresses, VLAN tags, and what sealing, UDP and IP add, beyond a LAN's MTU.
+/// Bytes around a frame beyond the MTU of its LAN: Ethernet header, VLAN tags, sealing, IP and UDP
+/// headers, and the outer Ethernet header.
 const AROUND: usize = 14 + 8 + 30 + 48 + 14;
-/// AF_XDP's frames are a page at most.
+/// The longest frame with AF_XDP, in bytes: one page.
 const XDP_FRAME: usize = 4096;
-/// The longest MTU of a LAN whose frames fit.
+/// The largest MTU of a LAN whose frames fit AF_XDP.
 const XDP_MTU: u32 = (XDP_FRAME - AROUND - HEADROOM - TAILROOM) as u32;
 
-/// How packets of one side are to be read and written.
+/// How the packets of one side are to be read and written.
 #[derive(Debug)]
 pub(crate) struct Side {
-    /// With AF_XDP, if it can be had there.
+    /// The interface and mode for AF_XDP, if it can be used.
     pub(crate) xdp: Option<(Interface, Mode)>,
-    /// Nothing else will do.
+    /// Whether AF_XDP is required: the gateway does not fall back to kernel sockets.
     pub(crate) only: bool,
-    /// Queues and threads are not as many: why there is no AF_XDP, or what it will not hear.
+    /// Set if the numbers of queues and threads differ. This is the reason why AF_XDP is not used,
+    /// or which queues have no thread.
     pub(crate) spread: Option<Spread>,
-    /// Why it is not even tried, where it would be taken.
+    /// Why AF_XDP is not tried although the configuration allows it.
     pub(crate) refused: Option<String>,
 }
 
 impl Side {
-    /// By sockets that any interface has.
+    /// Kernel sockets, which work with any interface.
     const KERNEL: Self = Self { xdp: None, only: false, spread: None, refused: None };
 
-    /// The same, for this reason.
+    /// Kernel sockets, since AF_XDP cannot be used for the reason `why`.
     fn refused(why: String) -> Self {
         Self { refused: Some(why), ..Self::KERNEL }
     }
 }
 
-/// The LAN, which must be an Ethernet that is up.
+/// The LAN side. Its interface must carry Ethernet and be up.
 ///
 /// # Errors
-/// It is not, or does not go with its `io`.
+/// If the interface cannot be used, or not with the configured `io`.
 pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
     let interface = Interface::find(&config.lan.interface)
         .map_err(|error| OneLine::of("[lan] interface", error))?;
@@ -53,7 +55,7 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
         LanIo::Auto | LanIo::Xdp => Mode::Generic,
     };
     let only = config.lan.io.wants_xdp();
-    // Frames without an EtherType are nothing that the program knows.
+    // The AF_XDP program selects frames by EtherType, and frames of bridges have none.
     let refused = if config.gateway.allow.contains(&Allowed::Bpdu) {
         Some("AF_XDP does not hear bridges' frames ([gateway] allow has \"bpdu\")".to_owned())
     } else {
@@ -72,17 +74,18 @@ pub(crate) fn lan(config: &Config) -> Result<(Interface, Side), OneLine> {
         Some(spread) if spread.queues < spread.threads => {
             return Err(OneLine::of("[lan] io", spread));
         }
-        // The driver may have been told to leave those others alone.
+        // The driver may be configured not to use the queues without a thread.
         _ => Some((interface.clone(), mode)),
     };
     let refused = spread.as_ref().filter(|_| xdp.is_none()).map(ToString::to_string);
     Ok((interface, Side { xdp, only, spread, refused }))
 }
 
-/// The underlay, beside this LAN. An interface that is named must be there.
+/// The underlay side; `lan` is the interface of the LAN. An interface that is configured must
+/// exist.
 ///
 /// # Errors
-/// It is not, or does not go with its `io`.
+/// If the interface cannot be used, or not with the configured `io`.
 pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side, OneLine> {
     let settings = &config.underlay;
     let Some(name) = &settings.interface else { return Ok(Side::KERNEL) };
@@ -92,7 +95,7 @@ pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side,
         Err(error) if only || matches!(error, OpenError::NoInterface(_)) => {
             return Err(OneLine::of("[underlay] interface", error));
         }
-        // Datagrams go wherever routes lead.
+        // Without AF_XDP, datagrams are sent through any interface that the routing table selects.
         Err(_) => return Ok(Side::KERNEL),
     };
     let mode = match settings.io {
@@ -123,7 +126,7 @@ pub(crate) fn underlay(config: &Config, lan: Option<&Interface>) -> Result<Side,
     Ok(Side { xdp, only, spread, refused })
 }
 
-/// Why AF_XDP does not carry all frames of this LAN.
+/// Why AF_XDP cannot carry all frames of this LAN, if it cannot.
 fn too_long(lan: &Interface) -> Option<String> {
     let Interface { name, mtu_bytes, .. } = lan;
     (*mtu_bytes > XDP_MTU).then(|| {
@@ -131,13 +134,14 @@ fn too_long(lan: &Interface) -> Option<String> {
     })
 }
 
-/// Bytes of a frame of the pool: of this LAN the longest, with what goes around it.
+/// Size in bytes of the buffers for frames: the longest frame of this LAN, with all that is put
+/// around it.
 pub(crate) fn frame_bytes(lan: &Interface) -> usize {
     let longest = lan.mtu_bytes as usize + AROUND + HEADROOM + TAILROOM;
     longest.next_power_of_two().clamp(2048, 65536)
 }
 
-/// The tunnel's UDP sockets, of one thread.
+/// The settings of the tunnel's UDP sockets, for one thread.
 pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
     let listen = config.underlay.listen;
     let shared = config.lan.queues > 1;
@@ -147,7 +151,8 @@ pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
         }
         _ => vec![listen],
     };
-    // Threads that share a port send from ports of their own: networks then give each its way.
+    // Threads that share a port send from ports of their own, so that networks can balance their
+    // flows over several paths.
     let own = |address: &SocketAddr| match address.ip() {
         ip if !ip.is_unspecified() => SocketAddr::from((ip, 0)),
         IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -157,33 +162,33 @@ pub(crate) fn udp_settings(config: &Config) -> udp::Settings {
     udp::Settings { local, send_from, shared, ..udp::Settings::default() }
 }
 
-/// A thread's way into the tunnel through the kernel.
+/// Opens the UDP sockets of one thread for the tunnel.
 ///
 /// # Errors
-/// The port is taken, or the address is none of this host.
+/// If the port is in use, or this host does not have the address.
 pub(crate) fn datagrams(config: &Config) -> Result<UdpUnderlay, OneLine> {
     UdpUnderlay::open(&udp_settings(config)).map_err(|error| not_listening(config, error))
 }
 
-/// Why there is no port of the underlay.
+/// The error for an underlay port that cannot be opened.
 pub(crate) fn not_listening(config: &Config, error: OpenError) -> OneLine {
     OneLine::of(format_args!("[underlay] listen {}", config.underlay.listen), error)
 }
 
-/// The port of the management channel.
+/// Opens the TCP port of the management channel.
 ///
 /// # Errors
-/// It is taken, or the address is none of this host.
+/// If the port is in use, or this host does not have the address.
 pub(crate) fn management(config: &Config) -> Result<TcpListener, OneLine> {
     let listen = config.underlay.listen;
     channel::listen(listen)
         .map_err(|error| OneLine::of(format_args!("[underlay] listen {listen} (TCP)"), error))
 }
 
-/// The port of the metrics, if there are any. Must be called within a tokio runtime.
+/// Opens the TCP port of the metrics, if it is configured. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// As [`management`].
+/// As for [`management`].
 pub(crate) async fn metrics(config: &Config) -> Result<Option<tokio::net::TcpListener>, OneLine> {
     let Some(metrics) = &config.metrics else { return Ok(None) };
     let listen = metrics.listen;

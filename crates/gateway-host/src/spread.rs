@@ -1,22 +1,23 @@
-//! Whether a gateway's threads are as many as the queues that an interface spreads frames over.
+//! Checks whether a gateway has as many threads as an interface has receive queues.
 
 use packet_io::Interface;
 use std::fmt;
 
-/// They are not: AF_XDP has a socket for each thread, on one queue.
+/// The numbers of receive queues and threads differ. With AF_XDP each thread has a socket on one
+/// queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     interface: String,
-    /// Receive queues of the interface.
+    /// Number of receive queues of the interface.
     pub(crate) queues: u32,
-    /// The gateway's threads.
+    /// Number of threads of the gateway.
     pub(crate) threads: u32,
-    /// What `ethtool` calls such queues.
+    /// The name that `ethtool -L` has for such queues.
     kind: &'static str,
 }
 
 impl Spread {
-    /// `None` if they are as many, or the driver does not say.
+    /// `None` if the numbers are equal, or if the driver does not report its queues.
     pub(crate) fn of(interface: &Interface, threads: u32) -> Option<Self> {
         let queues = interface.receive_queues().ok()?;
         let kind = if interface.receives_apart().ok()? { "rx" } else { "combined" };

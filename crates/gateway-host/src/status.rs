@@ -1,8 +1,8 @@
-//! How a gateway stands, and the Unix socket where it says so.
+//! The state of a gateway, and the Unix socket at which administrators can read it.
 //!
-//! The socket is `gateway.sock` in the state directory, open alone to the user that has opened it,
-//! which is not the one that the gateway becomes then. Whoever asks sends lines of JSON, each a
-//! [`Request`], and gets a line for each: `{"done": ...}` or `{"refused": "why"}`.
+//! The socket is `gateway.sock` in the state directory. Only the user that opened it may connect;
+//! the user that the gateway becomes afterwards is another one. A client sends lines of JSON, each
+//! a [`Request`], and receives one line for each: `{"done": ...}` or `{"refused": "why"}`.
 
 use crate::identity::PublicKey;
 use crate::visitors;
@@ -22,138 +22,142 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// The socket, in the state directory.
+/// Name of the socket in the state directory.
 const SOCKET: &str = "gateway.sock";
-/// The longest request.
+/// The longest request in bytes.
 const MAX_REQUEST: u64 = 4 << 10;
-/// The longest answer: a thousand peers are a third of it.
+/// The longest answer in bytes. The state with a thousand peers takes a third of it.
 const MAX_ANSWER: u64 = 4 << 20;
-/// Questioners at a time; others wait.
+/// Most clients that are served at a time; others wait.
 const QUESTIONERS: usize = 16;
-/// A questioner that says nothing for so long is sent away.
+/// How long a client may be silent before its connection is closed.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A gateway that answers nothing for so long is stopped, or has too many questioners.
+/// How long a client waits for an answer: a gateway that takes longer is stopped, or has too many
+/// clients.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a gateway stands at one moment. Counters begin at zero when it starts.
+/// The state of a gateway at one moment. Counters start at zero when the gateway starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Standing {
-    /// Its name.
+    /// The name of the gateway.
     pub gateway: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Its public key.
+    /// The public key of the gateway.
     pub public_key: Option<PublicKey>,
-    /// How frames are sealed, as the configuration calls it.
+    /// The scheme, as named in the configuration.
     pub scheme: String,
-    /// Seconds since it started.
+    /// Number of seconds since the gateway started.
     pub uptime_seconds: u64,
-    /// The side of the MACsec devices.
+    /// The LAN side.
     pub lan: LanStanding,
-    /// What is remembered of flows.
+    /// Numbers of stations, and of frames that wait.
     pub flows: FlowStanding,
-    /// The other gateways, in the order of the configuration.
+    /// The peers, in the order of the configuration.
     pub peers: Vec<PeerStanding>,
-    /// Frames and packets that were dropped, by reason.
+    /// Number of frames and packets that were dropped, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// Other counters, by name: lower case with underscores.
+    /// Other counters, by name: lower case letters with underscores.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// The side of the MACsec devices.
+/// The state of the LAN side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LanStanding {
     /// Name of the interface.
     pub interface: String,
-    /// How its frames are read and written: `xdp`, `packet` and so on.
+    /// How frames of both sides are read and written, for example `xdp, udp`.
     pub io: String,
-    /// What came from there.
+    /// Frames received from the LAN.
     pub received: Traffic,
-    /// What went there.
+    /// Frames sent to the LAN.
     pub sent: Traffic,
 }
 
-/// Frames and their bytes.
+/// A number of frames, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
-    /// Their bytes, from the destination address to the last byte before the FCS.
+    /// The sum of their lengths in bytes, each from the destination address to the last byte before
+    /// the FCS.
     pub bytes: u64,
 }
 
-/// What is remembered of flows.
+/// Numbers of stations, and of frames that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowStanding {
-    /// Flows now.
+    /// Number of stations that are known now.
     pub present: u64,
-    /// As many there may be.
+    /// Most stations that may be known.
     pub most: u64,
-    /// Flows that were refused, since there were too many.
+    /// Number of frames that were dropped because of a limit: too many flows, or too many frames
+    /// for unknown stations.
     pub refused: u64,
-    /// Frames that wait until a peer knows their flow.
+    /// Number of frames that are held until a peer knows their flow.
     pub held_frames: u64,
 }
 
-/// Another gateway.
+/// The state of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeerStanding {
-    /// Its name.
+    /// The name of the peer.
     pub name: String,
     /// Whether the management channel is up.
     pub up: bool,
-    /// For how long it is so, in seconds.
+    /// For how many seconds the channel is up or down.
     pub since_seconds: u64,
-    /// Where its packets go.
+    /// The address that datagrams for the peer are sent to.
     pub remote: Option<SocketAddr>,
-    /// Why the channel is down.
+    /// Why the management channel is down.
     pub why_down: Option<String>,
-    /// Whether nothing that is sent there through the tunnel is answered.
+    /// Whether the peer answers nothing that is sent to it through the tunnel.
     pub unanswered: bool,
-    /// The epoch of the keys we send with.
+    /// The epoch of the keys that seal datagrams for the peer.
     pub epoch: Option<u32>,
-    /// The largest IP packet on the way there, in bytes.
+    /// The largest IP packet on the path to the peer, in bytes.
     pub path_mtu_bytes: Option<u32>,
-    /// Flows that go there or come from there.
+    /// Number of stations that are known behind the peer.
     pub flows: u64,
-    /// Frames that came from there, as they went to the LAN.
+    /// Frames received from the peer, with their lengths on the LAN.
     pub received: Traffic,
-    /// Frames that went there, as they came from the LAN.
+    /// Frames sent to the peer, with their lengths on the LAN.
     pub sent: Traffic,
 }
 
-/// What can be asked.
+/// A request of an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// How things stand: a [`Standing`].
+    /// Report the state: the answer is a [`Standing`].
     Status,
     /// Read the configuration again.
     Reload,
-    /// New keys for the tunnel.
+    /// Agree on new keys for the tunnel.
     Rekey,
 }
 
-/// The socket, open; its file goes with it.
+/// The open socket. Its file is removed when it is dropped.
 #[derive(Debug)]
 pub struct Listener(socket::Listener, PathBuf);
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Without a right to it, it stays, and the next gateway finds nobody there.
+        // If the process has no right to remove the file, the file stays; the next gateway finds
+        // that nobody listens there.
         let _ = std::fs::remove_file(&self.1);
     }
 }
 
-/// Opens the socket, to this user alone; makes the directory if it is not there.
+/// Opens the socket, for this user only. Creates the directory if it does not exist.
 ///
 /// # Errors
-/// Those of the operating system, or that another gateway has that directory.
+/// Errors of the operating system, or if another gateway uses the directory.
 pub fn listen(directory: &Path) -> io::Result<Listener> {
     socket::prepare_directory(directory)?;
     let path = path_in(directory);
@@ -162,7 +166,7 @@ pub fn listen(directory: &Path) -> io::Result<Listener> {
             let what = "another gateway runs there";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
-        // Whoever left this is gone.
+        // The gateway that left this file has ended.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(&path)?;
         }
@@ -175,8 +179,8 @@ pub(crate) fn path_in(directory: &Path) -> PathBuf {
     directory.join(SOCKET)
 }
 
-/// Answers whoever asks, until it is dropped. `answer` does what is asked and says what came of it,
-/// or in one line why not.
+/// Answers requests until the future is dropped. `answer` performs a request and returns its
+/// result, or one line with the reason why not.
 pub async fn serve<A, F>(listener: Listener, answer: A) -> Infallible
 where
     A: Fn(Request) -> F + Send + Sync + 'static,
@@ -187,7 +191,7 @@ where
     visitors::receive("status", QUESTIONERS, poll_accept, |stream| {
         let answer = Arc::clone(&answer);
         async move {
-            // Whoever hangs up has heard enough.
+            // A client may close its connection at any time.
             let _ = attend(stream, &*answer).await;
         }
     })
@@ -227,13 +231,13 @@ where
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum AskError {
-    /// No gateway runs on that directory.
+    /// No gateway runs with that state directory.
     NotRunning,
-    /// It does not answer within five seconds.
+    /// The gateway does not answer within five seconds.
     Silent,
     /// The socket cannot be used.
     Socket(io::Error),
-    /// It says no.
+    /// The gateway refused the request, for this reason.
     Refused(String),
 }
 
@@ -241,7 +245,7 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRunning => f.write_str("no gateway runs there"),
-            Self::Silent => f.write_str("it does not answer"),
+            Self::Silent => f.write_str("the gateway does not answer"),
             Self::Socket(error) => error.fmt(f),
             Self::Refused(reason) => f.write_str(reason),
         }
@@ -250,11 +254,11 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// A way to ask a gateway again and again.
+/// A connection to a gateway's socket, for several requests.
 pub struct Door(BufReader<UnixStream>);
 
 impl Door {
-    /// That of the gateway with this state directory.
+    /// Connects to the gateway with this state directory.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -268,7 +272,8 @@ impl Door {
         }
     }
 
-    /// Asks. After an error the door is of no use any more.
+    /// Sends a request and waits for the answer. After an error the connection cannot be used any
+    /// more.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -294,7 +299,7 @@ impl Door {
         }
     }
 
-    /// Asks how things stand.
+    /// Requests the state.
     ///
     /// # Errors
     /// See [`AskError`].
@@ -304,7 +309,7 @@ impl Door {
     }
 }
 
-/// Asks the gateway with this state directory once.
+/// Sends one request to the gateway with this state directory.
 ///
 /// # Errors
 /// See [`AskError`].
@@ -379,7 +384,7 @@ mod tests {
         let dir = Dir::new("stopped");
         let _nobody_accepts = listen(&dir.0).unwrap();
         let error = ask(&dir.0, &Request::Status).await.unwrap_err();
-        assert_eq!(error.to_string(), "it does not answer");
+        assert_eq!(error.to_string(), "the gateway does not answer");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Those who come to a socket to be answered: a few at a time.
+//! Accepts the connections to a socket and serves a limited number of them at a time.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -9,11 +9,13 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// After an error of the socket: out of descriptors, or a visitor went away while it waited.
+/// Pause after an error of the socket: the process has no free descriptor, or the other end closed
+/// the connection before it was accepted.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes in whoever `poll_accept` brings, `most` at a time, and attends to each. `name` is the socket's,
-/// for the log. Dropped, it sends all away.
+/// Accepts the connections that `poll_accept` yields and calls `attend` for each, for at most
+/// `most` at a time. `name` is the name of the socket in the log. When this future is dropped, all
+/// connections are closed.
 pub(crate) async fn receive<S, F>(
     name: &'static str,
     most: usize,
@@ -26,7 +28,8 @@ where
     let places = Arc::new(Semaphore::new(most));
     let mut visitors = JoinSet::new();
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
+        let place =
+            Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
         match poll_fn(&poll_accept).await {
             Ok(stream) => {
                 let visit = attend(stream);

@@ -1,4 +1,4 @@
-//! The management channel over real sockets of the loopback interface.
+//! The management channel over real sockets on the loopback interface.
 
 use gateway_host::channel::{
     Cause, Channel, Event, Events, MAX_MESSAGE, PeerIndex, SendError, Sender, Settings, listen,
@@ -14,7 +14,7 @@ use vocabulary::Random;
 use zeroize::Zeroizing;
 
 const PEER: PeerIndex = PeerIndex(0);
-/// How long anything may take before a test gives up.
+/// The time after which a test gives up waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn identity(seed: u8) -> Identity {
@@ -34,7 +34,8 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Its key, its peer's, and where that is.
+    /// Starts a gateway with the key of `own` and the peer `peer`, which is at `endpoint` if that
+    /// is known.
     fn start(at: &str, own: u8, peer: u8, endpoint: Option<SocketAddr>) -> Self {
         Self::adjusted(at, own, peer, endpoint, |_| {})
     }
@@ -130,7 +131,7 @@ async fn two_gateways_meet_over_ipv4_and_ipv6_and_restart() {
         let mut a = Gateway::start(at, 1, 2, None);
         let mut endpoint = a.address;
         if endpoint.ip().is_unspecified() {
-            // What is open for IPv6 is open for IPv4.
+            // A socket that listens at `[::]` accepts IPv4 too.
             endpoint.set_ip("127.0.0.1".parse().unwrap());
         }
         let mut b = Gateway::start("127.0.0.1:0", 2, 1, Some(endpoint));
@@ -145,7 +146,7 @@ async fn two_gateways_meet_over_ipv4_and_ipv6_and_restart() {
             other => panic!("{other:?}"),
         }
         talk(&mut a, &mut b).await;
-        // In good order, and without.
+        // The gateway stops once properly and once abruptly.
         a.stop().await;
         assert_eq!(b.down().await, Cause::Ended);
         let mut a = Gateway::start(&endpoint.to_string(), 1, 2, None);
@@ -162,7 +163,7 @@ async fn two_gateways_meet_over_ipv4_and_ipv6_and_restart() {
 
 #[tokio::test]
 async fn names_are_resolved_anew_and_both_may_dial() {
-    // Each needs the other's port before that is open.
+    // Each gateway needs the other's port before that port is open.
     let ports = [(); 2].map(|()| {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         socket.local_addr().unwrap()
@@ -180,19 +181,19 @@ async fn names_are_resolved_anew_and_both_may_dial() {
 
 #[tokio::test]
 async fn a_wrong_key_is_refused_in_both_directions() {
-    // Who answers is not who was dialled.
+    // The gateway that answers has another key than expected.
     let mut other = Gateway::start("127.0.0.1:0", 3, 1, None);
     let mut dials = Gateway::start("127.0.0.1:0", 1, 2, Some(other.address));
     let why = dials.not_reached().await;
     assert!(why.contains("another key"), "{why}");
     drop(dials);
-    // Who dials is not known.
+    // The gateway that dials is not known.
     let mut unknown = Gateway::start("127.0.0.1:0", 4, 3, Some(other.address));
     let why = unknown.not_reached().await;
     assert!(why.contains("does not know our key"), "{why}");
     assert!(!unknown.sender.is_up(PEER));
     assert!(other.events.try_recv().is_none());
-    // Who is right comes in all the same.
+    // A gateway with the right key can still connect.
     let mut right = Gateway::start("127.0.0.1:0", 1, 3, Some(other.address));
     assert_eq!(right.up().await.0, other.up().await.0);
 }
@@ -209,7 +210,7 @@ async fn garbage_and_slow_clients_keep_nobody_out() {
     for round in 0..50 {
         let mut stream = TcpStream::connect(a.address).await.unwrap();
         match round % 4 {
-            // A record that never ends.
+            // A TLS record that never ends.
             0 => stream.write_all(&[22, 3, 1, 0x3f, 0xff, 1]).await.unwrap(),
             1 => {
                 let junk: [u8; 300] = random.array();
@@ -223,7 +224,8 @@ async fn garbage_and_slow_clients_keep_nobody_out() {
     let mut b = Gateway::start("127.0.0.1:0", 2, 1, Some(a.address));
     assert_eq!(b.up().await.0, a.up().await.0);
     talk(&mut a, &mut b).await;
-    // All but the last few have been sent away by now, the rest is when its time is over.
+    // All but the last few connections have been closed by now; the others are closed when their
+    // time has run out.
     for mut stream in held {
         let gone = timeout(PATIENCE, async {
             let mut buf = [0; 100];

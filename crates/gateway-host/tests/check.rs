@@ -1,4 +1,4 @@
-//! What `check` says of a configuration, and that `run` says the same.
+//! `check` reports what is wrong with a configuration, and `run` reports the same.
 #![cfg(target_os = "linux")]
 
 #[path = "../../packet-io/tests/namespace/mod.rs"]
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use zeroize::Zeroizing;
 
-/// A gateway's files, in a directory that goes with it.
+/// The files of a gateway, in a directory that is removed on drop.
 struct Files {
     directory: PathBuf,
     identity: Identity,
@@ -32,8 +32,8 @@ impl Files {
         Self { directory, identity }
     }
 
-    /// A configuration in which nothing is wrong, with `more` in sections that it has, as `[lan]`
-    /// and lines.
+    /// A valid configuration, changed by `more`: each line is the name of a section, such as
+    /// `[lan]`, or a setting of the section named before.
     fn configuration(&self, more: &str) -> Config {
         let (key, state) = (self.directory.join("a.key"), self.directory.join("state"));
         let peer = identity(2).public_key();
@@ -60,14 +60,14 @@ impl Files {
         Config::parse("a.toml", &text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
     }
 
-    /// What `check` says, and why `run` does not start.
+    /// The errors and warnings of `check`, and the reason why `run` does not start.
     async fn tried(&self, more: &str) -> (Vec<String>, Vec<String>, Option<String>) {
         let config = self.configuration(more);
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
         for finding in check(&config).await {
             match finding.severity {
                 Severity::Error => errors.push(finding.what),
-                // Whoever runs the tests decides that.
+                // Whether this warning appears depends on the user who runs the tests.
                 Severity::Warning if finding.what == privileges::STAYS_ROOT => {}
                 Severity::Warning => warnings.push(finding.what),
             }
@@ -87,8 +87,8 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(Zeroizing::new([seed; 32]))
 }
 
-/// Runs `test` where there are a LAN of two queues, a jumbo LAN, one that is down, one whose other
-/// end is, and an underlay.
+/// Runs `test` in a namespace with these interfaces: a LAN with two queues, a LAN with jumbo
+/// frames, an interface that is down, one whose other end is down, and an underlay.
 fn beside_interfaces(test: impl AsyncFnOnce() + Send + 'static) {
     alone_with_xdp(|| {
         for (name, more) in
@@ -156,8 +156,11 @@ fn check_refuses_what_run_refuses_in_the_same_words() {
             ),
             ("[metrics]\nlisten = \"127.0.0.1:8885\"", "[metrics] listen 127.0.0.1:8885 (TCP): "),
             (&long, "[gateway] state /"),
-            ("[gateway]\nuser = \"nosuch\"", "[gateway] user \"nosuch\": there is none"),
-            ("[gateway]\nuser = 0", "[gateway] user \"0\": it would be root's rights still"),
+            ("[gateway]\nuser = \"nosuch\"", "[gateway] user \"nosuch\": no such user"),
+            (
+                "[gateway]\nuser = 0",
+                "[gateway] user \"0\": its rights would still be those of root",
+            ),
             (&own, "peer b: its key is our own"),
         ] {
             let (errors, _, run) = files.tried(more).await;
@@ -186,7 +189,7 @@ fn check_warns_of_what_run_carries_badly() {
             ),
             (
                 &format!("{wan}\nio = \"xdp\""),
-                Some("[underlay] listen: 127.0.0.1 is lo's, not wan's"),
+                Some("[underlay] listen: 127.0.0.1 is an address of lo, not of wan"),
             ),
             (&format!("{wan}\nio = \"xdp\"\nlisten = \"10.77.0.1:8885\""), None),
             ("[lan]\nio = \"xdp\"", Some("[lan] interface lan receives on 2 queues")),
@@ -286,7 +289,7 @@ fn a_state_directory_is_one_gateway_s() {
         let _ = other.await;
         let silent = status::listen(&state).unwrap();
         let (errors, _, run) = files.tried("").await;
-        assert_eq!(errors, [format!("{} (it does not answer)", run.unwrap())]);
+        assert_eq!(errors, [format!("{} (the gateway does not answer)", run.unwrap())]);
         drop(silent);
         let junk = {
             let answer = |_| std::future::ready(Ok("gone fishing".into()));

@@ -1,5 +1,5 @@
-//! Who answers goes on answering when the process had no descriptor left for a while. The limit is
-//! the whole process's, so this test is alone in it.
+//! The servers for status and metrics continue after the process had no free descriptor for a
+//! while. The limit applies to the whole process, so this file has only one test.
 #![cfg(target_os = "linux")]
 
 use gateway_host::{metrics, status};

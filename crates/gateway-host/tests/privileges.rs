@@ -1,10 +1,11 @@
-//! Privileges are dropped for good. It takes root, and a process with one thread: no harness.
+//! Privileges are dropped permanently. The test needs root and a process with one thread, so it has
+//! no test harness.
 
 use gateway_host::config::{Config, check};
 use gateway_host::privileges::{User, drop_to};
 use std::process::Command;
 
-/// How this program calls itself again.
+/// The environment variable that selects what this program does when it starts itself again.
 const CHILD: &str = "LIGHTSEAL_TEST_PRIVILEGES";
 
 fn main() {
@@ -18,12 +19,12 @@ fn main() {
         Ok("user") => become_nobody(),
         Ok("check") => miss_rights(),
         Ok("setuid") => {
-            // As a program that is root's, started by the user to become.
+            // Like a set-user-ID program of root that the user to become has started.
             have_ids([65534, 0, 0]);
             become_nobody();
         }
         Ok("stepped back") => {
-            // The same without its rights: it cannot give up what it could have again.
+            // The saved ids are root's, and without capabilities the process cannot drop them.
             have_ids([65534, 65534, 0]);
             drop_to(Some(User::named("65534").unwrap())).unwrap_err();
         }
@@ -51,14 +52,14 @@ fn parent() {
     }
 }
 
-/// A line of /proc/self/status.
+/// A field of /proc/self/status.
 fn status(field: &str) -> String {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// AF_XDP takes more rights than packet sockets, on either side.
+/// AF_XDP on either side needs more rights than packet sockets.
 fn miss_rights() {
     drop_to(None).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -93,12 +94,13 @@ fn miss_rights() {
     let is_root = status("Uid:").starts_with('0');
     for (user, warned) in [("", is_root), ("user = 12345\n", false)] {
         let findings = findings_of("packet", "udp", user);
-        let stays = findings.iter().any(|finding| finding.what.starts_with("it runs as root"));
+        let stays =
+            findings.iter().any(|finding| finding.what.starts_with("the gateway runs as root"));
         assert_eq!(stays, warned, "{user:?}: {findings:?}");
     }
 }
 
-/// Has these ids, real, effective and saved, of user and group.
+/// Sets the real, effective and saved ids of user and group.
 #[cfg(target_os = "linux")]
 fn have_ids(ids: [u32; 3]) {
     use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
@@ -121,14 +123,14 @@ fn become_nobody() {
         assert_eq!(u64::from_str_radix(&status(set), 16), Ok(0), "{set}");
     }
     assert_eq!(status("NoNewPrivs:"), "1");
-    // There is no way back, for threads either.
+    // The rights cannot be regained, in new threads either.
     std::thread::spawn(|| {
         assert!(is_nobody_now());
         assert!(std::fs::write("/proc/sys/kernel/hostname", "x").is_err());
     })
     .join()
     .unwrap();
-    // A second time is no mistake.
+    // Dropping privileges a second time is no error.
     drop_to(Some(user)).unwrap();
 }
 

@@ -1,5 +1,4 @@
-//! Gateways with real sockets, each in a network namespace of its own, between LANs that are veth
-//! pairs:
+//! Gateways with real sockets, each in its own network namespace, between LANs that are veth pairs:
 //!
 //! ```text
 //! a0 ──── lan ┌─────────┐ wan      wan ┌─────────┐ lan ──── b0
@@ -27,10 +26,10 @@ use tokio::sync::mpsc;
 use vocabulary::{Encode, Random, Writer};
 use zeroize::Zeroizing;
 
-/// A frame must appear within this time, on a machine that does much else.
+/// The time within which a frame must appear, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A gateway's namespace, and its LAN's only device.
+/// The namespace of a gateway, with the only device on its LAN.
 struct Site {
     space: Space,
     device: Device,
@@ -42,7 +41,7 @@ struct Site {
 
 struct Running {
     orders: mpsc::UnboundedSender<Order>,
-    /// What the configuration says when it is read again, until it is.
+    /// The content of the configuration when it is read again; `None` after it was read.
     again: Arc<Mutex<Option<String>>>,
     thread: JoinHandle<Result<(), String>>,
 }
@@ -72,20 +71,20 @@ impl Site {
         self.running = Some(Running { orders, again, thread });
     }
 
-    /// Has the configuration read again, which now is `config`. When this returns it has been, and
-    /// soon counts.
+    /// Has the configuration read again, with the content `config`. On return it was read, and
+    /// takes effect soon.
     fn reload(&self, config: &str) {
         let Some(Running { orders, again, .. }) = &self.running else { panic!("it runs not") };
         *again.lock().unwrap() = Some(config.to_owned());
         orders.send(Order::Reload).unwrap();
         let until = Instant::now() + PATIENCE;
         while again.lock().unwrap().is_some() {
-            assert!(Instant::now() < until, "it is not read again");
+            assert!(Instant::now() < until, "the configuration is not read again");
             sleep(Duration::from_millis(1));
         }
     }
 
-    /// How it says that it stands.
+    /// The state of the gateway, as it reports it.
     fn standing(&self) -> Standing {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { Door::open(&self.directory).await?.standing().await }).unwrap()
@@ -111,7 +110,7 @@ impl Drop for Site {
     }
 }
 
-/// What a MACsec device sees and sends.
+/// What a MACsec device receives and sends.
 struct Device {
     port: PacketPort,
     pool: Pool,
@@ -125,7 +124,7 @@ impl Device {
         self.pool.release_all(frames);
     }
 
-    /// What arrives until it is `count` frames, or `patience` is over.
+    /// Receives frames until there are `count`, or `patience` has passed.
     fn hear(&mut self, count: usize, patience: Duration) -> Vec<Vec<u8>> {
         let until = Instant::now() + patience;
         let (mut frames, mut heard) = (Vec::new(), Vec::new());
@@ -161,7 +160,7 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(Zeroizing::new([seed; 32]))
 }
 
-/// A state directory that no other test has: they run at the same time.
+/// A state directory that no other test uses, since tests run at the same time.
 fn directory() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (own, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -173,7 +172,8 @@ fn sites(scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
     sites_of(1, scheme, io, mtu, more)
 }
 
-/// The same with so many threads, at interfaces with as many queues.
+/// Two gateways that are not started yet, with this number of threads, at interfaces with as many
+/// queues.
 fn sites_of(queues: u32, scheme: &str, io: [&str; 2], mtu: u32, more: &str) -> [Site; 2] {
     let spaces = [Space::new(), Space::new()];
     let _wire = spaces[0].wire_to(&spaces[1], "wan", 1600, queues);
@@ -223,7 +223,7 @@ fn frame(from: u8, to: u8, pn: u32, len: usize, vlan: Option<u16>) -> Vec<u8> {
     frame
 }
 
-/// Sends frames of `site`'s device with rising numbers until one crosses.
+/// Sends frames of the device of site `from`, with increasing packet numbers, until one crosses.
 fn until_it_crosses(sites: &mut [Site; 2], from: usize, pn: &mut u32, len: usize) {
     let until = Instant::now() + PATIENCE;
     let [a, b] = sites;
@@ -244,7 +244,7 @@ fn crosses(sites: &mut [Site; 2], frame: &[u8]) {
     assert!(sites[1].device.hears(frame, PATIENCE), "a frame of {} bytes is lost", frame.len());
 }
 
-/// As [`alone`], for gateways with these ports.
+/// Works as [`alone`], for gateways with these kinds of ports.
 fn alone_with(io: [&str; 2], test: impl FnOnce() + Send + 'static) {
     if io.contains(&"xdp") { alone_with_xdp(test) } else { alone(test) }
 }
@@ -265,7 +265,7 @@ fn talk(scheme: &'static str, io: [&'static str; 2]) {
         }
         pn += 1;
         crosses(&mut sites, &frame(1, 2, pn, 300, Some(0xa005)));
-        // It starts again, and knows nothing of what was.
+        // The gateway restarts, with empty state.
         sites[1].stop();
         sites[1].start();
         until_it_crosses(&mut sites, 0, &mut pn, 100);
@@ -306,9 +306,9 @@ fn several_threads_carry_each_frame_once() {
                 sites[0].device.send(frame);
             }
             let mut heard = sites[1].device.hear(expected.len(), PATIENCE);
-            // A second copy would have come by now, or be on its way.
+            // A duplicate would have arrived by now, or would be on its way.
             heard.extend(sites[1].device.hear(1, Duration::from_millis(500)));
-            // Gateways have their say on the LAN too.
+            // Ignores the announcements of the gateways.
             heard.retain(|frame| frame[6..11] == [2, 0, 0, 0, 0] && (10..26).contains(&frame[11]));
             heard.sort();
             expected.sort();
@@ -326,7 +326,7 @@ fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
             let [near, far] = &mut sites;
             let (nameless, _) = near.config.split_once("endpoint").unwrap();
             near.config = nameless.to_owned();
-            // Packet sockets hear nothing of what AF_XDP takes.
+            // Packet sockets do not receive the packets that AF_XDP takes.
             far.config = far.config.replace("io = \"xdp\"", "io = \"packet\"");
             far.config = far.config.replace("\"wan\"\nio = \"packet\"", "\"wan\"\nio = \"udp\"");
             let wan = || Interface::find("wan").unwrap();
@@ -346,7 +346,7 @@ fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
             let mut ports: Vec<_> = frames
                 .iter()
                 .map(|frame| pool.bytes(frame))
-                // IPv4 without options, UDP.
+                // An IPv4 header without options, and UDP.
                 .filter(|bytes| bytes[12..15] == [8, 0, 0x45] && bytes[23] == 17)
                 .map(|bytes| u16::from_be_bytes([bytes[34], bytes[35]]))
                 .collect();
@@ -358,7 +358,8 @@ fn what_goes_to_a_peer_that_came_to_us_is_from_where_it_sends_to() {
     }
 }
 
-/// What a gateway's ports have become in this namespace, or why there are none.
+/// How the ports of a gateway in this namespace are opened, or why they cannot be; and what `check`
+/// reports about the numbers of queues and threads.
 fn opened(lan: &str, io: &str, queues: u32) -> (Result<String, String>, Vec<String>) {
     let directory = directory();
     let config = format!(
@@ -400,7 +401,8 @@ fn af_xdp_is_taken_where_it_hears_everything() {
             let wrong = format!("[lan] io: {}", told(3));
             assert_eq!(opened("lan", "xdp", 3), (Err(wrong.clone()), vec![wrong]));
             assert_eq!(opened("lan", "auto", 3), (packet(), said(3)));
-            // A bridge does not say how many it has, and its second queue takes no socket.
+            // A bridge does not report the number of its queues, and AF_XDP cannot use its second
+            // queue.
             namespace::ip("link add br0 type bridge");
             namespace::ip("link set br0 up");
             assert_eq!(opened("br0", "auto", 1), (xdp(), vec![]));
@@ -433,7 +435,7 @@ fn a_gateway_with_an_endpoint_is_followed_when_its_address_changes() {
             until_it_crosses(&mut sites, 1, &mut pn, 100);
             assert!(!sites[1].standing().peers[0].unanswered);
         }
-        assert_eq!(remote(&sites).port(), 8885, "it is at its endpoint");
+        assert_eq!(remote(&sites).port(), 8885, "the peer is at its endpoint");
     });
 }
 
@@ -453,7 +455,7 @@ fn a_configuration_is_read_again_and_sockets_stay() {
             sites[1].reload(&whole);
             until_it_crosses(&mut sites, 0, &mut pn, 100);
             until_it_crosses(&mut sites, 1, &mut pn, 100);
-            // None of these changes anything.
+            // None of these configurations is accepted.
             for wrong in ["", &whole.replace("\"lan\"", "\"wan\""), &whole.replace(":8885", ":9")] {
                 sites[1].reload(wrong);
             }
@@ -465,12 +467,12 @@ fn a_configuration_is_read_again_and_sockets_stay() {
             sites[1].reload(&format!("{whole}[limits]\nflows = 64\n"));
             let until = Instant::now() + PATIENCE;
             while sites[1].standing().flows.most != 64 {
-                assert!(Instant::now() < until, "the new configuration does not count");
+                assert!(Instant::now() < until, "the new configuration does not take effect");
                 sleep(Duration::from_millis(1));
             }
             until_it_crosses(&mut sites, 0, &mut pn, 100);
             let after = sites[1].standing();
-            // Whatever counts goes on; one frame at least was carried since.
+            // All counters continue, and at least one more frame was carried.
             assert!(after.lan.sent.frames > before.lan.sent.frames, "{before:?} {after:?}");
             assert!(after.peers[0].received.frames > before.peers[0].received.frames);
             for (name, count) in before.drops.iter().chain(&before.counters) {
@@ -488,7 +490,7 @@ fn a_configuration_is_read_again_and_sockets_stay() {
                     break;
                 }
             }
-            assert!(gone, "a peer that is no more is still heard");
+            assert!(gone, "a peer that was removed is still heard");
         });
     }
 }

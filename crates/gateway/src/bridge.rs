@@ -1,10 +1,11 @@
-//! Where stations are: learned from the frames they send, as a bridge does (IEEE 802.1Q,
-//! clause 8.7), under limits.
+//! The table of stations: learned from the source addresses of frames, as in a bridge (IEEE 802.1Q,
+//! clause 8.7), within limits.
 //!
-//! A frame of an invented source must cost no more than its own way. So the table has a cap;
-//! the LAN and each peer have a quota of it and a rate at which they may add to it; and a
-//! station that nobody answers is soon forgotten. What is not learned is still carried, as
-//! to anyone unknown.
+//! An attacker may send frames with invented source addresses, which must not crowd out other
+//! stations. Therefore the table has a maximum size; the LAN and each peer have a quota of the
+//! table and a rate at which they may add to it; and a station that no frame is sent to is removed
+//! soon. Frames of a station that was not learned are carried, and frames to it are sent to all
+//! peers.
 
 use crate::bucket::Bucket;
 use crate::hashing::{Keyed, Table};
@@ -14,14 +15,14 @@ use core::time::Duration;
 use std::sync::Mutex;
 use vocabulary::{Instant, Random};
 
-/// Shards of the table, so that threads seldom meet.
+/// Number of shards of the table, so that threads seldom wait for the same lock.
 const SHARDS: usize = 16;
 
-/// Which peer, by its place in the configuration.
+/// A peer, by its position in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(pub u8);
 
-/// Where a station was seen.
+/// The port at which a station was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Port {
     /// On this gateway's LAN.
@@ -39,7 +40,7 @@ impl Port {
     }
 }
 
-/// A station: its address, in a VLAN or outside of any.
+/// A station: its MAC address, and its VLAN if its frames are tagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Station(u64);
 
@@ -51,18 +52,19 @@ impl Station {
         Self(vlan << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// As gateways write it: the VLAN in two bytes, with bit 12 set, or 0 outside of any; the address.
+    /// The station as messages between gateways have it: the VLAN in two bytes with bit 12 set, or
+    /// 0 without a VLAN; then the address.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// From [`to_bytes`](Self::to_bytes).
+    /// Decodes the bytes of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes([high, low, address @ ..]: [u8; 8]) -> Self {
         let vlan = u16::from_be_bytes([high, low]);
         Self::new((vlan & 0x1000 != 0).then_some(vlan), address)
     }
 
-    /// Whether the address names a group, the broadcast address included.
+    /// Whether the address is a group address, which includes the broadcast address.
     pub const fn is_group(self) -> bool {
         self.0 >> 40 & 1 == 1
     }
@@ -73,26 +75,26 @@ impl Station {
         [a, b, c, d, e, f]
     }
 
-    /// The VLAN, if any.
+    /// The VLAN, if the station's frames are tagged.
     pub const fn vlan(self) -> Option<u16> {
         if self.0 >> 60 & 1 == 1 { Some((self.0 >> 48 & 0xfff) as u16) } else { None }
     }
 }
 
-/// How much is learned.
+/// Limits on the stations that are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Stations in all.
+    /// Most stations in all.
     pub stations: usize,
-    /// Stations of the LAN, and of each peer.
+    /// Most stations on the LAN, and behind each peer.
     pub stations_a_port: usize,
-    /// New stations a second of the LAN, and of each peer.
+    /// Most new stations a second on the LAN, and behind each peer.
     pub new_a_second: u32,
-    /// New stations at once.
+    /// Most new stations in a burst.
     pub burst: u32,
-    /// A station that was silent for so long is forgotten.
+    /// How long a station may be silent before it is removed.
     pub timeout: Duration,
-    /// The same for one that nobody wrote to yet.
+    /// How long a station may be silent before it is removed, while no frame was sent to it.
     pub probation: Duration,
 }
 
@@ -109,44 +111,51 @@ impl Default for Limits {
     }
 }
 
-/// A station that was heard within this time is not moved to where another claims its address:
-/// an answer that comes back through a loop, or a neighbour that pretends. But it is moved back
-/// at once to where it was before: else whoever claims it once a second kept it.
+/// How long after a station's last frame the station is not moved to another port. A frame with its
+/// address at another port may be an echo from a loop, or be sent by an impostor. A station is
+/// moved back at once to the port where it was before: otherwise an impostor would keep it by
+/// sending one frame a second.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// A station that was heard elsewhere for so long may be at either place: it has moved for good and
-/// somebody pretends where it was, or it was silent while somebody pretended. No frame tells which,
-/// so it is taken to both at once, as by any bridge: nobody can keep it from where it is.
+/// How long a station must have been heard at another port before that port may be its home too.
+/// Either the station has moved for good and an impostor uses its address at the old port, or the
+/// station was silent while an impostor used its address. No frame tells which of them is true, so
+/// the station is moved at once to whichever of the two ports it is heard at, as in any bridge:
+/// nobody can keep it away from its true port.
 const AT_HOME: Duration = Duration::from_secs(10);
 
-/// What came of a source address.
+/// The effect of a frame on the entry of its source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// It was known there.
+    /// The station was known at this port.
     Known,
-    /// It is known from now on.
+    /// The station is new, and was added at this port.
     New,
-    /// It was elsewhere before and is here now.
+    /// The station was known at another port, and was moved to this one.
     Moved,
-    /// It is elsewhere and was heard there just now.
+    /// The station was heard at another port less than a second ago, and stays there.
     Elsewhere,
-    /// It is not learned, since a limit is reached.
+    /// The station was not added or moved, since a limit is reached or its address is a group
+    /// address.
     Refused,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     port: Port,
+    /// When the station was added, or moved to this port.
     since: Instant,
+    /// When the station's last frame arrived.
     heard: Instant,
-    /// Somebody wrote to it.
+    /// A frame was sent to the station.
     answered: bool,
-    /// Where it was before it was moved, if it was.
+    /// The port to which the station is moved back at once, if another port has claimed it.
     home: Option<Home>,
 }
 
 impl Entry {
-    /// Where the station is at home once it has left, to `return` there or on another's word.
+    /// The station's home after it has left `self.port`: either it `returns` to its home, or
+    /// another port claims it.
     fn home_after(&self, home: Option<Home>, returns: bool, timeout: Duration) -> Option<Home> {
         let until = self.heard + timeout;
         let Some(home) = home else {
@@ -156,19 +165,19 @@ impl Entry {
         match home.second.or(was_at_home.then_some(self.port)) {
             Some(second) => Some(Home { second: Some(second), until, ..home }),
             None if returns => None,
-            // Whoever moved it on from elsewhere, it stays at home where it was at first.
+            // A claim by a further port leaves the home unchanged.
             None => Some(home),
         }
     }
 }
 
-/// Where a station is taken back to at once.
+/// A port to which a station is moved back at once.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     port: Port,
-    /// Where it may be at home as well.
+    /// A second port that may be the station's home.
     second: Option<Port>,
-    /// For as long as it would be known there, had it not moved.
+    /// When the home expires: when the station would have expired at the port that it left.
     until: Instant,
 }
 
@@ -176,7 +185,7 @@ struct Home {
 pub struct Bridge {
     limits: Limits,
     shards: [Mutex<Table<Station, Entry>>; SHARDS],
-    /// Of the LAN, then of each peer.
+    /// The state of the LAN, then of each peer.
     ports: Vec<PortState>,
     stations: AtomicUsize,
 }
@@ -202,12 +211,13 @@ impl Bridge {
         }
     }
 
-    /// Notes that a frame of `station` came in at `port`.
+    /// Updates the table: a frame of `station` came in at `port`.
     pub fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
         self.hear(now, station, port).0
     }
 
-    /// [`learn`](Self::learn), and whether the station [was settled](Self::is_settled) there before.
+    /// Does the same as [`learn`](Self::learn), and also says whether the station [was
+    /// settled](Self::is_settled) at `port` before.
     pub(crate) fn hear(&self, now: Instant, station: Station, port: Port) -> (Learned, bool) {
         if station.is_group() {
             return (Learned::Refused, false);
@@ -224,7 +234,7 @@ impl Bridge {
             if !returns && now - entry.heard < SETTLED {
                 return (Learned::Elsewhere, false);
             }
-            // A return is paid for: the claim before it was charged.
+            // A return takes no token, since the claim that it undoes took one.
             if returns {
                 self.enter(port);
             } else if !self.admit(now, port) {
@@ -243,7 +253,7 @@ impl Bridge {
         (Learned::New, false)
     }
 
-    /// Where a frame for `station` goes; `None` if that is not known.
+    /// The port that a frame for `station` has to be sent to; `None` if it is not known.
     pub fn find(&self, now: Instant, station: Station) -> Option<Port> {
         let mut shard = lock(self.shard(station));
         let entry = shard.get_mut(&station).filter(|entry| !self.is_over(entry, now))?;
@@ -251,8 +261,8 @@ impl Bridge {
         Some(entry.port)
     }
 
-    /// The peer behind which a station was heard before it was claimed elsewhere, and where it has
-    /// not been heard since.
+    /// The peer behind which a station was heard before it was claimed elsewhere, and where it was
+    /// not heard since.
     pub fn claimed_from(&self, station: Station) -> Option<PeerIndex> {
         let shard = lock(self.shard(station));
         let entry = shard.get(&station)?;
@@ -264,7 +274,7 @@ impl Bridge {
         }
     }
 
-    /// Whether a station was heard at `port` just now: then it is not moved.
+    /// Whether a station was heard at `port` less than a second ago, so that it cannot be moved.
     pub fn is_settled(&self, now: Instant, station: Station, port: Port) -> bool {
         let shard = lock(self.shard(station));
         shard.get(&station).is_some_and(|entry| entry.port == port && now - entry.heard < SETTLED)
@@ -285,12 +295,12 @@ impl Bridge {
         self.ports.get(port.index()).map_or(0, |state| state.stations.load(Ordering::Relaxed))
     }
 
-    /// Forgets who was silent for too long. To be called about once a second.
+    /// Removes stations that were silent for too long. To be called about once a second.
     pub fn expire(&self, now: Instant) {
         self.forget_if(|entry| self.is_over(entry, now));
     }
 
-    /// Forgets all that was behind `port`.
+    /// Removes all stations at `port`.
     pub fn forget(&self, port: Port) {
         self.forget_if(|entry| entry.port == port);
     }
@@ -312,11 +322,11 @@ impl Bridge {
         now - entry.heard > kept
     }
 
-    /// Counts one more station of `port`, if it may have one.
+    /// Counts one more station at `port`, if the limits allow it.
     fn admit(&self, now: Instant, port: Port) -> bool {
         let Some(state) = self.ports.get(port.index()) else { return false };
-        // Two threads may both find the last place free: the caps are exceeded by as many
-        // stations as there are threads at most.
+        // Two threads may both find the last place free, so a limit may be exceeded by as many
+        // stations as there are threads.
         let full = self.stations.load(Ordering::Relaxed) >= self.limits.stations
             || state.stations.load(Ordering::Relaxed) >= self.limits.stations_a_port;
         if full || !lock(&state.fresh).take(now) {
@@ -326,7 +336,7 @@ impl Bridge {
         true
     }
 
-    /// Counts one more station of `port`, whether it may have one or not.
+    /// Counts one more station at `port`, regardless of the limits.
     fn enter(&self, port: Port) {
         if let Some(state) = self.ports.get(port.index()) {
             state.stations.fetch_add(1, Ordering::Relaxed);
@@ -342,7 +352,7 @@ impl Bridge {
     }
 
     fn shard(&self, station: Station) -> &Mutex<Table<Station, Entry>> {
-        // The tables inside are keyed; a shard that many addresses fall into is only a busy lock.
+        // The tables inside are keyed. Many addresses in one shard only make its lock busy.
         let folded = station.0 ^ station.0 >> 24;
         &self.shards[(folded ^ folded >> 8) as usize % SHARDS]
     }
@@ -380,14 +390,18 @@ mod tests {
         assert_eq!(bridge.find(at(0), a), None);
         assert_eq!(bridge.learn(at(0), a, FAR), Learned::New);
         assert_eq!(bridge.learn(at(1), a, FAR), Learned::Known);
-        assert_eq!(bridge.find(at(15_001), a), Some(FAR), "probation lasts");
-        assert_eq!(bridge.find(at(300_001), a), Some(FAR), "and ended with a frame to it");
+        assert_eq!(bridge.find(at(15_001), a), Some(FAR), "the time of probation is not over");
+        assert_eq!(
+            bridge.find(at(300_001), a),
+            Some(FAR),
+            "a frame to the station ended probation"
+        );
         bridge.expire(at(300_001));
         assert_eq!(bridge.len(), 1);
         bridge.expire(at(300_002));
         assert_eq!((bridge.len(), bridge.len_at(FAR)), (0, 0));
         assert_eq!(bridge.learn(at(300_003), a, FAR), Learned::New);
-        assert_eq!(bridge.find(at(315_004), a), None, "nobody wrote to it");
+        assert_eq!(bridge.find(at(315_004), a), None, "no frame was sent to it");
     }
 
     #[test]
@@ -397,10 +411,10 @@ mod tests {
         let at_lan = |millis| bridge.hear(at(millis), a, Port::Lan);
         assert_eq!(at_lan(0), (Learned::New, false));
         assert_eq!(at_lan(999), (Learned::Known, true));
-        assert!(!bridge.is_settled(at(1999), a, Port::Lan), "who asks now waits for the next");
+        assert!(!bridge.is_settled(at(1999), a, Port::Lan), "a query now waits for the next frame");
         assert_eq!(at_lan(1999), (Learned::Known, false));
         assert_eq!(bridge.hear(at(3000), a, FAR), (Learned::Moved, false));
-        assert_eq!(at_lan(3001), (Learned::Moved, false), "and one that returns is news");
+        assert_eq!(at_lan(3001), (Learned::Moved, false), "a return is reported too");
     }
 
     #[test]
@@ -455,9 +469,9 @@ mod tests {
             bridge.learn(at(0), station, home);
             for second in 1..200 {
                 let claimed = bridge.learn(at(second * 2000), station, FAR);
-                assert_eq!(claimed, Learned::Moved, "after silence");
+                assert_eq!(claimed, Learned::Moved, "moved after a silence");
                 let next = bridge.learn(at(second * 2000 + 1), station, home);
-                assert_eq!(next, Learned::Moved, "at once");
+                assert_eq!(next, Learned::Moved, "moved back at once");
                 assert_eq!(bridge.learn(at(second * 2000 + 2), station, FAR), Learned::Elsewhere);
                 assert_eq!(bridge.find(at(second * 2000 + 2), station), Some(home));
             }
@@ -466,7 +480,11 @@ mod tests {
         bridge.learn(at(0), station, Port::Lan);
         bridge.learn(claimed, station, FAR);
         bridge.learn(at(2000), station, third);
-        assert_eq!(bridge.learn(at(2001), station, FAR), Learned::Elsewhere, "a claim is no home");
+        assert_eq!(
+            bridge.learn(at(2001), station, FAR),
+            Learned::Elsewhere,
+            "a claim makes no home"
+        );
         assert_eq!(bridge.learn(at(2002), station, Port::Lan), Learned::Moved);
     }
 
@@ -477,7 +495,11 @@ mod tests {
         for second in 1..300 {
             bridge.learn(at(second * 1000), station(1), FAR);
         }
-        assert_eq!(bridge.learn(at(300_000), station(1), Port::Lan), Learned::Moved, "settled");
+        assert_eq!(
+            bridge.learn(at(300_000), station(1), Port::Lan),
+            Learned::Moved,
+            "back at its first home"
+        );
         bridge.learn(at(301_000), station(1), FAR);
         for second in 302..=601 {
             bridge.learn(at(second * 1000), station(1), FAR);
@@ -503,9 +525,9 @@ mod tests {
                         assert_eq!(learn(second * 1000, third), Learned::Elsewhere);
                     }
                 }
-                assert_eq!(learn(600_000, third), Learned::Moved, "after silence");
+                assert_eq!(learn(600_000, third), Learned::Moved, "moved after a silence");
                 assert_eq!(learn(600_001, FAR), Learned::Moved);
-                assert_eq!(learn(600_002, third), Learned::Elsewhere, "a claim is no home");
+                assert_eq!(learn(600_002, third), Learned::Elsewhere, "a claim makes no home");
                 assert_eq!(learn(600_003, Port::Lan), Learned::Moved);
             }
         }
@@ -514,8 +536,8 @@ mod tests {
         learn(0, Port::Lan);
         learn(1000, FAR);
         learn(11_000, FAR);
-        assert_eq!(learn(12_000, third), Learned::Moved, "after silence");
-        assert_eq!(learn(12_001, FAR), Learned::Moved, "where it has moved to");
+        assert_eq!(learn(12_000, third), Learned::Moved, "moved after a silence");
+        assert_eq!(learn(12_001, FAR), Learned::Moved, "moved back to its second home");
         let sum = [Port::Lan, FAR, third].map(|port| bridge.len_at(port));
         assert_eq!((sum, bridge.len()), ([0, 1, 0], 1));
     }
@@ -546,13 +568,13 @@ mod tests {
             let new = |n: &u32| bridge.learn(time, station(*n), Port::Lan) == Learned::New;
             (from..from + 10_000).filter(new).count()
         };
-        assert_eq!(learned(1000, at(0)), 50, "the burst");
-        assert_eq!(learned(20_000, at(100)), 10, "the quota");
+        assert_eq!(learned(1000, at(0)), 50, "as many as the burst");
+        assert_eq!(learned(20_000, at(100)), 10, "as many as the quota has left");
         assert_eq!(learned(40_000, at(10_000)), 0);
         assert_eq!(bridge.len_at(Port::Lan), 60);
         assert_eq!(bridge.find(at(10_000), station(1)), Some(FAR));
         bridge.expire(at(16_000));
-        assert_eq!(bridge.len(), 1, "nobody answered them");
+        assert_eq!(bridge.len(), 1, "no frame was sent to the others");
         bridge.forget(FAR);
         assert!(bridge.is_empty());
     }

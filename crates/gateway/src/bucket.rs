@@ -3,12 +3,13 @@
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// Lets through `rate` a second on average and `burst` at once.
+/// Allows `rate` events a second on average, and bursts of up to `burst` events.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     rate: u32,
     burst: u32,
-    /// Millionths of tokens, so that one microsecond at one a second counts.
+    /// The tokens, in millionths of a token: at a rate of 1 a second each microsecond adds one
+    /// unit.
     tokens: u64,
     filled: Instant,
 }
@@ -26,10 +27,10 @@ impl Bucket {
         self.take_all(now, 1)
     }
 
-    /// Takes so many tokens if there are as many, else none.
+    /// Takes `many` tokens if there are at least `many`, otherwise none.
     pub fn take_all(&mut self, now: Instant, many: u32) -> bool {
         let since = now.saturating_since(self.filled).min(Duration::from_secs(3600));
-        // An hour at 2^32 a second is below 2^64.
+        // One hour at a rate of 2^32 a second is below 2^64 units.
         let fresh = since.as_micros() as u64 * u64::from(self.rate);
         self.tokens = self.tokens.saturating_add(fresh).min(u64::from(self.burst) * ONE);
         self.filled = self.filled.max(now);
@@ -38,7 +39,7 @@ impl Bucket {
         left.is_some()
     }
 
-    /// Puts so many tokens back, as far as there is room.
+    /// Returns `many` tokens to the bucket, which never holds more than `burst`.
     pub fn give(&mut self, many: u32) {
         let more = self.tokens.saturating_add(u64::from(many) * ONE);
         self.tokens = more.min(u64::from(self.burst) * ONE);
@@ -60,7 +61,7 @@ mod tests {
         assert!((0..3).all(|_| bucket.take(later(10_000_000))) && !bucket.take(later(10_000_000)));
         let full = later(20_000_000);
         assert!(!bucket.take_all(full, 4) && bucket.take_all(full, 3) && !bucket.take(full));
-        assert!(!bucket.take(start), "a clock that runs backwards fills nothing");
+        assert!(!bucket.take(start), "a clock that runs backwards adds no tokens");
         bucket.give(2);
         assert!(bucket.take_all(full, 2) && !bucket.take(full));
         bucket.give(u32::MAX);

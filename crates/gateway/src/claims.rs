@@ -1,10 +1,13 @@
-//! Stations that are claimed at another place than the one where they were heard.
+//! Stations that are claimed elsewhere: a frame with their source address came from another place
+//! than the one where they were last heard.
 //!
-//! A bridge believes the newest frame. Where a station talks to other LANs alone, that may be a
-//! frame which somebody else sent under its address, and nothing comes that says otherwise. So a
-//! gateway that moves a station away from a peer asks this peer, and the peer says when it hears the
-//! station on its LAN: just now, or next. The answer counts as a frame of the station would that
-//! came from the peer, and moves nothing but a station that was claimed elsewhere.
+//! A bridge believes the newest frame. That frame may have been sent by another device under the
+//! station's address, and if the station itself only sends to other LANs, no later frame at this
+//! gateway corrects the entry. Therefore a gateway that moves a station away from a peer sends a
+//! query to this peer, and the peer answers as soon as it hears the station on its LAN: at once if
+//! it heard the station within the last second, otherwise with the station's next frame. The answer
+//! counts as a frame of the station that came from the peer. It moves only a station that was
+//! claimed elsewhere.
 
 use crate::bridge::{Learned, PeerIndex, Port, Station};
 use crate::codepoints::Whole;
@@ -19,31 +22,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use vocabulary::Instant;
 
-/// Stations that this gateway asks about at a time.
+/// Most claims that this gateway asks about at a time.
 const MOST: usize = 1024;
-/// Stations that one peer has asked about at a time: what it asks too much takes no room from other peers.
+/// Most stations that one peer may have asked about at a time. A peer that asks about too many
+/// takes no room from other peers.
 const MOST_A_PEER: usize = 256;
-/// Questions about one claim: any may be lost.
+/// How many times one claim is asked about, since any query or answer may be lost.
 const TRIES: u8 = 3;
-/// Between two of them.
+/// Interval between two queries about one claim.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// Stations that peers want to hear of when they are heard on this LAN.
+/// Stations that peers have asked about and that were not heard on this LAN yet.
 ///
-/// A frame of the LAN looks here only if it is the first of its station for a second: a peer that asks about a
-/// station that was heard since is answered at once, and none waits for it here.
+/// A frame of the LAN is looked up here only if it is the first frame of its station for one
+/// second. This is enough: a query about a station that was heard within the last second is
+/// answered at once and does not wait here.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// How many there are, so that nobody locks for none.
+    /// Number of entries, so that frames need no lock while there is none.
     count: AtomicUsize,
     watched: Mutex<Watched>,
 }
 
 #[derive(Debug, Default)]
 struct Watched {
-    /// Until when a peer wants to hear of a station.
+    /// For each station and peer that asked: when the query expires.
     until: BTreeMap<(Station, PeerIndex), Instant>,
-    /// Stations that a peer has asked about.
+    /// How many stations each peer has asked about.
     of_peer: BTreeMap<PeerIndex, usize>,
 }
 
@@ -56,7 +61,7 @@ impl Watched {
 }
 
 impl Watches {
-    /// `peer` wants to hear of `station` until then.
+    /// Notes that `peer` asks to be told when `station` is heard, until the time `until`.
     fn add(&self, station: Station, peer: PeerIndex, until: Instant) {
         let mut watched = lock(&self.watched);
         let Watched { until: stations, of_peer } = &mut *watched;
@@ -70,7 +75,7 @@ impl Watches {
         self.count.store(stations.len(), Ordering::Relaxed);
     }
 
-    /// The peers that want to hear of `station`, which was heard.
+    /// Removes and returns the peers that asked about `station`, which was heard now.
     fn take(&self, station: Station) -> Option<PeerSet> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -87,7 +92,7 @@ impl Watches {
         (!peers.is_empty()).then_some(peers)
     }
 
-    /// Forgets stations that were not heard in time.
+    /// Removes queries that have expired.
     pub(crate) fn expire(&self, now: Instant) {
         let mut watched = lock(&self.watched);
         let Watched { until: stations, of_peer } = &mut *watched;
@@ -103,7 +108,8 @@ impl Watches {
 }
 
 impl Gateway {
-    /// Notes that a frame of `station` came in at `port`, and has questions asked and answered.
+    /// Updates the station table with a frame of `station` that came in at `port`; causes a query
+    /// if the station was claimed elsewhere, and answers to peers that asked about it.
     pub(crate) fn learn(&self, now: Instant, station: Station, port: Port) -> Learned {
         let (learned, was_settled) = self.bridge.hear(now, station, port);
         match learned {
@@ -124,7 +130,7 @@ impl Gateway {
         learned
     }
 
-    /// `peer` asks whether a station is on this LAN.
+    /// Handles a query of `peer`: is this station on this LAN?
     pub(crate) fn take_station_query(
         &self,
         now: Instant,
@@ -141,7 +147,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// `peer` has heard a station on its LAN.
+    /// Handles the answer of `peer`: this station was heard on its LAN.
     pub(crate) fn take_station_heard(
         &self,
         now: Instant,
@@ -161,12 +167,12 @@ fn decode(content: &[u8]) -> Result<Station, Reason> {
     Ok(Station::from_bytes(bytes))
 }
 
-/// The datagram by which `peer` is told that `station` was heard on this LAN.
+/// The datagram that tells `peer` that `station` was heard on this LAN.
 pub(crate) fn heard(station: Station, peer: PeerIndex) -> Output {
     Output::Datagram(peer, Whole::StationHeard, station.to_bytes().to_vec())
 }
 
-/// Claims that this gateway asks about.
+/// Claims about which this gateway sends queries.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(VecDeque<Question>);
 
@@ -179,7 +185,7 @@ struct Question {
 }
 
 impl Questions {
-    /// Asks from now on whether `station` is still behind `peer`.
+    /// Starts to ask `peer` whether `station` is still behind it.
     pub(crate) fn add(&mut self, station: Station, peer: PeerIndex) {
         let known = |question: &Question| (question.station, question.peer) == (station, peer);
         self.0.retain(|question| !known(question));
@@ -188,7 +194,8 @@ impl Questions {
         }
     }
 
-    /// Calls `ask` with what is due, until `gateway` knows where the station is.
+    /// Calls `ask` with each query that is due. A query ends after [`TRIES`] attempts, or as soon
+    /// as the station's place is known to `gateway`.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
@@ -233,8 +240,11 @@ mod tests {
         assert_eq!(watches.take(station(5000)).map(Iterator::collect), Some(vec![PeerIndex(2)]));
         let both = vec![PeerIndex(1), PeerIndex(2)];
         assert_eq!(watches.take(station(3)).map(Iterator::collect), Some(both));
-        assert!(watches.take(station(3)).is_none(), "it was told once");
-        assert!(watches.take(station(MOST_A_PEER)).is_none(), "beyond the bound");
+        assert!(watches.take(station(3)).is_none(), "each query is answered once");
+        assert!(
+            watches.take(station(MOST_A_PEER)).is_none(),
+            "queries beyond the limit were dropped"
+        );
         watches.expire(at);
         assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER - 1);
         watches.expire(until);
@@ -242,6 +252,10 @@ mod tests {
         for number in 0..2000 {
             watches.add(station(number), PeerIndex(1), until);
         }
-        assert_eq!(watches.count.load(Ordering::Relaxed), MOST_A_PEER, "room comes back");
+        assert_eq!(
+            watches.count.load(Ordering::Relaxed),
+            MOST_A_PEER,
+            "expired queries leave room"
+        );
     }
 }

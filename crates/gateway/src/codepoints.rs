@@ -1,24 +1,24 @@
-//! Numbers that are seen on the wire, ours and the standards'.
+//! Code points on the wire: our own, and those of standards.
 
-/// The first byte of a tunnel datagram: what it is.
+/// The type of a tunnel datagram, which is its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Type {
-    /// VXLAN (RFC 7348, section 5): its flags, of which only I is set.
+    /// A VXLAN header (RFC 7348, section 5): the byte has its flags, of which only I is set.
     Plain = 0x08,
-    /// A MACsec frame whose header is sealed and whose payload is authenticated.
+    /// A MACsec frame whose header is encrypted; the whole frame is authenticated.
     Sealed = 0x41,
-    /// The same with a short header that stands for a flow's.
+    /// A sealed MACsec frame with a short header that names its flow.
     Compressed = 0x42,
-    /// Anything else between two gateways, encrypted whole; see [`Whole`].
+    /// Any other content between two gateways, encrypted as a whole; see [`Whole`].
     Whole = 0x43,
-    /// A piece of a frame that is longer than the path's MTU allows.
+    /// A piece of a frame that does not fit the path's MTU.
     Fragment = 0x44,
-    /// A frame under a rotating identifier.
+    /// A frame with a rotating identifier in place of its header.
     Identifier = 0x51,
-    /// The same as the paper has it.
+    /// A frame with a rotating identifier as the paper derives it.
     IdentifierPaper = 0x52,
-    /// A frame whose first two blocks are encrypted, as the paper has it.
+    /// A frame whose first two blocks are encrypted, as in the paper.
     EncryptionPaper = 0x53,
 }
 
@@ -35,30 +35,30 @@ impl Type {
         Self::EncryptionPaper,
     ];
 
-    /// The type that `byte` stands for.
+    /// The type with the code `byte`.
     pub fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
-/// The first byte inside of a [`Type::Whole`] datagram.
+/// The content of a [`Type::Whole`] datagram: its first byte after decryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Whole {
-    /// An Ethernet frame that is to appear on the other LAN: MKA, a new flow's, or of a type
-    /// that the administrator allows.
+    /// An Ethernet frame for the other LAN: MKA, or a frame of an EtherType that the administrator
+    /// allows.
     Frame = 1,
-    /// Nothing but a sign of life.
+    /// A keepalive, without content.
     Keepalive = 2,
-    /// A question whether datagrams of this size arrive; the rest is padding.
+    /// A probe of the path's MTU: the rest is padding.
     Probe = 3,
-    /// The answer: the size in two bytes.
+    /// The answer to a probe: the probe's size in two bytes.
     ProbeAnswer = 4,
-    /// How far the packet numbers of flows are; see `identifier`.
+    /// The highest packet numbers of associations; see `flows::messages::Beacon`.
     Beacon = 5,
-    /// A question whether a station is on the other LAN still: VLAN and address; see `claims`.
+    /// A query whether a station is still on the other LAN: VLAN and address; see `claims`.
     StationQuery = 6,
-    /// The answer: it was heard there.
+    /// The answer to a query: the station was heard on this LAN.
     StationHeard = 7,
 }
 
@@ -74,19 +74,19 @@ impl Whole {
         Self::StationHeard,
     ];
 
-    /// The kind that `byte` stands for.
+    /// The kind with the code `byte`.
     pub fn of(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
-/// Port of gateways, UDP and TCP, unless the administrator says otherwise. Not registered; below
-/// the ports that Linux gives to clients.
+/// Default port of gateways, UDP and TCP. It is not registered, and is below the ephemeral ports of
+/// Linux.
 pub const PORT: u16 = 8885;
 /// UDP port of VXLAN (RFC 7348, section 8).
 pub const VXLAN_PORT: u16 = 4789;
-/// EtherType by which two gateways on one LAN notice each other: IEEE 802's first for local
-/// experiments.
+/// EtherType of the announcements by which two gateways on one LAN notice each other: local
+/// experimental EtherType 1 of IEEE 802.
 pub const ANNOUNCEMENT: u16 = 0x88b5;
-/// What keys are exported from the management channel with (RFC 8446, section 7.5).
+/// The label with which keys are exported from the management channel (RFC 8446, section 7.5).
 pub const EXPORTER: &str = "EXPORTER-lightseal-tunnel";

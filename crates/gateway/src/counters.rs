@@ -1,11 +1,11 @@
-//! What happened to frames and datagrams, by reason.
+//! Counters of frames and datagrams, and of drops by reason.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
-        /// Why a frame or a datagram went no further.
+        /// Why a frame or a datagram was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Reason {
@@ -27,62 +27,64 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// From the LAN: neither MACsec nor MKA nor of an allowed EtherType.
+    /// From the LAN: a frame that is neither MACsec nor MKA nor of an allowed EtherType.
     NotAllowed => "not_allowed",
-    /// From the LAN: a MACsec frame whose tag or length cannot be right.
+    /// From the LAN: a MACsec frame whose tag or length is invalid.
     MalformedFrame => "malformed_frame",
-    /// From the LAN: for a station of the same LAN.
+    /// From the LAN: a frame for a station on the same LAN.
     Local => "local",
-    /// From the LAN: it came from a peer before; and frames other than MACsec's whose source was
-    /// just heard behind a peer.
+    /// From the LAN: an echo, that is a frame that came from a peer before. Also a frame of another
+    /// protocol than MACsec whose source was just heard behind a peer.
     Loop => "loop",
-    /// From the LAN: no peer is there that it could go to.
+    /// From the LAN: there is no peer that the frame could be sent to.
     NoPeer => "no_peer",
-    /// From the LAN: for an unknown station, and too many of those came.
+    /// From the LAN: a frame for an unknown station, and there were too many of these.
     FloodLimit => "flood_limit",
-    /// From the LAN: held until the peer knows its flow, and later forgotten.
+    /// From the LAN: a frame that was held, and whose flow the peer did not learn in time.
     HeldTooLong => "held_too_long",
-    /// From the LAN: its flow is not known to the peer and no more is held.
+    /// From the LAN: the peer does not know the frame's flow, and there is no room to hold the
+    /// frame.
     HoldFull => "hold_full",
-    /// From the LAN: the table of flows, or the share of its source, is full.
+    /// From the LAN: the table of flows is full, or the share of the frame's source.
     FlowLimit => "flow_limit",
-    /// From the LAN: longer than what can be split.
+    /// From the LAN: a frame that is longer than the longest one that may be split.
     TooLong => "too_long",
-    /// From the LAN: the key has sealed all it may.
+    /// From the LAN: the key has sealed as many packets as it may.
     KeyExhausted => "key_exhausted",
-    /// From the LAN: MKA, and the administrator has it dropped.
+    /// An MKA frame, which the configuration does not send through the tunnel.
     Mka => "mka",
-    /// Another gateway has this LAN.
+    /// Another gateway serves this LAN.
     Yielding => "yielding",
-    /// No buffer, or none with enough room.
+    /// No buffer was free, or none had enough room.
     NoBuffer => "no_buffer",
-    /// The socket or interface took no more.
+    /// The queue of the socket or interface was full.
     Full => "full",
-    /// From a peer: of no type there is, or of a scheme that is not this gateway's.
+    /// From a peer: a datagram of an unknown type, or of another scheme.
     UnknownType => "unknown_type",
-    /// From a peer: the receiver index is not, or no longer, known.
+    /// From a peer: a receiver index that is unknown, or known no longer.
     UnknownReceiver => "unknown_receiver",
-    /// From a peer: from an address that no peer has.
+    /// From a peer: a source address that no peer has.
     UnknownPeer => "unknown_peer",
-    /// From a peer: too short, or its parts contradict each other.
+    /// From a peer: a datagram that is too short or inconsistent.
     Malformed => "malformed",
-    /// From a peer: accepted before.
+    /// From a peer: a counter that was accepted before.
     Replayed => "replayed",
-    /// From a peer: older than the window.
+    /// From a peer: a counter that is older than the replay window.
     Old => "old",
-    /// From a peer: not authentic.
+    /// From a peer: a datagram that is not authentic.
     Forged => "forged",
-    /// From a peer: too many were forged under this key.
+    /// From a peer: the key opens no more datagrams, since too many were forged under it.
     ForgedTooOften => "forged_too_often",
-    /// From a peer: authentic, but no MACsec frame.
+    /// From a peer: an authentic datagram whose content is no MACsec frame.
     NotMacsec => "not_macsec",
-    /// From a peer: an identifier that no flow has now.
+    /// From a peer: an identifier that no flow expects.
     UnknownIdentifier => "unknown_identifier",
     /// From a peer: a header that belongs to no flow.
     UnknownFlow => "unknown_flow",
-    /// From a peer: a piece of a frame that does not fit its other pieces.
+    /// From a peer: a piece of a frame that does not fit the other pieces.
     BadPiece => "bad_piece",
-    /// From a peer: pieces of a frame whose rest did not come in time or had no room.
+    /// From a peer: a frame whose other pieces did not arrive in time, or for which there was no
+    /// room.
     Incomplete => "incomplete",
 }
 
@@ -92,23 +94,23 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A counter that several threads add to.
+/// A counter that several threads increment.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// What was added so far.
+    /// The present value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How often each reason came up.
+/// The number of drops for each reason.
 #[derive(Debug)]
 pub struct Drops([Counter; Reason::ALL.len()]);
 
@@ -119,51 +121,51 @@ impl Default for Drops {
 }
 
 impl Drops {
-    /// Counts one.
+    /// Counts one drop.
     pub fn count(&self, reason: Reason) {
         self.0[reason as usize].add(1);
     }
 
-    /// How often `reason` came up.
+    /// The number of drops for `reason`.
     pub fn of(&self, reason: Reason) -> u64 {
         self.0[reason as usize].get()
     }
 
-    /// How many were dropped in all.
+    /// The number of drops in all.
     pub fn total(&self) -> u64 {
         self.0.iter().map(Counter::get).sum()
     }
 }
 
-/// Frames and their bytes.
+/// A number of frames or datagrams, and their bytes.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// How many.
+    /// The number of frames or datagrams.
     pub packets: Counter,
-    /// Their bytes.
+    /// The sum of their lengths in bytes.
     pub bytes: Counter,
 }
 
 impl Traffic {
-    /// Counts one of `len` bytes.
+    /// Counts one packet of `len` bytes.
     pub fn count(&self, len: usize) {
         self.packets.add(1);
         self.bytes.add(len as u64);
     }
 }
 
-/// What one peer sent and was sent.
+/// Counters of one peer.
 #[derive(Debug, Default)]
 pub struct PeerCounters {
-    /// Frames that went to the peer, as they were on the LAN.
+    /// Frames that were sent to the peer, with their lengths on the LAN.
     pub frames_out: Traffic,
-    /// Frames that came from the peer, as they go to the LAN.
+    /// Frames that came from the peer, with their lengths on the LAN.
     pub frames_in: Traffic,
-    /// Frames that were split for the peer.
+    /// Frames that were split before they were sent to the peer.
     pub split: Counter,
-    /// Frames that were put together again.
+    /// Frames of the peer that were put together from pieces.
     pub reassembled: Counter,
-    /// What of the peer was dropped, or meant for it.
+    /// Dropped frames for the peer, and dropped datagrams of the peer.
     pub drops: Drops,
 }
 

@@ -1,20 +1,21 @@
-//! Frames that came from peers a moment ago, so that they are known again where a loop brings
-//! them back: another gateway on the same LAN, a cable between two LANs.
+//! Memory of the frames that recently came from peers, to recognise echoes: frames that a loop
+//! brings back, such as another gateway on the same LAN, or a cable between two LANs.
 //!
-//! A MACsec frame is told by its addresses and its ICV, an MKA frame by all of it, which ends in an
-//! ICV too. Nobody foresees these: a device elsewhere cannot have a station's next frame taken for
-//! an echo.
+//! A MACsec frame is identified by its addresses and its ICV, an MKA frame by all of its bytes,
+//! which end in an ICV too. ICVs cannot be predicted, so an attacker elsewhere cannot have the next
+//! frame of a station taken for an echo.
 
 use core::hash::Hasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use macsec::Frame;
 use siphasher::sip::SipHasher13;
 
-/// A frame is remembered until another one falls into its place: at a million a second some
-/// sixteen milliseconds, where an echo takes less than one. 128 KiB.
+/// Number of slots, which take 128 KiB. A frame is remembered until another frame replaces it in
+/// its slot. At a million frames a second this takes some sixteen milliseconds, while an echo
+/// arrives within one millisecond.
 const PLACES: usize = 1 << 14;
 
-/// What tells the frames that came from peers.
+/// The marks of frames that came from peers.
 pub(crate) struct Echoes(Box<[AtomicU64]>);
 
 impl Default for Echoes {
@@ -24,7 +25,7 @@ impl Default for Echoes {
 }
 
 impl Echoes {
-    /// Notes a frame that goes to the LAN.
+    /// Marks a frame that is sent to the LAN.
     pub(crate) fn note(&self, frame: &Frame<'_>) {
         let (place, mark) = self.place(frame);
         place.store(mark, Ordering::Relaxed);
@@ -36,18 +37,19 @@ impl Echoes {
         place.load(Ordering::Relaxed) == mark
     }
 
-    /// Notes an MKA frame, and says whether it was noted before.
+    /// Marks an MKA frame, and says whether it was marked before.
     ///
-    /// A station numbers its own (IEEE 802.1X-2020, clause 9.4.2) and sends none twice. So those of
-    /// the LAN are noted too: whichever way round a loop they go, and whatever is lost there, they
-    /// are carried once.
+    /// A station numbers its MKA frames (IEEE 802.1X-2020, clause 9.4.2) and sends none twice.
+    /// Therefore MKA frames of the LAN are marked too: each is carried once, in whichever direction
+    /// a loop forwards it and whichever copies are lost.
     pub(crate) fn note_mka(&self, frame: &[u8]) -> bool {
         let (addresses, mut rest) = frame.split_at(frame.len().min(12));
-        // A tag that a bridge added or took off makes no other frame.
+        // A VLAN tag that a bridge added or removed does not make it another frame.
         while let [0x81, 0x00, _, _, behind @ ..] | [0x88, 0xa8, _, _, behind @ ..] = rest {
             rest = behind;
         }
-        // Without a secret: whoever makes two frames that are marked alike loses one of them.
+        // The hash needs no secret key: a station that sends two frames with the same mark only
+        // loses one of its own.
         let mut hasher = SipHasher13::new();
         hasher.write(addresses);
         hasher.write(rest);

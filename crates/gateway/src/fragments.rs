@@ -1,5 +1,5 @@
-//! Frames that are longer than a datagram may be: split, each piece sealed by itself, and put
-//! together again before anything is forwarded.
+//! Frames that do not fit one datagram: they are split, each piece is sealed by itself, and the
+//! frame is put together again before it is forwarded.
 //!
 //! ```text
 //! | number (4) | offset (2) | total (2) | frame's header, in the first piece | rest in clear |
@@ -11,29 +11,29 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use vocabulary::{Decode, DecodeError, Instant, Reader};
 
-/// Bytes of a piece's header.
+/// Length of a piece's header in bytes.
 pub const PIECE_LEN: usize = 8;
-/// The longest frame that is split, in bytes: jumbo frames have some 9000.
+/// The longest frame that is split, in bytes. Jumbo frames have some 9000 bytes.
 pub const MAX_FRAME: usize = 16_384;
-/// Frames of one peer that are put together at a time.
+/// Most incomplete frames of one peer.
 const OPEN: usize = 32;
-/// How long a frame's pieces are waited for: more than paths differ by, less than a
-/// transport's patience.
+/// How long the pieces of a frame are waited for: longer than the difference in delay between
+/// paths, shorter than the retransmission timeout of a transport protocol.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a piece says of itself.
+/// The header of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which frame of this sender it is of.
+    /// The number of the frame, chosen by the sender, which all its pieces carry.
     pub number: u32,
-    /// Where in the frame it belongs.
+    /// The position of the piece in the frame, in bytes.
     pub offset: u16,
-    /// The whole frame's length.
+    /// The length of the whole frame in bytes.
     pub total: u16,
 }
 
 impl Piece {
-    /// As inside of a datagram.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; PIECE_LEN] {
         let mut bytes = [0; PIECE_LEN];
         bytes[..4].copy_from_slice(&self.number.to_be_bytes());
@@ -49,17 +49,18 @@ impl<'a> Decode<'a> for Piece {
     }
 }
 
-/// How a frame is split.
+/// The division of a frame into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// How many pieces.
+    /// Number of pieces.
     pub count: usize,
-    /// Bytes of each but the last.
+    /// Length in bytes of each piece but the last, which may be shorter.
     pub size: usize,
 }
 
 impl Split {
-    /// Splits `len` bytes into equal pieces of at most `most` bytes.
+    /// Splits `len` bytes into pieces of equal length, at most `most` bytes each. `None` if `len`
+    /// is above [`MAX_FRAME`] or `most` is 0.
     pub fn of(len: usize, most: usize) -> Option<Self> {
         if most == 0 || len > MAX_FRAME {
             return None;
@@ -69,7 +70,7 @@ impl Split {
     }
 }
 
-/// Frames of one peer that are being put together, within a bound of memory.
+/// The incomplete frames of one peer, within a limit of memory.
 #[derive(Debug)]
 pub struct Reassembly {
     frames: VecDeque<Partial>,
@@ -82,30 +83,30 @@ struct Partial {
     number: u32,
     since: Instant,
     frame: Vec<u8>,
-    /// Where pieces begin and end that are there, in order.
+    /// Begin and end of each piece that has arrived, in order.
     there: Vec<(u16, u16)>,
 }
 
-/// Pieces of one frame: an MTU of 576 has no more.
+/// Most pieces of one frame: with an MTU of 576 bytes the longest frame has fewer.
 const PIECES: usize = 64;
 
 impl Reassembly {
-    /// Nothing yet, and never more than `bound` bytes of frames: longer ones are refused.
+    /// An empty table that takes at most `bound` bytes. Longer frames are refused.
     pub const fn new(bound: usize) -> Self {
         Self { frames: VecDeque::new(), bytes: 0, bound }
     }
 
-    /// Bytes of memory that unfinished frames take.
+    /// Number of bytes that incomplete frames take.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a piece, which is authentic. Returns the frame that it completes, and how many
-    /// frames were given up to make room.
+    /// Adds a piece, which is authentic. Returns the frame if this piece completes it, and the
+    /// number of incomplete frames that were dropped to make room.
     ///
     /// # Errors
-    /// [`Reason::BadPiece`] if its frame is longer than may be, or if it does not fit the others
-    /// of its number; these are given up too.
+    /// [`Reason::BadPiece`] if the frame is too long, or if the piece does not fit the other pieces
+    /// of its number, which are then dropped too.
     pub fn take(
         &mut self,
         now: Instant,
@@ -143,7 +144,7 @@ impl Reassembly {
         Ok((self.remove(at), given_up))
     }
 
-    /// Gives up what was waited for too long, and says how many frames that were.
+    /// Drops incomplete frames that waited for too long, and returns their number.
     pub fn expire(&mut self, now: Instant) -> usize {
         let mut given_up = 0;
         while self.frames.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
@@ -172,7 +173,7 @@ impl Reassembly {
 }
 
 impl Partial {
-    /// Notes a piece; `false` if it overlaps another or is one too many.
+    /// Records a piece; `false` if it overlaps another one or if there are too many.
     fn add(&mut self, start: u16, end: u16) -> bool {
         let at = self.there.partition_point(|&(from, _)| from < start);
         let before = at.checked_sub(1).and_then(|before| self.there.get(before));

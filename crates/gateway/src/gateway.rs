@@ -1,7 +1,7 @@
-//! A gateway's way of frames: from its LAN to peers, and from peers to its LAN.
+//! The data path: from the LAN to peers, and from peers to the LAN.
 //!
-//! Nothing here allocates for a frame that goes through in one piece. All methods take `&self`:
-//! each of a host's threads sends in a lane of its own and may receive anything.
+//! Nothing here allocates for a frame that is sent or received in one piece. All methods take
+//! `&self`: each of a host's threads sends in a lane of its own and may receive any datagram.
 
 use crate::bridge::{Bridge, Learned, Limits, PeerIndex, Port, Station};
 use crate::bucket::Bucket;
@@ -28,106 +28,109 @@ use macsec::{Frame, Header, Kind, classify};
 use std::sync::Mutex;
 use vocabulary::{Decode, Instant, PacketBuf, Random};
 
-/// What becomes of MKA frames.
+/// What a gateway does with MKA frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mka {
-    /// They go through the tunnel, encrypted.
+    /// They are sent through the tunnel, encrypted.
     #[default]
     Tunnel,
-    /// They go over the management channel.
+    /// They are sent over the management channel.
     Management,
-    /// They are dropped: keys are static, or each LAN has its own.
+    /// They are dropped, since keys are static or each LAN agrees on its own keys.
     Drop,
 }
 
-/// What a gateway is set to.
+/// The configuration of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who it is.
+    /// The identity of this gateway.
     pub id: GatewayId,
-    /// What becomes of MKA.
+    /// What the gateway does with MKA frames.
     pub mka: Mka,
-    /// EtherTypes that are carried beside MACsec and MKA, encrypted whole.
+    /// EtherTypes that are carried besides MACsec and MKA, encrypted as a whole.
     pub allow: Vec<u16>,
-    /// Whether bridges' own frames are carried (LLC with the address 0x42).
+    /// Whether frames of the bridge protocols are carried (LLC with the address 0x42).
     pub allow_bpdu: bool,
-    /// Whether nothing is carried while a gateway with a lower identity is on the same LAN.
+    /// Whether the gateway carries nothing while a gateway with a lower identity is on the same
+    /// LAN.
     pub yields: bool,
     /// The address of this gateway's interface on the LAN.
     pub lan_address: [u8; 6],
-    /// How many stations are learned.
+    /// Limits on the stations that are learned.
     pub stations: Limits,
-    /// Frames for unknown stations that go to every one of several peers, a second.
+    /// Most frames a second for unknown stations that are copied to several peers.
     pub floods_a_second: u32,
-    /// Frames that may wait until a peer knows their flow.
+    /// Most frames that are held until a peer knows their flow.
     pub held_frames: usize,
-    /// Bytes of unfinished frames a peer may have here.
+    /// Most bytes of incomplete frames for each peer.
     pub reassembly_bytes: usize,
-    /// Whether the priority of a VLAN tag becomes the DSCP outside (class selectors).
+    /// Whether the priority of a VLAN tag becomes the DSCP of the outer IP header (class
+    /// selectors).
     pub dscp: bool,
 }
 
-/// A frame of the LAN, and where it is to go.
+/// How a frame of the LAN is to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Parcel {
-    /// To which peers.
+    /// The peers that the frame is for.
     pub to: PeerSet,
-    /// Its bytes without padding.
+    /// Length of the frame in bytes, without padding.
     pub len: usize,
-    /// The traffic class outside: DSCP and ECN.
+    /// The traffic class of the outer IP header: DSCP and ECN.
     pub class: u8,
-    /// The MACsec header; frames of other kinds have none here.
+    /// The header of a MACsec frame; `None` for other frames.
     pub header: Option<Header>,
 }
 
 /// How a frame becomes datagrams for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// One datagram: [`Gateway::seal`].
+    /// In one datagram: [`Gateway::seal`].
     Whole,
-    /// Several, [`Gateway::seal_piece`] each, under this number.
+    /// In several datagrams: [`Gateway::seal_piece`] for each piece.
     Pieces {
-        /// The pieces' common number.
+        /// The number that all pieces of the frame carry.
         number: u32,
-        /// How many, and how long.
+        /// The number and the size of the pieces.
         split: Split,
     },
 }
 
-/// What a datagram turned out to be.
+/// The content of a datagram from a peer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrived {
-    /// A frame for the LAN, where the datagram was.
+    /// A frame for the LAN, which replaced the datagram in its buffer.
     Frame(PeerIndex),
-    /// A frame for the LAN, from its pieces.
+    /// A frame for the LAN, put together from pieces.
     Reassembled(PeerIndex, Vec<u8>),
-    /// Nothing for the LAN.
+    /// A message between gateways, or a piece of an incomplete frame: nothing for the LAN.
     Nothing,
 }
 
-/// A gateway, but for its management channels.
+/// A gateway without its management channels.
 #[derive(Debug)]
 pub struct Gateway {
     settings: Settings,
-    /// The peers.
+    /// The links to the peers.
     pub links: Links,
-    /// Where stations are.
+    /// The table of stations.
     pub bridge: Bridge,
-    /// What MACsec frames look like outside.
+    /// The scheme, which determines the representation of MACsec frames in datagrams.
     pub scheme: Box<dyn Scheme>,
-    /// Frames that came from the LAN.
+    /// Frames that arrived from the LAN.
     pub from_lan: Traffic,
-    /// Frames that went to the LAN.
+    /// Frames that were sent to the LAN.
     pub to_lan: Traffic,
-    /// Copies of frames for more than one peer: as many less one as there are such peers.
+    /// Copies of frames for several peers: a frame for n peers counts n - 1.
     pub copies: Counter,
-    /// Datagrams that came.
+    /// Datagrams that arrived.
     pub datagrams_in: Traffic,
-    /// What was dropped of the LAN's, and of datagrams that no peer can be blamed for.
+    /// Dropped frames of the LAN, and dropped datagrams that cannot be attributed to a peer.
     pub drops: Drops,
+    /// Stations that peers have asked about.
     pub(crate) watches: Watches,
     neighbour: Neighbour,
-    /// When silent stations were last looked for, in microseconds.
+    /// When expired stations were last searched for, in microseconds.
     swept_at: AtomicU64,
     floods: Mutex<Bucket>,
     echoes: Echoes,
@@ -137,7 +140,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway between its LAN and `links`.
+    /// Creates a gateway between its LAN and the peers of `links`.
     pub fn new(
         settings: Settings,
         links: Vec<Link>,
@@ -172,15 +175,15 @@ impl Gateway {
         }
     }
 
-    /// What it is set to.
+    /// The configuration.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Decides where a frame of the LAN goes. What goes nowhere is counted.
+    /// Decides which peers a frame of the LAN is for. Frames for no peer are counted.
     ///
     /// # Errors
-    /// Why it goes nowhere.
+    /// The reason why the frame is for no peer.
     pub fn from_lan(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
         self.from_lan.count(frame.len());
         self.route(now, frame)
@@ -206,7 +209,7 @@ impl Gateway {
                 let header = parsed.header;
                 let tag = header.vlan_tags[0];
                 let vlan = tag.map(macsec::VlanTag::vlan);
-                // Claimed elsewhere or not, what is no echo is carried.
+                // Carried whatever the station table says, since it is not an echo.
                 let source = Station::new(vlan, header.source);
                 self.learn(now, source, Port::Lan);
                 let to = self.destinations(now, Station::new(vlan, header.destination))?;
@@ -229,7 +232,7 @@ impl Gateway {
         }
     }
 
-    /// MKA goes to every peer: it is addressed to a group that no bridge forwards.
+    /// Sends MKA to every peer, since its destination is a group address that no bridge forwards.
     fn route_mka(&self, frame: &[u8]) -> Result<Parcel, Reason> {
         match self.settings.mka {
             Mka::Drop => Err(Reason::Mka),
@@ -238,7 +241,7 @@ impl Gateway {
                 let to = self.everyone()?;
                 Ok(Parcel { to, len: frame.len(), class: NETWORK_CONTROL, header: None })
             }
-            // What the peer would not take, or has no room for.
+            // The peer refuses longer messages.
             Mka::Management if frame.len() >= messages::MAX_LEN => Err(Reason::TooLong),
             Mka::Management => {
                 let to = self.links.iter().map(|link| link.peer).collect();
@@ -248,7 +251,7 @@ impl Gateway {
         }
     }
 
-    /// Whether what came over a management channel may appear on the LAN.
+    /// Whether a frame that came over a management channel may be put on the LAN.
     pub(crate) fn takes_mka(&self, now: Instant, frame: &[u8]) -> bool {
         let is_mka = self.settings.mka == Mka::Management && classify(frame) == Kind::Mka;
         if is_mka && self.is_yielding(now) {
@@ -263,7 +266,8 @@ impl Gateway {
 
     fn other(&self, now: Instant, frame: &[u8]) -> Result<Parcel, Reason> {
         let (destination, source) = stations(frame).ok_or(Reason::MalformedFrame)?;
-        // Its like may come again and again: an echo cannot be told from the station's own.
+        // Unlike a MACsec frame, such a frame may be repeated by its station, so an echo cannot be
+        // distinguished from the station's own frame.
         if self.learn(now, source, Port::Lan) == Learned::Elsewhere {
             return Err(Reason::Loop);
         }
@@ -283,14 +287,14 @@ impl Gateway {
             }
             None => {
                 let to = self.everyone()?;
-                // To one peer it is no flood.
+                // With one peer nothing is copied, so this is no flood.
                 let may = to.len() == 1 || lock(&self.floods).take(now);
                 if may { Ok(to) } else { Err(Reason::FloodLimit) }
             }
         }
     }
 
-    /// Whether frames can go to a peer now.
+    /// Whether frames can be sent to a peer now.
     fn reaches(&self, link: &Link) -> bool {
         link.is_up() || self.scheme.is_keyless() && link.address().is_some()
     }
@@ -301,10 +305,10 @@ impl Gateway {
         if up.is_empty() { Err(Reason::NoPeer) } else { Ok(up) }
     }
 
-    /// Whether a frame fits one datagram for `peer`.
+    /// Decides whether a frame is sent to `peer` in one datagram or in pieces.
     ///
     /// # Errors
-    /// If it is longer than what can be split.
+    /// If the frame is longer than the longest frame that may be split.
     pub fn plan(&self, peer: PeerIndex, parcel: &Parcel) -> Result<Plan, Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
         let payload = link.payload();
@@ -329,7 +333,7 @@ impl Gateway {
     /// Makes a datagram for `peer` of a frame without its padding, in place.
     ///
     /// # Errors
-    /// Why there is none; it is counted.
+    /// The reason why no datagram was made; it is counted.
     pub fn seal(
         &self,
         now: Instant,
@@ -352,11 +356,11 @@ impl Gateway {
         sealed
     }
 
-    /// Makes a datagram for `peer` of a piece of a frame: `packet` is the piece, `offset` where
-    /// it begins.
+    /// Makes a datagram for `peer` of one piece of a frame, in place. `packet` is the piece and
+    /// `offset` its position in the frame.
     ///
     /// # Errors
-    /// Why there is none; it is counted.
+    /// The reason why no datagram was made; it is counted.
     pub fn seal_piece(
         &self,
         lane: u8,
@@ -366,7 +370,7 @@ impl Gateway {
         packet: &mut PacketBuf<'_>,
     ) -> Result<(), Reason> {
         let link = self.links.get(peer).ok_or(Reason::NoPeer)?;
-        // Frames of 65 535 bytes and more have no plan.
+        // The casts lose nothing: `plan` splits no frame of more than 16 384 bytes.
         let piece = Piece { number, offset: offset as u16, total: parcel.len as u16 };
         let sealed = match &parcel.header {
             Some(header) if offset == 0 => PIECE_LEN + header.len(),
@@ -374,7 +378,7 @@ impl Gateway {
             None => 0,
         };
         let len = packet.len();
-        // A first piece that ends inside of the header is encrypted whole.
+        // A first piece that ends inside of the frame's header is encrypted as a whole.
         let sealed = if sealed > PIECE_LEN + len { 0 } else { sealed as u8 };
         let done = packet
             .prepend(&piece.encode())
@@ -393,8 +397,8 @@ impl Gateway {
         done
     }
 
-    /// Keeps a frame, without its padding, of which [`seal`](Self::seal) said
-    /// [`Sealed::Hold`]. What there is no room for is counted.
+    /// Holds a frame, without its padding, for which [`seal`](Self::seal) returned
+    /// [`Sealed::Hold`]. A frame for which there is no room is dropped and counted.
     pub fn hold(&self, now: Instant, peer: PeerIndex, parcel: &Parcel, frame: &[u8]) {
         let released = Released { peer, parcel: *parcel, frame: frame.to_vec() };
         if !self.holding.hold(now, released)
@@ -409,15 +413,15 @@ impl Gateway {
         self.holding.len()
     }
 
-    /// The next frame that was held and may go now. Cheap while nothing is held; to be asked for
-    /// by one of the threads that send, about as often as it looks for frames.
+    /// The next frame that was held and may be sent now. The call is cheap while no frame is held.
+    /// One of the sending threads should call it about as often as it looks for frames.
     pub fn poll_released(&self) -> Option<Released> {
         self.holding.release(self.scheme.acknowledged(), |peer, parcel| {
             parcel.header.as_ref().is_some_and(|header| self.scheme.knows(peer, header))
         })
     }
 
-    /// Takes a datagram that came from `from`, in place. What comes to nothing is counted.
+    /// Opens a datagram that came from `from`, in place. A dropped datagram is counted.
     pub fn from_peer(
         &self,
         now: Instant,
@@ -548,7 +552,7 @@ impl Gateway {
         Ok(Arrived::Reassembled(peer, frame))
     }
 
-    /// That a frame which came encrypted whole may appear on the LAN.
+    /// Checks that a frame which arrived encrypted as a whole may be put on the LAN.
     fn check_other(&self, now: Instant, peer: PeerIndex, frame: &[u8]) -> Result<(), Reason> {
         match classify(frame) {
             Kind::Macsec => {
@@ -583,20 +587,20 @@ impl Gateway {
         self.learn(now, Station::new(vlan, frame.header.source), Port::Peer(peer));
     }
 
-    /// Makes the frame by which another gateway on this LAN would notice this one.
+    /// Makes the announcement by which other gateways on this LAN notice this one.
     pub fn announcement(&self) -> [u8; 60] {
         neighbour::announcement(&self.settings)
     }
 
-    /// Whether nothing is carried since another gateway has this LAN.
+    /// Whether this gateway carries nothing, because another gateway serves this LAN.
     pub fn is_yielding(&self, now: Instant) -> bool {
         self.neighbour.is_yielded_to(now)
     }
 
-    /// Makes a datagram of one of the kinds that are encrypted whole, in place.
+    /// Makes a datagram of one of the kinds that are encrypted as a whole, in place.
     ///
     /// # Errors
-    /// Where `peer` has no keys, or the packet no room.
+    /// If there are no keys for `peer`, or the packet has no room.
     pub fn seal_whole(
         &self,
         lane: u8,
@@ -612,12 +616,12 @@ impl Gateway {
         lock(&self.notices).push(notice);
     }
 
-    /// The next thing that the data path left.
+    /// The next event that the data path reports to the control path.
     pub fn poll_notice(&self) -> Option<Notice> {
         lock(&self.notices).pop()
     }
 
-    /// Lets what has timed out go. To be called about ten times a second.
+    /// Removes what has expired. To be called about ten times a second.
     pub fn handle_timeout(&self, now: Instant) {
         self.links.expire(now);
         let swept_at = Instant::from_micros(self.swept_at.load(Ordering::Relaxed));
@@ -640,10 +644,11 @@ impl Gateway {
     }
 }
 
-/// Class selector 6 (RFC 4594, section 3.2): without MKA nothing else goes.
+/// Class selector 6, network control (RFC 4594, section 3.2): without MKA there are no MACsec keys.
 const NETWORK_CONTROL: u8 = 48 << 2;
 
-/// Destination and source of a frame that is not MACsec's, in the VLAN of its first tag.
+/// Destination and source of a frame that is not MACsec. Their VLAN is that of the frame's first
+/// tag.
 fn stations(frame: &[u8]) -> Option<(Station, Station)> {
     let vlan = match frame.get(12..16) {
         Some(&[0x81, 0x00, a, b] | &[0x88, 0xa8, a, b]) => Some(u16::from_be_bytes([a, b]) & 0xfff),
@@ -654,8 +659,9 @@ fn stations(frame: &[u8]) -> Option<(Station, Station)> {
     Some((Station::new(vlan, *destination), Station::new(vlan, *source)))
 }
 
-/// The class selector (RFC 2474, section 4.2.2) of a VLAN tag's priority, ECN off: what
-/// happens outside cannot be told to an IP header that MACsec encrypts (RFC 6040, section 4.3).
+/// The class selector (RFC 2474, section 4.2.2) for the priority of a VLAN tag, with ECN off:
+/// congestion on the outer path cannot be copied into an IP header that MACsec encrypts (RFC 6040,
+/// section 4.3).
 const fn class_selector(tci: u16) -> u8 {
     ((tci >> 13) << 5) as u8
 }

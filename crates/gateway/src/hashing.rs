@@ -1,16 +1,16 @@
-//! Hash tables whose order and collisions nobody outside can foresee, and that repeat with
-//! their seed.
+//! Hash tables whose iteration order and collisions nobody without the key can predict, and which
+//! are repeatable: the same seed gives the same order.
 
 #![expect(
     clippy::disallowed_types,
-    reason = "their order repeats with the seed, and a frame looks things up too often for a tree"
+    reason = "the order depends on the seed only, and a tree is too slow for lookups of every frame"
 )]
 
 use core::hash::BuildHasher;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
 
-/// A table under a secret key.
+/// A hash table under a secret key.
 pub(crate) type Table<K, V> = HashMap<K, V, Keyed>;
 
 /// SipHash-1-3 under a secret key.

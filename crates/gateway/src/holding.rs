@@ -1,4 +1,4 @@
-//! Frames that wait until a peer knows their flow, within bounds.
+//! Frames that are held until a peer knows their flow, within limits.
 
 use crate::bridge::PeerIndex;
 use crate::gateway::Parcel;
@@ -9,23 +9,23 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use vocabulary::Instant;
 
-/// Bytes of frames that wait at most, however many frames may.
+/// Most bytes of frames that are held, whatever the limit on the number of frames.
 const BYTES: usize = 1 << 20;
-/// How long one waits: some round trips of the management channel, and less than a transport
-/// waits before it sends again.
+/// How long a frame is held at most: some round trips of the management channel, and less than the
+/// retransmission timeout of a transport protocol.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A frame that waited, and may go now: [`Gateway::plan`] and then [`Gateway::seal`].
+/// A frame that was held and may be sent now, with [`Gateway::plan`] and then [`Gateway::seal`].
 ///
 /// [`Gateway::plan`]: crate::gateway::Gateway::plan
 /// [`Gateway::seal`]: crate::gateway::Gateway::seal
 #[derive(Debug)]
 pub struct Released {
-    /// To whom.
+    /// The peer that the frame is for.
     pub peer: PeerIndex,
-    /// What it is.
+    /// The frame's routing: destinations, length and header.
     pub parcel: Parcel,
-    /// Its bytes, without padding.
+    /// The bytes of the frame, without padding.
     pub frame: Vec<u8>,
 }
 
@@ -39,11 +39,12 @@ struct Held {
 struct Queue {
     frames: VecDeque<Held>,
     bytes: usize,
-    /// What the scheme's count of acknowledgements was when nothing could go.
+    /// The scheme's count of acknowledgements when no frame was ready last. Until it grows, no
+    /// further frame can be ready.
     looked: Option<u64>,
 }
 
-/// All frames that wait.
+/// All frames that are held.
 #[derive(Debug)]
 pub(crate) struct Holding {
     most: usize,
@@ -52,17 +53,17 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    /// No frame yet, and at most so many.
+    /// An empty queue of at most `most` frames.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, queue: Mutex::default(), len: AtomicUsize::new(0) }
     }
 
-    /// How many frames wait.
+    /// How many frames are held.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Keeps a frame; `false` if there is no room.
+    /// Holds a frame; `false` if there is no room for it.
     pub(crate) fn hold(&self, now: Instant, released: Released) -> bool {
         let mut queue = lock(&self.queue);
         let len = released.frame.len();
@@ -71,13 +72,14 @@ impl Holding {
         }
         queue.bytes += len;
         queue.frames.push_back(Held { since: now, released });
-        // The peer may have learned its flow before the frame was here.
+        // The peer may have learned the frame's flow before the frame was held, so look again.
         queue.looked = None;
         self.len.store(queue.frames.len(), Ordering::Release);
         true
     }
 
-    /// The first frame that may go. `acknowledged` is the scheme's count.
+    /// Removes and returns the first frame that may be sent. `acknowledged` is the scheme's count
+    /// of acknowledgements.
     pub(crate) fn release(
         &self,
         acknowledged: u64,
@@ -101,7 +103,8 @@ impl Holding {
         Some(held.released)
     }
 
-    /// Gives up what waited for too long; `gone` hears whom it was for.
+    /// Drops frames that were held for longer than [`PATIENCE`], and calls `gone` with the peer of
+    /// each.
     pub(crate) fn expire(&self, now: Instant, mut gone: impl FnMut(PeerIndex)) {
         let mut queue = lock(&self.queue);
         while queue.frames.front().is_some_and(|oldest| now - oldest.since > PATIENCE) {
@@ -132,7 +135,7 @@ mod tests {
             assert!(holding.hold(now, frame(peer, len)));
         }
         assert!(holding.release(0, |_, _| false).is_none());
-        assert!(holding.release(0, |_, _| true).is_none(), "nothing is new");
+        assert!(holding.release(0, |_, _| true).is_none(), "no flow was acknowledged since");
         let second = |peer: PeerIndex, _: &Parcel| peer.0 == 2;
         let lens = [20, 30].map(|_| holding.release(1, second).unwrap().frame.len());
         assert_eq!(lens, [20, 30]);

@@ -8,19 +8,19 @@
 //!        └ "ls tun pcbc" (sender ‖ receiver ‖ epoch)         AES-128, of `encryption-paper`
 //! ```
 //!
-//! No two lanes, directions, peers or epochs have a key in common, so a counter of its own is
-//! all that a lane needs for its nonces.
+//! No two lanes, directions, peers or epochs share a key. A lane's own packet counter therefore
+//! suffices to make its nonces unique.
 
 use core::fmt;
 use dtls::crypto::TrafficSecret;
 use macsec::crypto::{Gcm, GcmProvider};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Who a gateway is: its public key, or the hash of one that is longer.
+/// The identity of a gateway: its public key, or the hash of a public key that is longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GatewayId(pub [u8; 32]);
 
-/// What all keys between two gateways in one epoch derive from.
+/// The secret from which all keys between two gateways in one epoch are derived.
 #[derive(Clone)]
 pub struct EpochSecret(TrafficSecret);
 
@@ -31,8 +31,8 @@ pub struct LaneKey {
 }
 
 impl EpochSecret {
-    /// The secret of an epoch from what the management channel exported and a fresh nonce of
-    /// each end, the proposer's first.
+    /// The secret of an epoch, from the value that was exported from the management channel and a
+    /// fresh nonce of each gateway: that of the proposer, and that of the answerer.
     pub fn new(exported: &[u8; 32], proposer: &[u8; 32], answerer: &[u8; 32]) -> Self {
         let mut nonces = [0; 64];
         nonces[..32].copy_from_slice(proposer);
@@ -40,8 +40,8 @@ impl EpochSecret {
         Self(TrafficSecret::extract(&nonces, exported))
     }
 
-    /// The key of blocks that `sender` encrypts for `receiver` in `epoch`, under the scheme
-    /// `encryption-paper`.
+    /// The AES-128 key with which `sender` encrypts blocks for `receiver` in `epoch`, under the
+    /// scheme `encryption-paper`.
     pub fn block_key(
         &self,
         sender: &GatewayId,
@@ -57,7 +57,7 @@ impl EpochSecret {
         key
     }
 
-    /// The key of `lane` of what `sender` seals for `receiver` in `epoch`.
+    /// The key with which `lane` of `sender` seals datagrams for `receiver` in `epoch`.
     pub fn lane_key(
         &self,
         sender: &GatewayId,
@@ -83,7 +83,7 @@ impl LaneKey {
         ((provider.aes_256)(&self.key), self.iv)
     }
 
-    /// The key and the IV, for vectors.
+    /// The key and the IV, for test vectors.
     pub fn expose(&self) -> (&[u8; 32], &[u8; 12]) {
         (&self.key, &self.iv)
     }

@@ -1,24 +1,25 @@
 //! Tunnels that carry MACsec frames between LANs over IP, sans I/O.
 //!
-//! A [`Gateway`](gateway::Gateway) stands at the edge of a LAN. It takes MACsec frames from there
-//! and carries them, their headers hidden, to the peer behind which their destination is; what
-//! comes from peers it lets onto the LAN only if it is authentic and new. It has no keys of MACsec
-//! and needs none.
+//! A [`Gateway`](gateway::Gateway) stands at the edge of a LAN. It takes MACsec frames from the
+//! LAN, hides their headers, and sends them to the peer gateway behind which the destination is. A
+//! frame that arrives from a peer is forwarded to the LAN only if it is authentic and was not
+//! received before. A gateway holds no MACsec keys and needs none.
 //!
-//! - [`schemes`]: what a frame looks like outside; one trait, five schemes;
-//! - [`flows`]: what both ends know of frames that follow each other, so that headers can be short;
+//! - [`schemes`]: how a frame is represented in a tunnel datagram; one trait, five schemes;
+//! - [`flows`]: the state that both gateways keep for frames with a common header, so that
+//!   datagrams can carry a short header;
 //! - [`link`]: sealed datagrams between two gateways, and [`keys`] for them;
-//! - [`bridge`]: where stations are, learned within limits;
-//! - [`fragments`]: frames that are longer than a datagram;
-//! - [`control`]: keys, signs of life and the path's MTU, over the management channel;
-//! - [`counters`]: what was dropped, and why.
+//! - [`bridge`]: the table of station addresses, learned within limits;
+//! - [`fragments`]: frames that are longer than a datagram may be;
+//! - [`control`]: key agreement, keepalives and the path's MTU, over the management channel;
+//! - [`counters`]: how many frames and datagrams were dropped, by reason.
 //!
-//! Under some schemes a frame waits until the peer knows its flow: of one that `seal` answers with
-//! `Hold` the host gives a copy to [`Gateway::hold`](gateway::Gateway::hold), and sends what
-//! [`Gateway::poll_released`](gateway::Gateway::poll_released) lets go.
+//! Under some schemes a frame must wait until the peer knows its flow. `seal` answers such a frame
+//! with `Hold`: the host then gives a copy to [`Gateway::hold`](gateway::Gateway::hold), and later
+//! sends the frames that [`Gateway::poll_released`](gateway::Gateway::poll_released) returns.
 //!
-//! The host owns sockets, clocks and threads. Each of its threads sends in a lane of its own
-//! and may receive anything:
+//! The host owns sockets, clocks and threads. Each of its threads has its own lane (key and packet
+//! counter) for sending, and may receive any datagram:
 //!
 //! ```
 //! use gateway::gateway::{Arrived, Gateway, Plan};
@@ -64,7 +65,8 @@ pub mod window;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks; what a thread left that panicked is as whole as any.
+/// Locks a mutex, also after a thread panicked with the lock held: no critical section in this
+/// crate leaves its data inconsistent.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

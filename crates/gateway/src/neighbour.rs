@@ -1,4 +1,4 @@
-//! Another gateway on the same LAN: each says that it is there, and one of two may yield.
+//! Other gateways on the same LAN: each gateway announces itself, and one of two may yield.
 
 use crate::codepoints::ANNOUNCEMENT;
 use crate::gateway::Settings;
@@ -7,15 +7,15 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// How long an announcement counts: four may be lost.
+/// How long an announcement is valid: four in a row may be lost.
 const YIELD: Duration = Duration::from_secs(5);
-/// Between two notices of another gateway.
+/// Shortest interval between two notices of another gateway.
 const QUIET: Duration = Duration::from_secs(10);
-/// Locally administered, a group, and no address that bridges keep to themselves.
+/// The destination of announcements: a locally administered group address, which bridges forward.
 const ANNOUNCEMENT_GROUP: [u8; 6] = [0x03, 0x4c, 0x53, 0x47, 0x57, 0x01];
 const ANNOUNCEMENT_MAGIC: &[u8; 8] = b"lsgw\0\0\0\x01";
 
-/// Makes the frame by which another gateway on the LAN would notice this one.
+/// Makes the announcement by which other gateways on the LAN notice this one.
 pub(crate) fn announcement(settings: &Settings) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&ANNOUNCEMENT_GROUP);
@@ -26,17 +26,18 @@ pub(crate) fn announcement(settings: &Settings) -> [u8; 60] {
     frame
 }
 
-/// What was heard of other gateways on the LAN.
+/// What is known about other gateways on the LAN.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbour {
-    /// Until when another gateway has this LAN, in microseconds.
+    /// Until when another gateway serves this LAN, in microseconds.
     yields_until: AtomicU64,
-    /// Until when it is not told of another gateway again, in microseconds.
+    /// Until when no further notice of another gateway is given, in microseconds.
     quiet_until: AtomicU64,
 }
 
 impl Neighbour {
-    /// Takes an announcement. Says whose it is if that is to be told.
+    /// Handles an announcement. Returns the identity of its gateway if the control path is to be
+    /// notified.
     pub(crate) fn hear(
         &self,
         now: Instant,
@@ -55,7 +56,8 @@ impl Neighbour {
         (id != settings.id && self.may_tell(now)).then_some(id)
     }
 
-    /// Whether of another gateway is to be told again: any device can announce one.
+    /// Whether a notice may be given again. The rate is limited, since any device can send
+    /// announcements.
     fn may_tell(&self, now: Instant) -> bool {
         let quiet_until = self.quiet_until.load(Ordering::Relaxed);
         let next = (now + QUIET).as_micros();
@@ -64,7 +66,7 @@ impl Neighbour {
             && self.quiet_until.compare_exchange(quiet_until, next, order, order).is_ok()
     }
 
-    /// Whether another gateway has this LAN.
+    /// Whether another gateway serves this LAN.
     pub(crate) fn is_yielded_to(&self, now: Instant) -> bool {
         now.as_micros() < self.yields_until.load(Ordering::Relaxed)
     }

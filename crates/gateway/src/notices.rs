@@ -1,29 +1,31 @@
-//! What the data path leaves to the control path.
+//! Events that the data path reports to the control path.
 
 use crate::bridge::{PeerIndex, Station};
 use crate::keys::GatewayId;
 use crate::set::PeerSet;
 use std::collections::VecDeque;
 
-/// Something that the data path leaves to the control path.
+/// An event that the data path reports to the control path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// An MKA frame for the management channels of these peers.
+    /// An MKA frame that is to be sent over the management channels of these peers.
     Mka(PeerSet, Vec<u8>),
-    /// A peer asks whether datagrams of this size arrive.
+    /// The peer probes the path: a probe of this many bytes of UDP payload arrived here and needs
+    /// an answer.
     Probe(PeerIndex, usize),
-    /// A datagram of this size arrived at the peer.
+    /// The peer answered a probe: a datagram of this many bytes of UDP payload arrived there.
     Probed(PeerIndex, usize),
-    /// Another gateway announced itself on this LAN; at most once in ten seconds.
+    /// Another gateway announced itself on this LAN; reported at most once in ten seconds.
     SecondGateway(GatewayId),
-    /// A station is claimed elsewhere that was behind this peer.
+    /// A station that was behind this peer was claimed elsewhere: a frame with its address came
+    /// from another place.
     Claimed(Station, PeerIndex),
-    /// A station was heard on this LAN of which these peers have asked.
+    /// A station was heard on this LAN, and these peers have asked about it.
     Heard(Station, PeerSet),
 }
 
-/// Kinds of notices that wait apart: whatever a device of the LAN or a peer sends too much of takes no room from
-/// the other kinds.
+/// Classes of notices, each with its own limit: a device of the LAN or a peer that causes too many
+/// notices of one class takes no room from the other classes.
 #[derive(Clone, Copy)]
 enum Share {
     Mka,
@@ -31,7 +33,7 @@ enum Share {
     Paths,
 }
 
-/// Notices that wait at most, of each share; more than that are dropped.
+/// Most notices that wait in each class; further ones are dropped.
 const MOST: [usize; 3] = [128, 128, 128];
 
 impl Notice {
@@ -44,16 +46,16 @@ impl Notice {
     }
 }
 
-/// Notices that wait, in the order in which they came.
+/// Notices that wait, in the order in which they arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiting: VecDeque<Notice>,
-    /// How many of each share wait.
+    /// How many notices of each class wait.
     counts: [usize; 3],
 }
 
 impl Notices {
-    /// Takes a notice, if its share has room.
+    /// Appends a notice, or drops it if its class is full.
     pub(crate) fn push(&mut self, notice: Notice) {
         let share = notice.share() as usize;
         if self.counts[share] < MOST[share] {
@@ -93,11 +95,15 @@ mod tests {
             for notice in [mka(), heard(), Notice::Probed(PEER, 1500)] {
                 notices.push(notice);
             }
-            assert_eq!(notices.waiting.len(), before + 2, "one of the flood's kind has no room");
+            assert_eq!(
+                notices.waiting.len(),
+                before + 2,
+                "a notice of the flooded class is dropped"
+            );
             while notices.pop().is_some() {}
             assert_eq!(notices.counts, [0; 3]);
             notices.push(flood(0));
-            assert!(notices.pop().is_some(), "and room comes back");
+            assert!(notices.pop().is_some(), "the class has room again");
         }
     }
 }

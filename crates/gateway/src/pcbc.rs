@@ -1,18 +1,19 @@
-//! The paper's encryption of a frame's first 32 bytes (section 4.3): two blocks, the second
-//! first, and the first under both what the second was and what it became.
+//! The paper's encryption of a frame's first 32 bytes (section 4.3), as two blocks. The second
+//! block is encrypted first; the first block is combined with the plaintext and the ciphertext of
+//! the second before it is encrypted.
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use core::fmt;
 
-/// Bytes that are encrypted.
+/// Number of bytes that are encrypted.
 pub const COVERED: usize = 32;
 
 /// AES-128 in this mode, under one key.
 pub struct Pcbc(Aes128);
 
 impl Pcbc {
-    /// Under `key`.
+    /// The cipher under `key`.
     pub fn new(key: &[u8; 16]) -> Self {
         Self(Aes128::new(key.into()))
     }

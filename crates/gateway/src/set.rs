@@ -1,16 +1,16 @@
-//! A set of peers that is as cheap to copy as a few words.
+//! A set of peers as a bit map of four words, which is cheap to copy.
 
 use crate::bridge::PeerIndex;
 
-/// Some of the peers.
+/// A set of peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerSet([u64; 4]);
 
 impl PeerSet {
-    /// Peers that a set can tell apart.
+    /// How many peers a set can hold: every value of [`PeerIndex`].
     pub const MOST: usize = 256;
 
-    /// One peer alone.
+    /// The set of one peer.
     pub fn of(peer: PeerIndex) -> Self {
         let mut set = Self::default();
         set.insert(peer);
@@ -22,17 +22,17 @@ impl PeerSet {
         self.0[usize::from(peer.0 / 64)] |= 1 << (peer.0 % 64);
     }
 
-    /// Whether it has `peer`.
+    /// Whether the set contains `peer`.
     pub fn contains(&self, peer: PeerIndex) -> bool {
         self.0[usize::from(peer.0 / 64)] >> (peer.0 % 64) & 1 == 1
     }
 
-    /// Whether it has nobody.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
 
-    /// How many it has.
+    /// How many peers are in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -49,7 +49,7 @@ impl FromIterator<PeerIndex> for PeerSet {
 impl Iterator for PeerSet {
     type Item = PeerIndex;
 
-    /// Takes the lowest out.
+    /// Removes and returns the peer with the lowest index.
     fn next(&mut self) -> Option<PeerIndex> {
         let at = self.0.iter().position(|&word| word != 0)?;
         let bit = self.0[at].trailing_zeros();

@@ -1,51 +1,60 @@
-//! Numbers of our own, and why each has its value.
+//! Our own tuning numbers, each with the reason for its value.
 
 use core::time::Duration;
 
-/// Numbers back from the highest that a lane's window remembers. A batch of one thread can be
-/// overtaken by all that another path carries meanwhile: 4096 small packets are some
-/// milliseconds at a gigabit.
+/// Size of a lane's replay window: how many counters below the highest one it remembers. While the
+/// packets of one thread are delayed in a batch, all packets of another path may overtake them:
+/// 4096 small packets are some milliseconds at 1 Gbit/s.
 pub const WINDOW: u64 = 4096;
-/// Lanes (sending threads) a gateway has at most. A window costs 528 bytes a lane and epoch.
+/// Most lanes (sending threads) of a gateway. A replay window costs 528 bytes for each lane and
+/// epoch.
 pub const LANES: usize = 16;
-/// Packets that one lane seals under one key. GCM with random-looking but distinct nonces
-/// bears far more; an hour at four million packets a second ends earlier.
+/// Most packets that one lane seals under one key. AES-GCM with distinct nonces that look random
+/// would allow far more. A key lives for an hour, which at four million packets a second ends
+/// earlier than this limit.
 pub const PACKETS: u64 = 1 << 32;
-/// From here on a new epoch is asked for.
+/// Number of packets under one key from which on a lane asks for a new epoch.
 pub const PACKETS_BEFORE_REKEY: u64 = PACKETS / 4 * 3;
-/// Forgeries that one lane refuses under one key before it hears nothing more: 2^36 tries
-/// at tags of 128 bits over at most 2^10 blocks leave an attacker 2^-81.
+/// Number of forgeries that one lane refuses under one key before it refuses every datagram under
+/// that key: 2^36 tries against 128-bit tags over at most 2^10 blocks leave an attacker a
+/// probability of 2^-81.
 pub const FAILURES: u64 = 1 << 36;
-/// How long keys that were replaced still open what was under way.
+/// How long keys that were replaced still open datagrams that were sent before the change.
 pub const OLD_EPOCH: Duration = Duration::from_secs(10);
-/// What has timed out is looked for so often: every table is walked through, behind its locks.
+/// Interval between two searches for expired entries. Each search walks through every table while
+/// it holds the table's locks.
 pub const SWEEP: Duration = Duration::from_secs(1);
-/// Flows of one association that a peer may have identifiers for: each of its frames costs the
-/// receiver one of each. A device seldom has more than some tens of neighbours behind a gateway.
+/// Most flows of one association for which a peer may have identifiers: each frame of the
+/// association costs the receiver one new identifier for each of these flows. A device seldom has
+/// more than some tens of neighbours behind a gateway.
 pub const FLOWS_A_GROUP: usize = 64;
-/// Identifiers, of all flows, that a sender may have its peers derive each second for packet
-/// numbers that were skipped: some hundredths of a core.
+/// Most identifiers a second, summed over all flows, that a sender may make its peers derive for
+/// skipped packet numbers: a few per cent of a core.
 pub const SKIPPED: u32 = 1 << 18;
-/// The same at once: a whole window of 512 flows.
+/// Burst that belongs to [`SKIPPED`], in identifiers: the whole windows of 512 flows.
 pub const SKIPPED_AT_ONCE: u32 = 1 << 20;
-/// Identifiers that a receiver derives each second for numbers of which no frame of the peer came:
-/// what an honest sender's LAN may skip, and as many for losses and for what goes to other sites.
-/// With those that they push out, that is 2^20 changes of a large table: a tenth of a core or two.
+/// Most identifiers a second that a receiver derives for packet numbers for which no frame of the
+/// peer arrived: as many as an honest sender's LAN may skip, and as many again for lost frames and
+/// for frames that went to other sites. Each new identifier also evicts an old one, so this is 2^20
+/// changes of a large table a second: a tenth to a fifth of a core.
 pub const DERIVED: u32 = 2 * SKIPPED;
-/// Identifiers that a receiver derives each second for flows that a peer registers: those of 128
-/// flows or more, of which at most 512 have identifiers, and honest ones live for 15 s or longer.
+/// Most identifiers a second that a receiver derives for flows that a peer registers: those of 128
+/// flows or more. At most 512 flows have identifiers, and the flows of an honest peer live for 15 s
+/// or longer.
 pub const REGISTERED: u32 = SKIPPED;
-/// Either of the two at once: what was skipped may come late and in heaps, and after a reconnect
-/// all 512 flows are registered at once, perhaps twice.
+/// Burst that belongs to [`DERIVED`] and to [`REGISTERED`], in identifiers: skipped packet numbers
+/// may become known late and many at a time, and after a reconnect all 512 flows are registered at
+/// once, perhaps twice.
 pub const DERIVED_AT_ONCE: u32 = 2 * SKIPPED_AT_ONCE;
-/// Identifiers that come and go in one go, before frames have a turn that wait for the same lock:
-/// a whole window of one flow and the one before it, a millisecond at most.
+/// Number of identifiers that are added or removed before the lock is released to frames that wait
+/// for it: the whole windows of two flows, a millisecond at most.
 pub const STEP: u64 = 4096;
-/// Old flows that a receiver forgets in one go, with the lock held that every frame needs: 2048
-/// identifiers each are some hundred microseconds.
+/// Number of old flows that a receiver removes before it releases the lock that every frame needs.
+/// Each flow has 2048 identifiers, so this takes some hundred microseconds.
 pub const DROPPED: usize = 4;
-/// How often in a tick it does so: all 512 flows are gone in some three seconds, and frames have
-/// nearly all of the time.
+/// How many times in one tick (100 ms) a receiver removes [`DROPPED`] old flows: all 512 flows are
+/// removed in some three seconds, and frames have nearly all of the time.
 pub const DROPS_A_TICK: usize = 4;
-/// IP packets of this many bytes arrive anywhere (RFC 8200, section 5).
+/// The IPv6 minimum link MTU: IP packets of this many bytes arrive on any path (RFC 8200, section
+/// 5).
 pub const LEAST_MTU: usize = 1280;

@@ -1,9 +1,9 @@
-//! The replay window of a lane: wider than a record layer's, in blocks (RFC 6479).
+//! The replay window of a lane: wider than that of a record layer, and kept in blocks (RFC 6479).
 
 use crate::tuning::WINDOW;
 
 const BITS: u64 = u64::BITS as u64;
-/// One block more than the window has: the one that is being filled.
+/// One block more than the window needs: the newest block is only partly used.
 const BLOCKS: usize = (WINDOW / BITS + 1) as usize;
 
 /// Remembers which of the last [`WINDOW`] counters were accepted.
@@ -38,7 +38,7 @@ impl Window {
         self.next - counter <= WINDOW && self.seen[block(counter)] & bit(counter) == 0
     }
 
-    /// Marks `counter` as accepted. What is older than the window is ignored.
+    /// Marks `counter` as accepted. A counter older than the window is ignored.
     pub fn commit(&mut self, counter: u64) {
         if counter >= self.next {
             let newest = self.next.saturating_sub(1) / BITS;
@@ -78,7 +78,7 @@ mod tests {
         window.commit(10_000 - WINDOW);
         assert!(!window.check(10_000 - WINDOW));
         window.commit(u64::MAX >> 16);
-        assert!(!window.check(10_001), "fell off the window");
+        assert!(!window.check(10_001), "it is older than the window");
     }
 
     proptest! {

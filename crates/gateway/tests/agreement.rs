@@ -1,4 +1,4 @@
-//! How two gateways agree on keys, whenever their channel is lost.
+//! Key agreement between two gateways whose management channel is lost at any time.
 
 mod world;
 
@@ -16,12 +16,20 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
     };
     for round in 0..100 {
         site.control.handle_message(world.now, index(1, 0), &proposal(round));
-        assert_eq!(site.gateway.links.receivers(), 2, "the keys in use and those that are offered");
+        assert_eq!(
+            site.gateway.links.receivers(),
+            2,
+            "the keys in use and the keys that were offered"
+        );
     }
     for round in 0..100 {
         site.control.handle_down(world.now, index(1, 0));
         let most = 2 + usize::from(round.min(3));
-        assert_eq!(site.gateway.links.receivers(), most, "the proposer may seal with them");
+        assert_eq!(
+            site.gateway.links.receivers(),
+            most,
+            "keys are kept that the proposer may seal with"
+        );
         site.control.handle_up(world.now, index(1, 0), [round; 32].into());
         let hello = messages::Hello {
             version: messages::VERSION,
@@ -35,7 +43,7 @@ fn a_peer_that_proposes_keys_again_and_again_fills_no_memory() {
     }
 }
 
-/// What `site` has to say to its only peer; the rest of what is to be done is let go.
+/// The messages of `site` for its only peer; all other outputs are discarded.
 fn said(world: &mut World, site: usize) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     while let Some(output) = world.sites[site].control.poll(world.now) {
@@ -48,7 +56,7 @@ fn said(world: &mut World, site: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
-    // After the proposal, the answer, and the answer's answer.
+    // The channel is lost before the proposal, after it, after the answer, or after Ready.
     for messages in 0..=3 {
         let mut world = World::up_sealed(2);
         world.sites[0].control.rekey();
@@ -88,7 +96,7 @@ fn a_channel_that_is_lost_before_all_are_ready_leaves_frames_their_way() {
     }
 }
 
-/// Carries what `from` has to say, and nothing else.
+/// Delivers the messages of `from`, and nothing else.
 fn pass(world: &mut World, from: usize) {
     for bytes in said(world, from) {
         let to = 1 - from;
@@ -103,7 +111,8 @@ fn lose_channel(world: &mut World) {
     }
 }
 
-/// A channel on which the leader proposes and the other answers; who hears it is open.
+/// Brings a channel up, on which the leader proposes and the follower answers. The answer is not
+/// delivered yet.
 fn answered(world: &mut World, round: u8) {
     world.connect_two(0, 1, [round; 32]);
     pass(world, 0);
@@ -111,7 +120,7 @@ fn answered(world: &mut World, round: u8) {
     pass(world, 0);
 }
 
-/// The leader seals with new keys, of which the other has heard nothing.
+/// The leader seals with new keys, and the follower has not received Ready.
 fn agreed_in_secret(world: &mut World, round: u8) {
     answered(world, round);
     pass(world, 1);
@@ -153,7 +162,7 @@ fn keys_of_a_lost_channel_open_until_others_are_agreed_on_however_many_are_lost(
 
 #[test]
 fn what_comes_late_under_keys_of_a_lost_channel_takes_none_of_newer_ones_away() {
-    // The second agreement is lost with its channel, or goes on.
+    // The channel of the second agreement is lost, or stays up.
     for is_lost in [true, false] {
         let mut world = World::up_sealed(2);
         agreed_in_secret(&mut world, 1);
@@ -192,7 +201,7 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
         for site in [0, 1] {
             world.sites[site].control.handle_down(world.now, index(site, 1 - site));
         }
-        // A lane that does not exist has sealed all it may.
+        // A lane that does not exist reports its key as used up.
         let gateway = std::sync::Arc::clone(&world.sites[site].gateway);
         let peer = index(site, 1 - site);
         world::in_room(&[], |packet| {
@@ -200,7 +209,7 @@ fn keys_that_near_their_end_are_proposed_once_when_the_channel_returns() {
         });
         assert!(gateway.links.get(peer).unwrap().wants_epoch());
         world.connect_two(0, 1, [0x77; 32]);
-        // Between the channel and the peer's Hello.
+        // Timers run after the channel is up and before the peer's Hello arrives.
         for site in &mut world.sites {
             site.control.handle_timeout(world.now);
         }

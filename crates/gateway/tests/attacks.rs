@@ -1,5 +1,5 @@
-//! Every slip and hole of the paper, working against its schemes as it has them, and not against
-//! ours.
+//! Every error and gap of the paper as an attack, which succeeds against the paper's schemes and
+//! fails against ours.
 
 mod trials;
 mod world;
@@ -76,10 +76,10 @@ fn frames_of_a_new_flow_are_held_until_the_peer_knows_it_and_dropped_if_it_never
         assert!(world.wire.is_empty());
         world.settle();
         world.deliver();
-        assert_eq!(world.sites[1].lan, frames, "in order");
+        assert_eq!(world.sites[1].lan, frames, "frames are released in order");
         let other = Flow { destination: station(1, 9), ..flow };
         world.frame(0, &other.frame(4, 100));
-        // The registration is lost with its channel.
+        // The registration is lost together with its channel.
         while world.sites[0].control.poll(world.now).is_some() {}
         world.advance(Duration::from_millis(501));
         assert_eq!(drops(&world, 0, 1, Reason::HeldTooLong), 1);
@@ -106,8 +106,8 @@ fn the_papers_window_stalls_for_good_after_a_burst_and_ours_does_not() {
         }
         world.sites[1].lan.len()
     };
-    assert_eq!(after(identifier_paper, 63), 200, "one less than its window");
-    assert_eq!(after(identifier_paper, 64), 0, "as long as its window");
+    assert_eq!(after(identifier_paper, 63), 200, "one frame less than the window is lost");
+    assert_eq!(after(identifier_paper, 64), 0, "as many frames as the window are lost");
     assert_eq!(after(identifier, 1000), 200);
     assert_eq!(after(sealed, 100_000), 200);
     let healed = after(identifier, 100_000);
@@ -146,8 +146,8 @@ fn a_fresh_identifier_that_was_copied_onto_junk_burns_it_under_both_but_not_unde
         let mut junk = datagram.clone();
         let len = junk.bytes.len();
         Random::insecure(1).fill(&mut junk.bytes[if short { 11 } else { 42 }..len]);
-        assert_eq!(world.arrive(&junk), short, "junk on the LAN");
-        assert_eq!(world.arrive(&datagram), !short, "the true frame");
+        assert_eq!(world.arrive(&junk), short, "whether the junk reaches the LAN");
+        assert_eq!(world.arrive(&datagram), !short, "whether the true frame reaches the LAN");
     }
 }
 
@@ -201,10 +201,10 @@ fn a_changed_first_block_passes_the_papers_encryption_with_random_addresses() {
             passed += 1;
             let junk = world.sites[1].lan.pop().unwrap();
             assert_ne!(junk[..12], frame[..12]);
-            assert_eq!(junk[16..], frame[16..], "PN and SCI are the true frame's");
+            assert_eq!(junk[16..], frame[16..], "PN and SCI are those of the true frame");
         }
     }
-    assert!((60..140).contains(&passed), "one in four has a known AN: {passed}");
+    assert!((60..140).contains(&passed), "one in four frames has a known AN: {passed}");
     let second = (0..400u64)
         .filter(|&seed| {
             let mut forged = datagram.clone();
@@ -230,7 +230,7 @@ fn thirty_two_bytes_leave_an_sci_in_clear_behind_two_vlan_tags_and_ours_none() {
     let mut blocks: [u8; 32] = frame[..32].try_into().unwrap();
     Pcbc::new(&[1; 16]).encrypt(&mut blocks);
     let as_the_paper_has_it = [&blocks[..], &frame[32..]].concat();
-    assert_eq!(as_the_paper_has_it[34..36], [0xbe, 0xef], "the SCI's port");
+    assert_eq!(as_the_paper_has_it[34..36], [0xbe, 0xef], "the port of the SCI");
     for (name, scheme) in ALL {
         let mut world = acquainted(scheme);
         for pn in 3..6 {
@@ -256,13 +256,13 @@ fn one_vlan_tag_leaves_nothing_unpredictable_in_the_papers_second_block() {
         Pcbc::new(&[1; 16]).encrypt(&mut blocks);
         blocks
     };
-    assert_eq!(second(100, 1), second(100, 2), "the same whatever MACsec encrypted");
+    assert_eq!(second(100, 1), second(100, 2), "the blocks do not depend on MACsec's ciphertext");
 }
 
 #[test]
 fn the_papers_derivation_is_keyed_with_what_everybody_knows() {
-    // Whoever learns a base identifier by other means computes with the same key as everybody;
-    // and the PN's second round, or another AN, repeats the first.
+    // The key is the PN, which everybody knows. And identifiers repeat after 2^32 packet numbers,
+    // and under another AN.
     let base = BaseIdentifier::new([7; 16]);
     let paper = |pn, an| Derivation::Paper.derive(&base, pn, an);
     assert_eq!(paper(5, 0), paper(5 | 1 << 32, 1));
@@ -302,7 +302,7 @@ fn a_flood_of_invented_sources_fills_its_cap_under_every_scheme_and_old_flows_go
 #[test]
 fn a_device_elsewhere_that_claims_a_stations_address_does_not_silence_it() {
     for (name, scheme) in ALL {
-        // The second time the station was silent for so long that its gateway forgot it.
+        // With 400 s of silence, the station's gateway has removed the station from its table.
         for silence in [1, 400] {
             let mut world = World::up(3, scheme);
             let victim = Flow::between(0, 2);
@@ -324,7 +324,8 @@ fn a_device_elsewhere_that_claims_a_stations_address_does_not_silence_it() {
                     world.advance(Duration::ZERO);
                     world.deliver();
                     let arrived = world.sites[to].lan == [frames[from / 2].clone()];
-                    // Who was forgotten everywhere is where it was heard first, but is heard.
+                    // A station that every gateway has removed counts as being where it was heard
+                    // first, but its own frames still arrive.
                     assert!(arrived || silence > 1 && from == 2, "{name} {silence} {second} {to}");
                 }
                 world.advance(Duration::from_millis(500));
@@ -337,12 +338,14 @@ fn a_device_elsewhere_that_claims_a_stations_address_does_not_silence_it() {
 fn a_station_that_writes_to_one_lan_alone_is_not_taken_from_the_others_by_claims_there() {
     for (name, scheme) in ALL {
         for claims in [1, 15] {
-            // Round trips of 40 ms: a frame of the station, question and answer.
+            // A round trip takes 40 ms. A claim is corrected after the query, the next frame of the
+            // station, and the answer.
             let outcome = claimed::run(scheme, Claimed { every: 40, claims });
             println!("{name}, {claims} claims: {} of {}", outcome.lost(), outcome.sent);
             assert!(outcome.lost() <= 3 * claims as usize, "{name}, {claims} claims: {outcome:?}");
         }
-        // One that sends every three seconds is back with its next frame, wherever that goes.
+        // A station that sends every three seconds is found again with its next frame, whatever the
+        // destination of that frame.
         let outcome = claimed::run(scheme, Claimed { every: 3000, claims: 1 });
         println!("{name}, a slow station: {}", outcome.lost());
         assert!((1..=77).contains(&outcome.lost()), "{name}: {outcome:?}");

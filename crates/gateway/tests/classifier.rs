@@ -1,4 +1,5 @@
-//! Whether an observer can sort the tunnel's datagrams into flows, or find what they hide.
+//! Whether an observer can sort the datagrams of a tunnel into flows, or find hidden values in
+//! them.
 
 mod trials;
 mod world;
@@ -9,8 +10,8 @@ use trials::observer::{Capture, Leaks};
 const PACKETS: usize = 10_000;
 const SEED: u64 = 7;
 
-/// In bits, of 3.3 that a flow has. Two lots differ by some 0.007 at 10 000 packets, and the most
-/// of 700 is some five times that.
+/// The limit in bits; the flow itself has 3.3 bits. With 10 000 packets, two random assignments
+/// differ by some 0.007 bits, and the maximum over 700 features is some five times that.
 const CHANCE: f64 = 0.06;
 
 fn hidden(scheme: Make) {
@@ -26,7 +27,7 @@ fn hidden(scheme: Make) {
 fn plain_is_sorted_into_flows_at_sight() {
     let mut capture = Capture::of(trials::plain, SEED, PACKETS);
     let Leaks { addresses, scis, pns, ans, ethertypes } = capture.leaks();
-    // The source is in the SCI as well.
+    // The source address is also part of the SCI.
     assert!(addresses >= 3 * PACKETS && scis >= PACKETS && pns >= PACKETS);
     assert!(ans > 0 && ethertypes >= PACKETS);
     assert!(capture.constant_positions() >= 3);

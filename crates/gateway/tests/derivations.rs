@@ -1,4 +1,5 @@
-//! What a receiver derives for a peer is bounded, and an honest one never meets that bound.
+//! The number of identifiers that a receiver derives for a peer is limited, and an honest peer
+//! never reaches the limit.
 
 mod world;
 
@@ -30,7 +31,7 @@ fn window() -> u32 {
     (Settings::default().ahead + Settings::default().behind) as u32
 }
 
-/// A gateway's scheme, and what an enrolled peer of any mind says to it.
+/// The scheme of a gateway, and what a configured peer, honest or not, sends to it.
 struct Receiver {
     scheme: Box<dyn Scheme>,
     now: Instant,
@@ -65,7 +66,7 @@ impl Receiver {
         self.scheme.handle_message(self.now, peer, &message.to_vec()).unwrap();
     }
 
-    /// Whether the flow was taken.
+    /// Registers a flow; returns whether it was accepted.
     fn register(&self, peer: PeerIndex, number: u32, next: u64) -> bool {
         self.tell(peer, &Message::Register(registration(number, next)));
         match self.said()[..] {
@@ -103,13 +104,13 @@ fn a_beacon_that_jumps_again_and_again_has_its_group_refused_and_no_other() {
     for number in 0..GROUP {
         assert!(receiver.register(PEER, number, 1));
     }
-    // Inside of what there is at once.
+    // As many jumps as the burst allows.
     let jump = u64::from(window());
     let jumps = u64::from(DERIVED_AT_ONCE / (GROUP * window()));
     receiver.beacon(PEER, (1..=jumps).map(|at| (7, at * jump)).collect());
     assert_eq!(receiver.said(), []);
     receiver.beacon(PEER, vec![(7, (jumps + 1) * jump); Beacon::MOST]);
-    assert_eq!(refused(&receiver.said()), FLOWS_A_GROUP, "told once");
+    assert_eq!(refused(&receiver.said()), FLOWS_A_GROUP, "each flow is refused once");
     receiver.beacon(PEER, (0..64).map(|at| (7, (jumps + 2 + at) * jump)).collect());
     receiver.beacon(others, (1..=jumps).map(|at| (5, at * jump)).collect());
     assert_eq!(receiver.said(), []);
@@ -137,9 +138,9 @@ fn sealed_frames_that_jump_have_their_group_refused_until_it_is_registered_again
     for _ in 0..10 {
         receiver.pass(TICK);
     }
-    assert_eq!(receiver.scheme.flows(), (0, 0), "forgotten");
+    assert_eq!(receiver.scheme.flows(), (0, 0), "the flows were removed");
     assert!(receiver.register(PEER, 100, 1));
-    assert_eq!(jump(&receiver, 100), 100, "one flow costs little");
+    assert_eq!(jump(&receiver, 100), 100, "jumps of one flow cost little");
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn windows_move_on_step_by_step_and_what_comes_meanwhile_is_known() {
         let (peer, header) = flows.take(START, ridf, clear, rest).unwrap();
         assert_eq!((peer, header.tag.pn), (PEER, next as u32 + 1));
     }
-    // What has them lag, and says so itself, leaves nothing to do.
+    // The functions of `Flows` that make windows lag also move them on, so no work remains.
     next += u64::from(window());
     flows.handle_beacon(START, PEER, &Beacon(vec![(1, next)]).to_vec());
     assert!(!flows.downlink().lags());
@@ -215,10 +216,10 @@ fn flows_that_come_and_go_are_bounded_by_a_rate() {
     receiver.pass(Duration::from_secs(2));
     let left = DERIVED_AT_ONCE % each;
     assert_eq!(taken(&receiver), (2 * REGISTERED + left) / each);
-    assert!(receiver.register(PeerIndex(1), 1, 1), "another peer");
+    assert!(receiver.register(PeerIndex(1), 1, 1), "another peer has its own bucket");
 }
 
-/// As many flows as there may be, of eight associations.
+/// As many flows as may have identifiers, of eight associations.
 fn crowd() -> Vec<Flow> {
     let of = |device: u8| {
         (0..GROUP).map(move |number| {
@@ -229,7 +230,8 @@ fn crowd() -> Vec<Flow> {
     (0..8).flat_map(of).collect()
 }
 
-/// A frame of each flow, the next of its association; how many went in short.
+/// Sends one frame of each flow, with the next packet number of its association; returns how many
+/// were sent in short form.
 fn round(world: &mut World, crowd: &[Flow], pns: &mut [u32]) -> usize {
     let mut short = 0;
     for (at, flow) in crowd.iter().enumerate() {
@@ -255,7 +257,7 @@ fn whatever_an_honest_sender_lets_its_lan_skip_and_two_reconnects_at_once_is_not
     assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
     world.advance(Duration::from_secs(5));
     world.deliver();
-    // All that may be skipped at once.
+    // Skips as many packet numbers as the burst allows.
     pns.iter_mut().for_each(|pn| *pn += window() - 1);
     assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len() - pns.len());
     for secret in [0x66, 0x67] {
@@ -264,7 +266,8 @@ fn whatever_an_honest_sender_lets_its_lan_skip_and_two_reconnects_at_once_is_not
         assert_eq!(round(&mut world, &crowd, &mut pns), 0);
         assert_eq!(round(&mut world, &crowd, &mut pns), crowd.len());
     }
-    // And then all that may be skipped in three seconds, of which an outage keeps the beacons.
+    // Then skips as many packet numbers as three seconds allow, in an outage that loses the
+    // beacons.
     let tenth = SKIPPED / 10 / crowd.len() as u32;
     for _ in 0..30 {
         world.advance(TICK);
@@ -284,10 +287,10 @@ fn whatever_an_honest_sender_lets_its_lan_skip_and_two_reconnects_at_once_is_not
 #[test]
 fn the_receivers_bounds_leave_room_for_the_senders() {
     const { assert!(DERIVED >= 2 * SKIPPED && DERIVED_AT_ONCE >= 2 * SKIPPED_AT_ONCE) };
-    // Twice all flows that there may be.
+    // Enough for all flows twice.
     let all = Settings::default().limits.identifiers as u32 / window();
     assert!(2 * all * Settings::default().ahead as u32 <= DERIVED_AT_ONCE);
-    // Honest ones live for a while.
+    // Flows of an honest sender live for a while.
     let lives = Settings::default().limits.probation.as_secs() as u32;
     assert!(2 * all / lives * window() <= REGISTERED);
 }
@@ -318,7 +321,7 @@ fn frames_that_overtake_each_other_cost_nothing() {
     assert_eq!(world.sites[1].gateway.scheme.flows().1, flows.len());
 }
 
-/// Numbers that go to another site are none that the sender's LAN skips.
+/// Packet numbers of frames to another site do not count as skipped by the sender.
 #[test]
 fn where_frames_to_another_site_cost_too_much_they_go_sealed_and_none_is_lost() {
     let mut world = World::up(3, identifier);
@@ -343,7 +346,7 @@ fn where_frames_to_another_site_cost_too_much_they_go_sealed_and_none_is_lost() 
         let frame = to(2).frame(pn, 60);
         world.frame(0, &frame);
         kinds.push(Type::of(world.wire[0].bytes[0]).unwrap());
-        // Beacons overtake it.
+        // Beacons overtake the frame.
         world.settle();
         world.wire.make_contiguous().reverse();
         world.sites[2].lan.clear();
@@ -360,7 +363,11 @@ fn where_frames_to_another_site_cost_too_much_they_go_sealed_and_none_is_lost() 
     for kind in [Type::Sealed, Type::Identifier] {
         pn += 1;
         world.frame(0, &to(2).frame(pn, 60));
-        assert_eq!(Type::of(world.wire[0].bytes[0]), Some(kind), "calm again");
+        assert_eq!(
+            Type::of(world.wire[0].bytes[0]),
+            Some(kind),
+            "the association gets identifiers again"
+        );
         world.deliver();
     }
 }

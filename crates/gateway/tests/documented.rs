@@ -1,4 +1,4 @@
-//! What an administrator meets stands in the guide.
+//! The guide for administrators documents every drop reason.
 
 use gateway::counters::Reason;
 

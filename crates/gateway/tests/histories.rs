@@ -1,7 +1,8 @@
-//! Random histories of three gateways: whatever happens, no frame appears twice or altered, and
-//! when it is quiet again all flows work.
+//! Random histories of three gateways. Whatever happens, no frame appears twice or altered, and
+//! after the disturbances end all flows work.
 //!
-//! `SEED` in the environment runs one history alone, `HISTORIES` more of them.
+//! The environment variable `SEED` runs the history of one seed only; `HISTORIES` sets the number
+//! of histories.
 
 mod world;
 
@@ -24,7 +25,7 @@ fn compressed(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Compressed::new(Limits::default(), random, START))
 }
 
-/// With small windows, so that histories leave them.
+/// A scheme with small windows, so that histories exceed them.
 fn identifier(random: &mut Random) -> Box<dyn Scheme> {
     let settings = Settings { ahead: 32, behind: 16, ..Settings::default() };
     Box::new(Identifier::new(settings, random, START))
@@ -34,7 +35,7 @@ fn paper(random: &mut Random) -> Box<dyn Scheme> {
     Box::new(Identifier::paper(Settings::paper(), random, START))
 }
 
-/// A flow of the history, with where its association's packet numbers are.
+/// A flow of the history. The flows of one association share its AN and packet numbers.
 #[derive(Clone)]
 struct Sender {
     site: usize,
@@ -48,10 +49,10 @@ struct History {
     make: fn(&mut Random) -> Box<dyn Scheme>,
     random: Random,
     senders: Vec<Sender>,
-    /// AN and next PN of each association.
+    /// AN and next packet number of each association.
     associations: Vec<(u8, u32)>,
     sent: BTreeSet<Vec<u8>>,
-    /// What appeared at which site.
+    /// The frames that appeared, with their sites.
     seen: BTreeSet<(usize, Vec<u8>)>,
     serial: u64,
 }
@@ -63,7 +64,8 @@ impl History {
         world.connect();
         let mut senders = Vec::new();
         for site in 0..SITES {
-            // One device a site, and so one association, that speaks to all others.
+            // Each site has one device, and therefore one association, which sends to all other
+            // sites.
             for to in (0..SITES).filter(|&to| to != site) {
                 let flow = Flow::between(site, to);
                 senders.push(Sender { site, to, flow, association: site });
@@ -104,7 +106,7 @@ impl History {
                 self.send(sender);
             }
             450..850 => {
-                // The oldest, or one that overtook it.
+                // Delivers the oldest datagram, or one that overtook it.
                 let len = self.world.wire.len() as u64;
                 if len > 0 {
                     let at = self.random.below(len.min(6)) as usize;
@@ -124,7 +126,7 @@ impl History {
             }
             940..960 => self.world.settle(),
             960..965 => {
-                // An outage.
+                // An outage: all datagrams are lost.
                 self.world.wire.clear();
             }
             965..975 => {
@@ -147,7 +149,7 @@ impl History {
         self.check();
     }
 
-    /// A gateway starts again and knows nothing.
+    /// Restarts a gateway, with empty state.
     fn restart(&mut self, site: usize) {
         self.world.replace(site, self.make, &mut self.random);
         for other in (0..SITES).filter(|&other| other != site) {
@@ -160,16 +162,19 @@ impl History {
     fn check(&mut self) {
         for (at, site) in self.world.sites.iter_mut().enumerate() {
             for frame in site.lan.drain(..) {
-                assert!(self.sent.contains(&frame), "altered or invented at {at}: {frame:02x?}");
-                assert!(self.seen.insert((at, frame)), "twice at {at}");
+                assert!(
+                    self.sent.contains(&frame),
+                    "an altered or invented frame at {at}: {frame:02x?}"
+                );
+                assert!(self.seen.insert((at, frame)), "a frame appeared twice at {at}");
             }
         }
     }
 
-    /// Nothing is lost any more: after a while every frame arrives.
+    /// Without further loss, every frame arrives after a while.
     fn calm(&mut self) {
         self.world.deliver();
-        // Pieces are waited for half a second.
+        // Incomplete frames are dropped after half a second.
         for _ in 0..10 {
             self.world.advance(Duration::from_millis(100));
             self.world.deliver();
@@ -218,7 +223,7 @@ fn identifiers_deliver_nothing_twice_or_altered_and_recover() {
     histories(identifier, true);
 }
 
-/// They need not recover: a burst may have stalled them.
+/// They may not recover: a burst of losses may have stalled them.
 #[test]
 fn the_papers_identifiers_deliver_nothing_altered() {
     histories(paper, false);

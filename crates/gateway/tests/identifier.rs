@@ -1,4 +1,4 @@
-//! Gateways under the scheme `identifier`.
+//! Tests of gateways under the scheme `identifier`.
 
 mod world;
 
@@ -24,7 +24,7 @@ fn limited(limits: Limits) -> impl Fn(&mut Random) -> Box<dyn Scheme> {
     }
 }
 
-/// A world in which stations 1 of all sites know each other, and flows are known.
+/// A world in which the stations 1 of all sites know each other and their flows are registered.
 fn acquainted(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> World {
     let mut world = World::up(sites, scheme);
     for pn in 1..=2 {
@@ -38,7 +38,7 @@ fn acquainted(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> 
     world
 }
 
-/// Sends and delivers; whether the frame appeared, and under which type.
+/// Sends and delivers a frame; returns whether it appeared, and the type of its datagram.
 fn carried(world: &mut World, from: usize, to: usize, frame: &[u8]) -> (bool, Option<Type>) {
     world.sites[to].lan.clear();
     world.wire.clear();
@@ -118,7 +118,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         for _ in 0..20 {
             pn += 1;
             let frame = flow.frame(pn, 60);
-            assert!(carried(&mut world, 0, 1, &frame).0, "after {lost} lost ones");
+            assert!(carried(&mut world, 0, 1, &frame).0, "a frame after {lost} lost ones");
         }
     }
     world.sites[1].lan.clear();
@@ -177,7 +177,10 @@ fn a_sender_to_two_sites_makes_gaps_at_each_that_cost_nothing() {
         for _ in 0..5 {
             pn += 1;
             let frame = Flow::between(0, 2).frame(pn, 60);
-            assert!(carried(&mut world, 0, 2, &frame).0, "after {gap} to the other");
+            assert!(
+                carried(&mut world, 0, 2, &frame).0,
+                "a frame after {gap} frames to the other site"
+            );
         }
         pn += 1;
         let frame = Flow::between(0, 1).frame(pn, 60);
@@ -226,12 +229,12 @@ fn a_frame_that_is_far_behind_counts_once_however_many_peers_and_copies_there_ar
     }
     world.carry(0, &broadcast.frame(301, 60));
     let next = carried(&mut world, 0, 1, &unicast.frame(1002, 60));
-    assert_eq!(next, (true, Some(Type::Identifier)), "it went on");
+    assert_eq!(next, (true, Some(Type::Identifier)), "the flow continued");
     for pn in [1, 2, 3, 4] {
         world.carry(0, &broadcast.frame(pn, 60));
     }
     let next = carried(&mut world, 0, 1, &broadcast.frame(5, 60));
-    assert_eq!(next, (true, Some(Type::Identifier)), "it began anew");
+    assert_eq!(next, (true, Some(Type::Identifier)), "the association was restarted");
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn after_a_restart_flows_are_registered_anew_and_no_frame_is_missed() {
     assert_eq!(under_way.bytes[0], Type::Identifier as u8);
     world.connect_two(0, 1, [0x66; 32]);
     world.settle();
-    assert!(world.arrive(&under_way) && !world.arrive(&copy), "known for a while");
+    assert!(world.arrive(&under_way) && !world.arrive(&copy), "old flows are known for a while");
     world.wire.clear();
     for (pn, kind) in [(4, Type::Sealed), (5, Type::Identifier)] {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
@@ -274,7 +277,7 @@ fn after_a_restart_flows_are_registered_anew_and_no_frame_is_missed() {
         assert_eq!(carried(&mut world, 0, 1, &flow.frame(pn, 60)), (true, Some(kind)));
     }
     world.advance(Duration::from_secs(11));
-    assert_eq!(world.sites[1].gateway.scheme.flows().1, 1, "old ones are forgotten");
+    assert_eq!(world.sites[1].gateway.scheme.flows().1, 1, "old flows are removed");
 }
 
 #[test]
@@ -301,7 +304,7 @@ fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
         }
         assert!(world.wire.iter().all(|sent| sent.bytes[0] != Type::Identifier as u8));
         let sealed = world.wire.iter().filter(|sent| sent.bytes[0] == Type::Sealed as u8).count();
-        assert_eq!(sealed, 500, "what is over the limit is carried all the same");
+        assert_eq!(sealed, 500, "frames over the limit are carried too");
         world.deliver();
         most = most.max(sent(&world));
         assert!(most <= 300);
@@ -311,11 +314,11 @@ fn a_flood_of_invented_sources_fills_its_cap_and_old_flows_go_on() {
         assert_eq!(carried(&mut world, 1, 0, &back), (true, Some(Type::Identifier)));
         world.advance(Duration::from_secs(1));
     }
-    assert_eq!(most, 300, "the cap");
+    assert_eq!(most, 300, "as many flows as the limit");
     for _ in 0..20 {
         world.advance(Duration::from_secs(1));
     }
-    assert_eq!(sent(&world), 1, "nobody answered them");
+    assert_eq!(sent(&world), 1, "flows without an answer are removed");
 }
 
 #[test]
@@ -329,7 +332,11 @@ fn one_source_one_sci_and_one_peer_have_no_more_than_their_share() {
     }
     assert_eq!(world.sites[1].lan.len(), 50);
     assert_eq!(world.sites[0].gateway.scheme.flows().0, 8);
-    assert_eq!(world.sites[1].gateway.scheme.flows().1, 5, "what one peer may register");
+    assert_eq!(
+        world.sites[1].gateway.scheme.flows().1,
+        5,
+        "as many flows as one peer may register"
+    );
     for number in 50..100 {
         let flow = Flow { destination: station(1, number), port: 2, ..Flow::between(0, 1) };
         world.carry(0, &flow.frame(u32::from(number) + 1, 60));
@@ -349,8 +356,8 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
         world.carry(0, &group(number).frame(pn, 60));
     }
     let received = |world: &World| world.sites[1].gateway.scheme.flows().1;
-    assert_eq!(received(&world), 1 + FLOWS_A_GROUP, "the rest was refused");
-    // A whole window each, and a second's worth of what may be skipped beside the burst.
+    assert_eq!(received(&world), 1 + FLOWS_A_GROUP, "further flows were refused");
+    // Each jump costs a whole window. The burst and the rate of one second allow this many.
     let window = (Settings::default().ahead + Settings::default().behind) as u32;
     let cost = FLOWS_A_GROUP as u32 * window;
     let most = (SKIPPED_AT_ONCE + SKIPPED) / cost;
@@ -358,7 +365,7 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
     for number in (0..=255).cycle().take(1000) {
         pn += window;
         let frame = group(number).frame(pn, 60);
-        assert!(carried(&mut world, 0, 1, &frame).0, "carried all the same");
+        assert!(carried(&mut world, 0, 1, &frame).0, "the frame is carried nevertheless");
         jumps += u32::from(received(&world) > 1);
         world.advance(Duration::from_millis(1));
         world.deliver();
@@ -366,12 +373,20 @@ fn an_association_that_skips_numbers_without_end_goes_sealed() {
     assert!((1..=most).contains(&jumps), "{jumps} of {most}");
     for pn in 3..1000 {
         let frame = Flow::between(0, 1).frame(pn, 60);
-        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(Type::Identifier)), "others");
+        assert_eq!(
+            carried(&mut world, 0, 1, &frame),
+            (true, Some(Type::Identifier)),
+            "the flows of others are not affected"
+        );
     }
     world.advance(Duration::from_secs(16));
     for (pn, kind) in [(pn + 1, Type::Sealed), (pn + 2, Type::Identifier)] {
         let frame = group(0).frame(pn, 60);
-        assert_eq!(carried(&mut world, 0, 1, &frame), (true, Some(kind)), "calm again");
+        assert_eq!(
+            carried(&mut world, 0, 1, &frame),
+            (true, Some(kind)),
+            "the association gets identifiers again"
+        );
     }
 }
 
@@ -384,7 +399,7 @@ fn a_device_with_forty_neighbours_may_skip_numbers() {
         pn += 1;
         world.carry(0, &to(number).frame(pn, 60));
     }
-    // What stays on its LAN, or is lost there.
+    // Skipped numbers belong to frames that stayed on the LAN or were lost there.
     for skipped in [1, 10, 1000, 1500, 3, 1000, 2047, 1] {
         pn += skipped;
         for number in 0..40 {
@@ -413,11 +428,11 @@ fn silent_flows_are_looked_for_once_a_second_and_beacons_told_every_tick() {
         world.frame(0, &Flow::between(0, 1).frame(3 + tenth, 60));
         world.deliver();
         world.advance(tick);
-        assert_eq!(world.wire.len(), 1, "a beacon");
+        assert_eq!(world.wire.len(), 1, "one beacon a tick");
         world.deliver();
         gone.extend((sent(&world) < before).then_some(tenth));
     }
-    // It was the sixteenth second in which it was too old; the first tick was before.
+    // The flow is too old in the sixteenth second, of which the first tick came before the loop.
     assert_eq!(gone, [158]);
 }
 

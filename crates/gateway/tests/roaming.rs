@@ -1,4 +1,4 @@
-//! Where a peer is whose address is that of what it sends.
+//! The address of a peer, which is learned from the datagrams that it sends.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use vocabulary::{Instant, PacketBuf, Random};
 const NOW: Instant = Instant::from_micros(1);
 const PEER: PeerIndex = PeerIndex(0);
 const INDEX: u32 = 7;
-/// Ports of the peer's lanes, at two hosts.
+/// The ports of the peer's lanes, at two hosts.
 const HOME: [SocketAddr; 3] = [at(1, 1000), at(1, 1001), at(1, 1002)];
 const AWAY: [SocketAddr; 2] = [at(2, 1000), at(2, 1001)];
 
@@ -49,7 +49,7 @@ impl Pair {
         self.outbound = Outbound::new(secret(), ends, 2, INDEX + 1, &PROVIDER);
     }
 
-    /// Where the peer is after `datagram` came from there.
+    /// The address of the peer after `datagram` came from `from`.
     fn after(&self, datagram: Vec<u8>, from: SocketAddr) -> Option<SocketAddr> {
         self.at(NOW, datagram, from)
     }
@@ -57,7 +57,7 @@ impl Pair {
     fn at(&self, now: Instant, mut datagram: Vec<u8>, from: SocketAddr) -> Option<SocketAddr> {
         let len = datagram.len();
         let mut packet = PacketBuf::new(&mut datagram, 0..len).unwrap();
-        // What is refused moves nobody.
+        // A datagram that is refused does not change the address.
         let _ = self.links.open(now, from, &mut packet);
         self.links.get(PEER).unwrap().address()
     }
@@ -68,7 +68,11 @@ fn lanes_with_ports_of_their_own_do_not_move_a_peer_to_and_fro() {
     for first in [0, 2] {
         let pair = Pair::new(true);
         let known = HOME[usize::from(first)];
-        assert_eq!(pair.after(pair.sealed(first), known), Some(known), "the first under the keys");
+        assert_eq!(
+            pair.after(pair.sealed(first), known),
+            Some(known),
+            "the first datagram under new keys sets the address"
+        );
         for round in 0..100 {
             for lane in [0, 1, 2, 1, 0] {
                 let at = NOW + Duration::from_millis(round * 100);
@@ -85,10 +89,22 @@ fn a_peer_has_moved_when_any_lane_comes_from_elsewhere() {
     pair.after(pair.sealed(0), HOME[0]);
     let (old, late) = (pair.sealed(0), pair.sealed(1));
     assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[1]));
-    assert_eq!(pair.after(pair.sealed(0), AWAY[0]), Some(AWAY[1]), "a port of another lane");
-    assert_eq!(pair.after(pair.sealed(1), at(2, 9)), Some(at(2, 9)), "as when a NAT forgets");
+    assert_eq!(
+        pair.after(pair.sealed(0), AWAY[0]),
+        Some(AWAY[1]),
+        "the port of another lane changes nothing"
+    );
+    assert_eq!(
+        pair.after(pair.sealed(1), at(2, 9)),
+        Some(at(2, 9)),
+        "the port of the lane has changed, as after a NAT has forgotten it"
+    );
     for behind in [old, late] {
-        assert_eq!(pair.after(behind, HOME[0]), Some(at(2, 9)), "older than what came");
+        assert_eq!(
+            pair.after(behind, HOME[0]),
+            Some(at(2, 9)),
+            "a datagram that is older than the newest changes nothing"
+        );
     }
     let mut forged = pair.sealed(0);
     *forged.last_mut().unwrap() ^= 1;
@@ -100,13 +116,13 @@ fn a_lane_from_whose_port_nothing_comes_any_more_gives_way_to_another() {
     let pair = Pair::new(true);
     pair.after(pair.sealed(0), HOME[0]);
     pair.after(pair.sealed(1), HOME[1]);
-    // The NAT starts again: only lane 1 has a station, and comes from elsewhere.
+    // The NAT restarts. Only lane 1 has a station, and sends from a new port.
     let fresh = at(1, 2001);
     for (millis, expected) in [(0, HOME[0]), (1999, HOME[0]), (2000, fresh), (2001, fresh)] {
         let time = NOW + Duration::from_millis(millis);
         assert_eq!(pair.at(time, pair.sealed(1), fresh), Some(expected), "{millis}");
     }
-    // A keepalive now and then moves nobody while the other lane is heard.
+    // A keepalive now and then does not change the address while the other lane is heard.
     let keepalive = at(1, 2000);
     let time = NOW + Duration::from_millis(4000);
     assert_eq!(pair.at(time, pair.sealed(0), keepalive), Some(fresh));
@@ -129,23 +145,39 @@ fn a_peer_with_an_endpoint_is_followed_to_another_host_and_back_but_not_to_anoth
     let endpoint = at(1, 8885);
     let link = || pair.links.get(PEER).unwrap();
     link().set_address(Some(endpoint));
-    assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(endpoint), "a lane's own port");
+    assert_eq!(
+        pair.after(pair.sealed(0), HOME[0]),
+        Some(endpoint),
+        "the port of a lane changes nothing"
+    );
     assert_eq!(link().destination(), Some((endpoint, false)));
     let (old, replayed) = (pair.sealed(0), pair.sealed(0));
     assert_eq!(pair.after(replayed.clone(), HOME[0]), Some(endpoint));
     let mut forged = pair.sealed(0);
     *forged.last_mut().unwrap() ^= 1;
     for behind in [old, replayed, forged] {
-        assert_eq!(pair.after(behind, AWAY[0]), Some(endpoint), "not authentic, fresh and newest");
+        assert_eq!(
+            pair.after(behind, AWAY[0]),
+            Some(endpoint),
+            "a datagram that is not authentic, new and the newest changes nothing"
+        );
     }
     assert_eq!(pair.after(pair.sealed(1), AWAY[1]), Some(AWAY[1]));
-    assert_eq!(link().destination(), Some((AWAY[1], true)), "it may be behind a NAT now");
-    assert_eq!(pair.after(pair.sealed(0), AWAY[0]), Some(AWAY[1]), "a port of another lane");
+    assert_eq!(link().destination(), Some((AWAY[1], true)), "the peer may be behind a NAT now");
+    assert_eq!(
+        pair.after(pair.sealed(0), AWAY[0]),
+        Some(AWAY[1]),
+        "the port of another lane changes nothing"
+    );
     link().tell_address(endpoint);
-    assert_eq!(link().address(), Some(AWAY[1]), "what was learned counts more");
-    assert_eq!(pair.after(pair.sealed(0), HOME[0]), Some(endpoint), "it is back");
+    assert_eq!(link().address(), Some(AWAY[1]), "a learned address is kept");
+    assert_eq!(
+        pair.after(pair.sealed(0), HOME[0]),
+        Some(endpoint),
+        "the peer is back at its endpoint"
+    );
     link().tell_address(at(3, 8885));
-    assert_eq!(link().address(), Some(at(3, 8885)), "its name has another address");
+    assert_eq!(link().address(), Some(at(3, 8885)), "the name has another address");
 }
 
 #[test]
@@ -157,11 +189,15 @@ fn a_management_channel_from_another_host_moves_a_peer_that_is_not_heard() {
     link().set_address(Some(endpoint));
     pair.at(after(5000), pair.sealed(0), HOME[0]);
     link().tell_channel(after(6999), other);
-    assert_eq!(link().address(), Some(endpoint), "heard just now");
+    assert_eq!(link().address(), Some(endpoint), "the peer was heard just now");
     link().tell_channel(after(7000), other);
     assert_eq!(link().address(), Some(other));
     link().tell_address(endpoint);
-    assert_eq!(link().address(), Some(other), "the configuration says what it has always said");
-    assert_eq!(pair.at(after(7001), pair.sealed(0), AWAY[0]), Some(other), "a lane's own port");
+    assert_eq!(link().address(), Some(other), "the configuration is unchanged");
+    assert_eq!(
+        pair.at(after(7001), pair.sealed(0), AWAY[0]),
+        Some(other),
+        "the port of a lane changes nothing"
+    );
     assert_eq!(pair.at(after(7002), pair.sealed(0), HOME[0]), Some(endpoint));
 }

@@ -1,4 +1,4 @@
-//! Gateways under the scheme `sealed`.
+//! Tests of gateways under the scheme `sealed`.
 
 mod world;
 
@@ -37,10 +37,10 @@ fn padding_of_the_lan_does_not_cross_the_tunnel() {
 fn an_unknown_station_is_sought_everywhere_and_then_known() {
     let mut world = World::up_sealed(3);
     world.frame(0, &Flow::between(0, 1).frame(1, 100));
-    assert_eq!(world.wire.len(), 2, "to both");
+    assert_eq!(world.wire.len(), 2, "the frame is sent to both peers");
     world.deliver();
     world.carry(1, &Flow::between(1, 0).frame(1, 100));
-    assert_eq!(world.sites[2].lan.len(), 1, "the answer went to one alone");
+    assert_eq!(world.sites[2].lan.len(), 1, "the answer is sent to one peer only");
     world.frame(0, &Flow::between(0, 1).frame(2, 100));
     assert_eq!(world.wire.len(), 1);
     let everyone = Flow { destination: [0xff; 6], ..Flow::between(0, 1) };
@@ -72,7 +72,7 @@ fn long_frames_are_split_and_come_out_whole_in_any_order() {
         world.wire.make_contiguous().reverse();
         let last = world.wire.pop_back().unwrap();
         world.deliver();
-        assert_eq!(world.sites[1].lan.len(), 0, "nothing of an unfinished frame");
+        assert_eq!(world.sites[1].lan.len(), 0, "an incomplete frame is not forwarded");
         world.arrive(&last);
         assert_eq!(world.sites[1].lan.pop(), Some(frame));
     }
@@ -97,7 +97,7 @@ fn loss_costs_what_was_lost_and_order_nothing() {
         pn += 1;
         let frame = flow.frame(pn, 100);
         world.carry(0, &frame);
-        assert_eq!(world.sites[1].lan.pop(), Some(frame), "the first after {lost} lost ones");
+        assert_eq!(world.sites[1].lan.pop(), Some(frame), "the first frame after {lost} lost ones");
     }
     let window = gateway::tuning::WINDOW as u32;
     for pn in 0..window {
@@ -125,12 +125,12 @@ fn nothing_that_was_replayed_cut_or_altered_reaches_the_lan() {
     }
     let longer = Datagram { bytes: [&datagram.bytes[..], &[0]].concat(), ..datagram.clone() };
     assert!(!world.arrive(&longer));
-    assert!(world.arrive(&datagram), "forgeries left the true one its place");
+    assert!(world.arrive(&datagram), "forgeries did not use up the counter of the true datagram");
     assert!(!world.arrive(&datagram));
     assert_eq!(world.sites[1].lan, [frame]);
     assert_eq!(drops(&world, 1, 0, Reason::Replayed), 1);
     let back = Datagram { to: 0, ..datagram };
-    assert!(!world.arrive(&back), "reflected");
+    assert!(!world.arrive(&back), "a datagram that is reflected to its sender");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn keys_change_and_nothing_under_way_is_lost() {
     };
     world.advance(Duration::from_secs(60));
     assert_eq!((epoch(&world, 0), epoch(&world, 1)), (Some(2), Some(2)));
-    assert!(world.arrive(&before), "the old keys open for a while");
+    assert!(world.arrive(&before), "the old keys still open datagrams for a while");
     world.carry(0, &flow.frame(3, 100));
     assert_eq!(world.sites[1].lan.len(), 2);
     world.advance(Duration::from_secs(11));
@@ -194,7 +194,7 @@ fn what_is_to_be_said_is_not_shown() {
     assert_eq!(format!("{output:?}"), "Message(PeerIndex(0), 3)");
 }
 
-/// An MKA frame with a number of its own.
+/// An MKA frame with a unique number.
 fn mka(number: u32) -> Vec<u8> {
     let header = [&[1, 0x80, 0xc2, 0, 0, 3][..], &[2; 6], &[0x88, 0x8e, 3, 5, 0, 60]].concat();
     [&header[..], &number.to_be_bytes(), &[7; 56]].concat()
@@ -227,7 +227,7 @@ fn a_flood_of_mka_keeps_no_probe_waiting() {
         for (site, number) in [0, 1].into_iter().flat_map(|site| (0..300).map(move |n| (site, n))) {
             world.frame(site, &mka(round * 300 + number));
         }
-        // Probes and their answers arrive before anything of the flood is taken.
+        // Probes and their answers are handled before the flood.
         for datagram in core::mem::take(&mut world.wire) {
             world.arrive(&datagram);
         }
@@ -264,7 +264,11 @@ fn a_peer_is_followed_to_another_address_by_what_is_authentic_and_new() {
     *forged.bytes.last_mut().unwrap() ^= 1;
     for datagram in [&first, &second, &forged] {
         world.arrive_from(elsewhere, datagram);
-        assert_eq!(at(&world), Some(address(0)), "old, replayed and forged move nothing");
+        assert_eq!(
+            at(&world),
+            Some(address(0)),
+            "old, replayed and forged datagrams do not change the address"
+        );
     }
     world.wire.clear();
     world.frame(0, &flow.frame(3, 100));
@@ -295,8 +299,8 @@ fn a_path_is_probed_and_frames_fit_it() {
     assert_eq!(world.sites[1].lan.len(), 2);
 }
 
-/// Lets this many tenths of a second pass; datagrams of up to `payload` bytes arrive where `arrives`
-/// says so.
+/// Advances the time by `ticks` tenths of a second. Datagrams of up to `payload` bytes arrive if
+/// `arrives` returns true.
 fn pass(world: &mut World, ticks: u32, payload: usize, arrives: impl Fn(&Datagram) -> bool) {
     for _ in 0..ticks {
         world.advance(Duration::from_millis(100));
@@ -326,7 +330,7 @@ fn after_an_outage_frames_go_whole_again_at_once() {
             world.connect_two(0, 1, [77; 32]);
             pass(&mut world, 2, 1472, |_| true);
         } else {
-            // The other side's frames are heard.
+            // Frames of the other side arrive.
             for pn in 1..=15 {
                 world.frame(1, &Flow::between(1, 0).frame(pn, 60));
                 pass(&mut world, 1, 1472, |_| true);
@@ -347,7 +351,7 @@ fn a_path_that_carries_one_way_alone_is_told_by_both_ends() {
         for pn in 1..=40 {
             world.frame(0, &Flow::between(0, 1).frame(2 * pn, 60));
             world.frame(1, &Flow::between(1, 0).frame(2 * pn, 60));
-            // Nothing gets to the first.
+            // No datagram reaches the first site.
             pass(&mut world, 5, 1472, |datagram| datagram.to != 0);
         }
         for site in &world.sites {
@@ -370,7 +374,7 @@ fn a_peer_that_moves_is_answered_where_it_is_and_asked_first() {
     world.arrive_from(elsewhere, &datagram);
     let link = |world: &World| world.sites[1].gateway.links.iter().next().unwrap().address();
     assert_eq!(link(&world), Some(elsewhere));
-    // Where it is said to be it is asked first, with one datagram, before its path is searched.
+    // The path to the new address is probed with one small datagram first, before it is searched.
     world.wire.clear();
     world.advance(Duration::from_millis(100));
     let probes = world.wire.iter().filter(|datagram| datagram.to == 0);
@@ -392,12 +396,12 @@ fn two_gateways_on_one_lan_notice_each_other_and_one_yields() {
     }
     for (from, frames) in [(0, 0), (1, 0)] {
         world.carry(from, &Flow::between(from, 1 - from).frame(1, 100));
-        assert_eq!(world.sites[1 - from].lan.len(), frames, "one end yields");
+        assert_eq!(world.sites[1 - from].lan.len(), frames, "one of the gateways yields");
     }
     assert!(!world.sites[0].gateway.is_yielding(world.now));
     world.advance(Duration::from_secs(5));
     world.carry(1, &Flow::between(1, 0).frame(2, 100));
-    assert_eq!(world.sites[0].lan.len(), 1, "until the other is gone");
+    assert_eq!(world.sites[0].lan.len(), 1, "the gateway yields until the other one is gone");
 }
 
 #[test]
@@ -414,14 +418,15 @@ fn announcements_are_told_once_in_ten_seconds_and_each_makes_a_gateway_yield() {
         assert!(world.sites[1].gateway.is_yielding(world.now));
     }
     let told = Event::SecondGateway(world::settings(0).id);
-    assert_eq!(world.sites[1].events, [told; 2], "in twenty seconds");
+    assert_eq!(world.sites[1].events, [told; 2], "two notices in twenty seconds");
     world.advance(Duration::from_secs(5));
     assert!(!world.sites[1].gateway.is_yielding(world.now));
 }
 
 #[test]
 fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
-    // The first and second gateway have a LAN in common, and the far one's stations once were there.
+    // The first and the second gateway share a LAN. If `roamed`, the stations of the far LAN were
+    // on this LAN before.
     for roamed in [false, true] {
         let mut world = World::up_sealed(3);
         let everyone = Flow { destination: [0xff; 6], ..Flow::between(2, 0) };
@@ -447,7 +452,8 @@ fn what_a_loop_brings_back_is_dropped_and_moves_nobody() {
     }
 }
 
-/// Has the gateways of a LAN hear what others put there, until nothing is said any more.
+/// Delivers the frames that each gateway puts on its LAN to the other gateways of that LAN, until
+/// there are no more frames.
 fn echo(world: &mut World, lan_of: [usize; 4], at_once: bool) {
     for _ in 0..8 {
         let said = [0, 1, 2, 3].map(|site| core::mem::take(&mut world.sites[site].lan));
@@ -469,7 +475,7 @@ fn echo(world: &mut World, lan_of: [usize; 4], at_once: bool) {
         world.deliver();
     }
     panic!(
-        "it runs in circles: {} frames",
+        "frames circulate without end: {}",
         world.sites.iter().map(|site| site.lan.len()).sum::<usize>()
     );
 }
@@ -539,10 +545,10 @@ fn allowed_frames_are_learned_in_their_vlan() {
         world.carry(1, &frame(tag, 1, 9));
         world.wire.clear();
         world.frame(0, &frame(tag, 2, 1));
-        assert_eq!(world.wire.len(), 1, "to where it is, and not everywhere");
+        assert_eq!(world.wire.len(), 1, "the frame is sent to the station's port only");
         world.wire.clear();
         world.frame(0, &frame(&[0x81, 0, 0, 6], 2, 1));
-        assert_eq!(world.wire.len(), 2, "in another VLAN it is unknown");
+        assert_eq!(world.wire.len(), 2, "the station is unknown in another VLAN");
     }
 }
 

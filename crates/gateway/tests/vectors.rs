@@ -1,4 +1,5 @@
-//! The tunnel as another implementation has it (`docs/spec/vectors/macsec_tunnel.py`).
+//! Test vectors of the tunnel from an independent implementation
+//! (`docs/spec/vectors/macsec_tunnel.py`).
 
 mod world;
 
@@ -55,7 +56,7 @@ fn inbound(file: &Value) -> Inbound {
     Inbound::new(secret(file), ends(file), number(&file["epoch"]) as u32, &PROVIDER)
 }
 
-/// The receiver's peers: the sender, with the file's keys.
+/// The receiver's links: the sender is the peer, with the keys of the file.
 fn links(file: &Value) -> Links {
     let link = Link::new(PEER, ends(file).0, Some(address(0)), false, 1452);
     let links = Links::new(vec![link], &mut Random::insecure(1));

@@ -149,7 +149,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
         (free, &listen, "(TCP)"),
         (&peer, &own, "peer plant-b: its key is our own"),
         ("[lan]", "user = \"root\"\n[lan]", "root's rights"),
-        ("[lan]", "user = \"no-such-user\"\n[lan]", "\"no-such-user\": there is none"),
+        ("[lan]", "user = \"no-such-user\"\n[lan]", "\"no-such-user\": no such user"),
         ("[lan]", "[metrics]\nlisten = \"192.0.2.1:1\"\n[lan]", "[metrics] listen 192.0.2.1:1"),
     ] {
         let file = dir.file("wrong.toml", &good.replacen(from, to, 1));

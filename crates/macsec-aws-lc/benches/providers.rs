@@ -1,7 +1,8 @@
-//! What a frame's AES-GCM costs under each provider, on one core.
+//! Measures the time for the AES-GCM of a frame with each provider, on one core.
 //!
-//! `cargo bench -p macsec-aws-lc [-- FILTER]`; each line is the best of 15 runs, in nanoseconds,
-//! to seal and to open. A gateway has its header as text and the frame as associated data.
+//! `cargo bench -p macsec-aws-lc [-- FILTER]` prints the best of 15 runs per line, in nanoseconds,
+//! to seal and to open. In a gateway's datagrams the header is the text, and the rest of the frame
+//! is associated data.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const RUNS: usize = 15;
 const RUN: Duration = Duration::from_millis(10);
-/// Bytes of text and of associated data.
+/// Lengths in bytes of the text and the associated data.
 const SIZES: [(usize, usize); 6] =
     [(28, 68), (28, 1400), (28, 9000), (68, 28), (1400, 28), (9000, 28)];
 
@@ -36,7 +37,7 @@ fn main() {
                 let open = best(|| {
                     text.copy_from_slice(&ciphertext);
                     let opened = cipher.open(&[2; 12], black_box(&aad), black_box(&mut text), &tag);
-                    opened.expect("it was sealed so");
+                    opened.expect("the text was sealed with these inputs");
                 });
                 println!("{name:48} seal {seal:6.0}  open {open:6.0}");
             }

@@ -1,7 +1,7 @@
 //! AES-GCM for [`macsec`] over AWS-LC, for hosts with an operating system.
 //!
-//! It computes the same bytes as `macsec`'s portable provider, faster: `cargo bench -p
-//! macsec-aws-lc` says by how much.
+//! It computes the same results as the portable provider of `macsec`, but faster: `cargo bench -p
+//! macsec-aws-lc` measures by how much.
 //!
 //! ```
 //! use macsec::{CipherSuite, SaKey};
@@ -15,20 +15,20 @@
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 use macsec::{Gcm, GcmProvider, Unauthentic};
 
-/// AWS-LC's ciphers.
+/// The provider that uses AWS-LC's ciphers.
 pub static PROVIDER: GcmProvider = GcmProvider {
     name: "AWS-LC",
     aes_128: |key| Box::new(Cipher::new(&AES_128_GCM, key)),
     aes_256: |key| Box::new(Cipher::new(&AES_256_GCM, key)),
 };
 
-/// Round keys and hash key, which AWS-LC wipes when it frees them.
+/// A cipher with its round keys and hash key, which AWS-LC wipes when it frees them.
 struct Cipher(LessSafeKey);
 
 impl Cipher {
     fn new(algorithm: &'static Algorithm, key: &[u8]) -> Self {
         let key = UnboundKey::new(algorithm, key);
-        Self(LessSafeKey::new(key.expect("the key has its algorithm's length")))
+        Self(LessSafeKey::new(key.expect("the key has the length that the algorithm needs")))
     }
 }
 
@@ -37,10 +37,10 @@ impl Gcm for Cipher {
         let nonce = Nonce::assume_unique_for_key(*nonce);
         self.0
             .seal_in_place_separate_tag(nonce, Aad::from(aad), text)
-            .expect("a frame is far below the 2^36 bytes of GCM")
+            .expect("a frame is far below GCM's limit of 2^36 bytes")
             .as_ref()
             .try_into()
-            .expect("GCM's tags have 16 bytes")
+            .expect("a tag of GCM has 16 bytes")
     }
 
     fn open(

@@ -1,4 +1,4 @@
-//! Both providers compute the same.
+//! Both providers compute the same results.
 
 use macsec::Unauthentic;
 use macsec::crypto::rustcrypto;

@@ -1,83 +1,89 @@
-//! What a SecY counts (IEEE 802.1AE-2018, clauses 10.7.9 and 10.7.18), under the standard's names.
+//! The counters of a SecY (IEEE 802.1AE-2018, clauses 10.7.9 and 10.7.18), with the standard's
+//! names.
 //!
-//! Octets are those of the user's data: EtherType and payload, without addresses, SecTAG and ICV.
+//! Octets are those of the user data: EtherType and payload, without addresses, SecTAG and ICV.
 
-/// Received frames that no channel counts, and the transmitted ones.
+/// Counters of received frames that belong to no channel, and of frames to transmit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecyCounters {
-    /// InPktsUntagged: without a SecTAG, delivered.
+    /// InPktsUntagged: frames without a SecTAG, delivered.
     pub in_pkts_untagged: u64,
-    /// InPktsNoTag: without a SecTAG, discarded.
+    /// InPktsNoTag: frames without a SecTAG, discarded.
     pub in_pkts_no_tag: u64,
-    /// InPktsBadTag: with an invalid SecTAG, a length that contradicts it, or packet number 0.
+    /// InPktsBadTag: frames with an invalid SecTAG, with a length that contradicts it, or with
+    /// packet number 0.
     pub in_pkts_bad_tag: u64,
-    /// InPktsNoSCI: of an unknown channel, discarded.
+    /// InPktsNoSCI: frames of an unknown channel, discarded.
     pub in_pkts_no_sci: u64,
-    /// InPktsUnknownSCI: of an unknown channel, delivered.
+    /// InPktsUnknownSCI: frames of an unknown channel, delivered.
     pub in_pkts_unknown_sci: u64,
-    /// InPktsOverrun: discarded because there was no time for them; the host says so.
+    /// InPktsOverrun: frames that were discarded because there was no time for them, as reported by
+    /// the host.
     pub in_pkts_overrun: u64,
-    /// Ours: for the key agreement entity alone (bit E without C), discarded.
+    /// Not in the standard: frames for the key agreement entity (bit E without C), discarded.
     pub in_pkts_key_agreement: u64,
-    /// OutPktsUntagged: sent as they were, since frames are not protected.
+    /// OutPktsUntagged: frames that were sent unchanged, since protection is off.
     pub out_pkts_untagged: u64,
-    /// OutPktsTooLong: not sent, since they would be longer than allowed.
+    /// OutPktsTooLong: frames that were not sent, since they would be longer than allowed.
     pub out_pkts_too_long: u64,
-    /// Ours: not sent, since no association sends or its packet numbers are used up.
+    /// Not in the standard: frames that were not sent, since no association is selected for sending
+    /// or its packet numbers are used up.
     pub out_pkts_no_sa: u64,
 }
 
-/// The transmitting channel.
+/// Counters of the transmitting channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransmitCounters {
-    /// OutPktsProtected: integrity only.
+    /// OutPktsProtected: frames with integrity protection only.
     pub out_pkts_protected: u64,
-    /// OutPktsEncrypted.
+    /// OutPktsEncrypted: frames that were encrypted.
     pub out_pkts_encrypted: u64,
-    /// OutOctetsProtected.
+    /// OutOctetsProtected: user data with integrity protection only.
     pub out_octets_protected: u64,
-    /// OutOctetsEncrypted, with what a confidentiality offset leaves readable.
+    /// OutOctetsEncrypted: user data of encrypted frames, including the part that a confidentiality
+    /// offset leaves readable.
     pub out_octets_encrypted: u64,
 }
 
-/// One receiving channel.
+/// Counters of one receiving channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveCounters {
-    /// InPktsOK.
+    /// InPktsOK: frames that were validated and delivered.
     pub in_pkts_ok: u64,
-    /// InPktsUnchecked: delivered without validation.
+    /// InPktsUnchecked: frames that were delivered without validation.
     pub in_pkts_unchecked: u64,
-    /// InPktsDelayed: below the lowest acceptable number, delivered all the same.
+    /// InPktsDelayed: authentic frames below the lowest acceptable number, delivered nevertheless.
     pub in_pkts_delayed: u64,
-    /// InPktsLate: below the lowest acceptable number, or a duplicate; discarded.
+    /// InPktsLate: frames below the lowest acceptable number, or duplicates; discarded.
     pub in_pkts_late: u64,
-    /// Ours, and part of InPktsLate: discarded since the number had been received before.
+    /// Not in the standard, and part of InPktsLate: frames that were discarded because their number
+    /// had been received before.
     pub in_pkts_duplicate: u64,
-    /// InPktsInvalid: not authentic, delivered all the same.
+    /// InPktsInvalid: frames that are not authentic, delivered nevertheless.
     pub in_pkts_invalid: u64,
-    /// InPktsNotValid: not authentic, discarded.
+    /// InPktsNotValid: frames that are not authentic, discarded.
     pub in_pkts_not_valid: u64,
-    /// InPktsNotUsingSA: of an association that is not there, discarded.
+    /// InPktsNotUsingSA: frames of an association without a key, discarded.
     pub in_pkts_not_using_sa: u64,
-    /// InPktsUnusedSA: of an association that is not there, delivered.
+    /// InPktsUnusedSA: frames of an association without a key, delivered.
     pub in_pkts_unused_sa: u64,
-    /// InOctetsValidated: authentic and not encrypted.
+    /// InOctetsValidated: user data of authentic frames that were not encrypted.
     pub in_octets_validated: u64,
-    /// InOctetsDecrypted: authentic and encrypted.
+    /// InOctetsDecrypted: user data of authentic frames that were encrypted.
     pub in_octets_decrypted: u64,
 }
 
-/// One association number of a channel, whoever had it.
+/// Counters of one association number of a channel, over all its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaCounters {
-    /// InPktsOK, or OutPktsProtected and OutPktsEncrypted together.
+    /// InPktsOK, or the sum of OutPktsProtected and OutPktsEncrypted.
     pub pkts_ok: u64,
-    /// InPktsInvalid.
+    /// InPktsInvalid: frames that are not authentic, delivered nevertheless.
     pub in_pkts_invalid: u64,
-    /// InPktsNotValid.
+    /// InPktsNotValid: frames that are not authentic, discarded.
     pub in_pkts_not_valid: u64,
-    /// InPktsNotUsingSA.
+    /// InPktsNotUsingSA: frames without a key for this number, discarded.
     pub in_pkts_not_using_sa: u64,
-    /// InPktsUnusedSA.
+    /// InPktsUnusedSA: frames without a key for this number, delivered.
     pub in_pkts_unused_sa: u64,
 }

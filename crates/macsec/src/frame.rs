@@ -1,15 +1,15 @@
-//! A MACsec frame for who has no keys: where its parts are, and whether they can be right.
+//! Parses MACsec frames without keys: finds their parts and checks the format.
 //!
 //! ```text
 //! 0             6        12                         header.len
 //! | destination | source | 0 to 2 VLAN tags | SecTAG | secure data | ICV (16) | padding |
 //! ```
 //!
-//! VLAN tags in clear are outside of what the ICV covers: whoever put them there takes them off
-//! again before the frame is validated.
+//! VLAN tags in clear are not covered by the ICV: the bridge that added them removes them before
+//! the frame is validated.
 //!
-//! Padding is what a LAN adds to frames below 60 bytes, behind the ICV, and SL is there to find it:
-//! secure data of 48 bytes and more is never padded.
+//! A LAN pads frames below 60 bytes behind the ICV. The padding is found through SL, since secure
+//! data of 48 bytes and more is never padded.
 
 use crate::codepoints::{
     EAPOL_MKA, ETHERTYPE_CUSTOMER_VLAN, ETHERTYPE_EAPOL, ETHERTYPE_MACSEC, ETHERTYPE_SERVICE_VLAN,
@@ -19,7 +19,7 @@ use crate::tag::SecTag;
 use core::ops::Range;
 use vocabulary::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
 
-/// How many VLAN tags are looked behind.
+/// Most VLAN tags that are skipped to find the EtherType.
 pub const MAX_VLAN_TAGS: usize = 2;
 
 /// A VLAN tag in clear.
@@ -32,28 +32,28 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// The VLAN's identifier: 0 to 4095.
+    /// The VLAN identifier: 0 to 4095.
     pub const fn vlan(self) -> u16 {
         self.tci & 0xfff
     }
 }
 
-/// What a frame is, behind up to two VLAN tags.
+/// The kind of a frame, by the EtherType behind up to two VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It has a SecTAG, which may still be invalid.
+    /// The frame has a SecTAG, which may still be invalid.
     Macsec,
-    /// Key agreement: EAPOL of type 5.
+    /// MKA, that is EAPOL of packet type 5.
     Mka,
-    /// Any other EAPOL.
+    /// EAPOL of another packet type.
     Eapol,
     /// Another EtherType, or a length (below 0x600), or a third VLAN tag.
     Other(u16),
-    /// No EtherType: fewer than 14 bytes, or cut in a VLAN tag.
+    /// No EtherType: the frame has less than 14 bytes, or ends in a VLAN tag.
     Short,
 }
 
-/// Whether a frame is MACsec, MKA or neither. Nothing is validated.
+/// Classifies a frame as MACsec, MKA or other. Validates nothing.
 pub fn classify(frame: &[u8]) -> Kind {
     let mut reader = Reader::new(frame);
     let kind = (|| {
@@ -71,7 +71,7 @@ pub fn classify(frame: &[u8]) -> Kind {
     kind.unwrap_or(Kind::Short)
 }
 
-/// Up to two VLAN tags, leaving the reader at the EtherType behind them.
+/// Reads up to two VLAN tags; the reader is then at the EtherType behind them.
 fn vlan_tags(reader: &mut Reader<'_>) -> Result<[Option<VlanTag>; MAX_VLAN_TAGS], DecodeError> {
     let mut tags = [None; MAX_VLAN_TAGS];
     for tag in &mut tags {
@@ -86,55 +86,57 @@ fn vlan_tags(reader: &mut Reader<'_>) -> Result<[Option<VlanTag>; MAX_VLAN_TAGS]
     Ok(tags)
 }
 
-/// Everything before the secure data: what a gateway needs of a frame.
+/// Everything before the secure data, which is the part of a frame that a gateway needs.
 ///
-/// [`Decode::decode`] takes exactly one, [`of`](Self::of) the one at the front of a frame.
+/// [`Decode::decode`] reads bytes that are exactly a header; [`of`](Self::of) reads the header at
+/// the front of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whom the frame is for.
+    /// The destination address.
     pub destination: [u8; 6],
-    /// Whom it is from.
+    /// The source address.
     pub source: [u8; 6],
-    /// VLAN tags in clear, outermost first; no `Some` behind a `None`.
+    /// The VLAN tags in clear, the outermost first; after a `None` there is no `Some`.
     pub vlan_tags: [Option<VlanTag>; MAX_VLAN_TAGS],
     /// The SecTAG.
     pub tag: SecTag,
 }
 
 impl Header {
-    /// How many bytes the longest one has: addresses, two VLAN tags, a SecTAG with an SCI.
+    /// The longest header in bytes: addresses, two VLAN tags, a SecTAG with an SCI.
     pub const MAX_LEN: usize = 36;
 
-    /// The header at the front of a frame. The rest of the frame is not looked at.
+    /// Reads the header at the front of a frame. The rest of the frame is not checked.
     ///
     /// # Errors
-    /// As for [`SecTag`]; another EtherType is [`DecodeError::Invalid`], and an early end
-    /// [`DecodeError::Short`].
+    /// As for [`SecTag`]. Another EtherType is [`DecodeError::Invalid`], and a frame that ends too
+    /// early [`DecodeError::Short`].
     pub fn of(frame: &[u8]) -> Result<Self, DecodeError> {
         Self::read(&mut Reader::new(frame))
     }
 
-    /// How many bytes it has: 20 to 36.
+    /// Length of the header in bytes: 20 to 36.
     pub fn len(&self) -> usize {
         12 + VLAN_TAG_LEN * self.vlan_tag_count() + self.tag.encoded_len()
     }
 
-    /// Never: a header has at least 20 bytes.
+    /// Always `false`: a header has at least 20 bytes.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// How many VLAN tags stand in clear.
+    /// Number of VLAN tags in clear.
     pub fn vlan_tag_count(&self) -> usize {
         self.vlan_tags.iter().flatten().count()
     }
 
-    /// How many bytes of secure data a frame of `frame_len` bytes with this header has.
+    /// The length in bytes of the secure data in a frame of `frame_len` bytes with this header.
     ///
     /// # Errors
-    /// If SL and that length contradict each other (clause 9.12, f to i, with the 16-byte ICV of
-    /// the GCM suites): the frame is too short, has no secure data at all, has fewer than 48 bytes
-    /// of it that SL does not tell, or goes on behind the ICV though that is no padding.
+    /// If SL and the length of the frame contradict each other (clause 9.12, f to i, with the
+    /// 16-byte ICV of the GCM suites): the frame is too short; it has no secure data; it has less
+    /// than 48 bytes of secure data although SL is 0; or it has bytes behind the ICV that cannot be
+    /// padding.
     pub fn secure_data_len(&self, frame_len: usize) -> Result<usize, DecodeError> {
         let room = frame_len.checked_sub(self.len() + ICV_LEN).ok_or(DecodeError::Short)?;
         match self.tag.short_length.data_len() {
@@ -146,14 +148,15 @@ impl Header {
         }
     }
 
-    /// Up to which length a frame may be padded: a bridge pads before or after it tags.
+    /// The longest frame that may have padding, in bytes: a bridge may pad before or after it adds
+    /// a VLAN tag.
     fn padded_len(&self) -> usize {
         MIN_FRAME_LEN + VLAN_TAG_LEN * self.vlan_tag_count()
     }
 }
 
 /// # Errors
-/// As for [`SecTag`]; an EtherType that is none of a VLAN tag or MACsec is
+/// As for [`SecTag`]. An EtherType that is neither that of a VLAN tag nor MACsec is
 /// [`DecodeError::Invalid`].
 impl<'a> Decode<'a> for Header {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
@@ -175,7 +178,7 @@ impl Encode for Header {
     }
 }
 
-/// A MACsec frame whose tag is valid and whose length agrees with it.
+/// A MACsec frame with a valid tag and a length that agrees with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Everything before the secure data.
@@ -187,11 +190,11 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Finds a frame's parts.
+    /// Finds the parts of a frame.
     ///
     /// # Errors
-    /// As for [`Header::of`] and [`Header::secure_data_len`]. That the PN is not 0 depends on the
-    /// suite, which a frame does not say: see [`SecTag::pn_is_valid`].
+    /// As for [`Header::of`] and [`Header::secure_data_len`]. Whether a packet number of 0 is valid
+    /// depends on the suite, which is not in the frame: see [`SecTag::pn_is_valid`].
     pub fn parse(frame: &'a [u8]) -> Result<Self, DecodeError> {
         let header = Header::of(frame)?;
         let data_len = header.secure_data_len(frame.len())?;
@@ -202,17 +205,17 @@ impl<'a> Frame<'a> {
         Ok(Self { header, header_bytes, secure_data, icv, padding })
     }
 
-    /// From the destination address to the end of the SecTAG.
+    /// The bytes from the destination address to the end of the SecTAG.
     pub const fn header_bytes(&self) -> &'a [u8] {
         self.header_bytes
     }
 
-    /// The user's data: EtherType and payload, encrypted or not.
+    /// The user data, encrypted or not: EtherType and payload.
     pub const fn secure_data(&self) -> &'a [u8] {
         self.secure_data
     }
 
-    /// Where the secure data is in the frame.
+    /// The position of the secure data in the frame.
     pub const fn secure_data_range(&self) -> Range<usize> {
         let start = self.header_bytes.len();
         start..start + self.secure_data.len()
@@ -223,7 +226,7 @@ impl<'a> Frame<'a> {
         self.icv
     }
 
-    /// What a LAN put behind the ICV.
+    /// The padding that a LAN added behind the ICV.
     pub const fn padding(&self) -> &'a [u8] {
         self.padding
     }
@@ -360,7 +363,8 @@ mod tests {
         fn a_cut_frame_is_refused(vlans in 0usize..3, data_len in 1usize..100, sci in any::<bool>()) {
             let header = header(if sci { EXPLICIT } else { IMPLICIT }, vlans, data_len);
             let bytes = frame(&header, data_len, 0);
-            // Secure data of unknown length may be cut down to 48 bytes unseen: the ICV tells.
+            // The parser cannot notice that secure data of unknown length was cut, as long as 48
+            // bytes are left. The ICV detects it.
             let least = header.len() + 16 + data_len.min(48);
             for cut in 0..least {
                 prop_assert!(Frame::parse(&bytes[..cut]).is_err());

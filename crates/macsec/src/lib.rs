@@ -1,13 +1,14 @@
-//! MACsec (IEEE 802.1AE-2018): secured Ethernet frames, read and written where they stand.
+//! MACsec (IEEE 802.1AE-2018): protects and validates Ethernet frames in place.
 //!
-//! No I/O, no clock, no randomness: frames come in, frames go out. It needs `alloc`, not `std`.
+//! There is no I/O, no clock and no randomness: frames come in, frames go out. It needs `alloc`,
+//! not `std`.
 //!
 //! - [`tag`]: the SecTAG;
-//! - [`frame`]: where a frame's SecTAG, secure data and ICV are, for who has no keys;
+//! - [`frame`]: finds SecTAG, secure data and ICV in a frame, without any keys;
 //! - [`secy`]: protection and validation, with [`suite`]s, [`window`]s and [`counters`];
-//! - [`crypto`]: AES-GCM, and where it comes from.
+//! - [`crypto`]: AES-GCM, and the providers that implement it.
 //!
-//! Key agreement (MKA, IEEE 802.1X) is not here: keys come from outside.
+//! Key agreement (MKA, IEEE 802.1X) is not part of this crate: the host supplies the keys.
 //!
 //! ```
 //! use macsec::{Frame, Kind, Sci, classify};

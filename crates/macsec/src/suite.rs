@@ -1,4 +1,4 @@
-//! Cipher suites and the keys of associations (IEEE 802.1AE-2018, clause 14).
+//! Cipher suites, and the keys of secure associations (IEEE 802.1AE-2018, clause 14).
 
 use crate::crypto::{Gcm, GcmProvider};
 use crate::tag::Sci;
@@ -10,7 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 /// A cipher suite (table 14-1). All have 16-byte ICVs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CipherSuite {
-    /// GCM-AES-128, the default one.
+    /// GCM-AES-128, the default suite.
     #[default]
     GcmAes128,
     /// GCM-AES-256.
@@ -22,11 +22,11 @@ pub enum CipherSuite {
 }
 
 impl CipherSuite {
-    /// Every suite there is.
+    /// Every suite.
     pub const ALL: [Self; 4] =
         [Self::GcmAes128, Self::GcmAes256, Self::GcmAesXpn128, Self::GcmAesXpn256];
 
-    /// The identifier that MKA and management know it by (table 14-1).
+    /// The suite's identifier in MKA and management (table 14-1).
     pub const fn id(self) -> u64 {
         0x0080_c200_0100_0000
             | match self {
@@ -37,7 +37,7 @@ impl CipherSuite {
             }
     }
 
-    /// Bytes of a key: 16 or 32.
+    /// Length of a key in bytes: 16 or 32.
     pub const fn key_len(self) -> usize {
         match self {
             Self::GcmAes128 | Self::GcmAesXpn128 => 16,
@@ -50,12 +50,12 @@ impl CipherSuite {
         matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }
 
-    /// The greatest packet number: a key protects no frame after it.
+    /// The highest packet number. A key protects no frame after it.
     pub const fn last_pn(self) -> u64 {
         if self.extended() { u64::MAX } else { u32::MAX as u64 }
     }
 
-    /// As iproute2 writes it, such as `gcm-aes-xpn-128`.
+    /// The suite's name as iproute2 writes it, such as `gcm-aes-xpn-128`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GcmAes128 => "gcm-aes-128",
@@ -72,7 +72,7 @@ impl fmt::Display for CipherSuite {
     }
 }
 
-/// A name that no suite has.
+/// The error for a name that no suite has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSuite;
 
@@ -92,9 +92,9 @@ impl FromStr for CipherSuite {
     }
 }
 
-/// How many bytes of the user's data stay readable in encrypted frames (clause 10.7.24).
+/// How many bytes of the user data stay readable in encrypted frames (clause 10.7.24).
 ///
-/// Shorter data stays readable whole; the ICV covers all of it in any case.
+/// User data that is shorter stays readable as a whole. The ICV covers all of it in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConfidentialityOffset {
     /// Everything is encrypted.
@@ -107,7 +107,7 @@ pub enum ConfidentialityOffset {
 }
 
 impl ConfidentialityOffset {
-    /// From a number of bytes: 0, 30 or 50.
+    /// Converts a number of bytes: 0, 30 or 50; `None` for others.
     pub const fn from_bytes(bytes: usize) -> Option<Self> {
         match bytes {
             0 => Some(Self::None),
@@ -127,12 +127,12 @@ impl ConfidentialityOffset {
     }
 }
 
-/// What the XPN suites make nonces of, besides the packet number (clause 14.7).
+/// The input to the nonces of the XPN suites, besides the packet number (clause 14.7).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Extended {
-    /// The short SCI of the channel that sends: every sender under one key has its own.
+    /// The short SCI of the sending channel: senders under one key must have different ones.
     pub ssci: u32,
-    /// The key's salt, the same for all senders.
+    /// The salt of the key, which is the same for all senders.
     pub salt: [u8; 12],
 }
 
@@ -142,14 +142,15 @@ impl fmt::Debug for Extended {
     }
 }
 
-/// Why a key cannot be one.
+/// Why a key was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// It has another length than [`CipherSuite::key_len`].
+    /// The length of the key is not [`CipherSuite::key_len`].
     Length(CipherSuite),
     /// An XPN suite without SSCI and salt, or another suite with them.
     Extended(CipherSuite),
-    /// XPN suites encrypt everything or nothing (clause 14.7).
+    /// An XPN suite with a confidentiality offset: these suites encrypt everything or nothing
+    /// (clause 14.7).
     Offset(CipherSuite),
 }
 
@@ -168,7 +169,7 @@ impl fmt::Display for KeyError {
 
 impl core::error::Error for KeyError {}
 
-/// The key of one association, for one direction.
+/// The key of one secure association, for one direction.
 pub struct SaKey {
     suite: CipherSuite,
     gcm: Box<dyn Gcm>,
@@ -183,10 +184,10 @@ enum NonceBase {
 }
 
 impl SaKey {
-    /// A key (SAK) of `suite`; [`Extended`] if, and only if, it is an XPN suite.
+    /// Makes a key (SAK) of `suite`; `extended` must be given if, and only if, it is an XPN suite.
     ///
     /// # Errors
-    /// As [`KeyError`] says.
+    /// See [`KeyError`].
     pub fn new(
         provider: &GcmProvider,
         suite: CipherSuite,
@@ -211,7 +212,7 @@ impl SaKey {
         Ok(Self { suite, gcm, nonce, offset })
     }
 
-    /// The suite it is a key of.
+    /// The suite that the key is for.
     pub const fn suite(&self) -> CipherSuite {
         self.suite
     }
@@ -220,12 +221,12 @@ impl SaKey {
         &*self.gcm
     }
 
-    /// How many of `data_len` bytes are not encrypted: all of them in frames that are not.
+    /// How many of `data_len` bytes are not encrypted; all of them if the frame is not encrypted.
     pub(crate) fn clear_len(&self, encrypted: bool, data_len: usize) -> usize {
         if encrypted { self.offset.bytes().min(data_len) } else { data_len }
     }
 
-    /// The nonce of the frame with this number (clauses 14.5 and 14.7).
+    /// The nonce of the frame with this packet number (clauses 14.5 and 14.7).
     pub(crate) fn nonce(&self, sci: Sci, pn: u64) -> [u8; 12] {
         let mut nonce = [0; 12];
         match &self.nonce {

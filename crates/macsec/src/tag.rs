@@ -15,15 +15,16 @@ use core::fmt;
 use core::str::FromStr;
 use vocabulary::wire::{BufferFull, Decode, DecodeError, Encode, Reader, Writer};
 
-/// Which of up to four associations of a channel a frame belongs to: 0 to 3 (clause 9.6).
+/// The association number (AN), 0 to 3: the secure association of a channel that a frame belongs to
+/// (clause 9.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationNumber(u8);
 
 impl AssociationNumber {
-    /// All four.
+    /// All four association numbers.
     pub const ALL: [Self; 4] = [Self(0), Self(1), Self(2), Self(3)];
 
-    /// `None` above 3.
+    /// Makes an association number; `None` above 3.
     pub const fn new(number: u8) -> Option<Self> {
         if number <= 3 { Some(Self(number)) } else { None }
     }
@@ -33,12 +34,12 @@ impl AssociationNumber {
         self.0
     }
 
-    /// The number as an index of four.
+    /// The number as an index into an array of four.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The number after this one, 0 after 3.
+    /// The association number after this one; 0 after 3.
     pub const fn next(self) -> Self {
         Self((self.0 + 1) & AN_MASK)
     }
@@ -50,23 +51,23 @@ impl fmt::Display for AssociationNumber {
     }
 }
 
-/// A Secure Channel Identifier: who sends (clause 9.9).
+/// A Secure Channel Identifier, which identifies the sender (clause 9.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sci {
-    /// A MAC address of the sender's.
+    /// A MAC address of the sender.
     pub address: [u8; 6],
-    /// Which of the sender's ports.
+    /// The port of the sender.
     pub port: u16,
 }
 
 impl Sci {
-    /// From its eight octets.
+    /// Decodes the eight octets.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         let [a, b, c, d, e, f, high, low] = bytes;
         Self { address: [a, b, c, d, e, f], port: u16::from_be_bytes([high, low]) }
     }
 
-    /// Its eight octets, as they stand in a tag and in a nonce.
+    /// The eight octets, as in a SecTAG and in a nonce.
     pub const fn to_bytes(self) -> [u8; 8] {
         let [a, b, c, d, e, f] = self.address;
         let [high, low] = self.port.to_be_bytes();
@@ -74,7 +75,7 @@ impl Sci {
     }
 }
 
-/// Address and port, as in `02:00:00:00:00:01/1`.
+/// Displays address and port, as in `02:00:00:00:00:01/1`.
 impl fmt::Display for Sci {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.address;
@@ -82,7 +83,7 @@ impl fmt::Display for Sci {
     }
 }
 
-/// A text that is no SCI.
+/// The error for a text that is no SCI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnSci;
 
@@ -94,7 +95,7 @@ impl fmt::Display for NotAnSci {
 
 impl core::error::Error for NotAnSci {}
 
-/// As it is shown, or its eight octets in hexadecimal as iproute2 has them.
+/// Reads an SCI as it is displayed, or its eight octets in hexadecimal, as in iproute2.
 impl FromStr for Sci {
     type Err = NotAnSci;
 
@@ -121,62 +122,64 @@ impl FromStr for Sci {
     }
 }
 
-/// How a tag says who sends: bits SC, ES and SCB, which exclude each other as clause 9.5 says.
+/// How a tag names the sender: bits SC, ES and SCB, which exclude each other according to clause
+/// 9.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SciField {
     /// SC: the SCI is in the tag.
     Explicit(Sci),
     /// The SCI is not in the tag.
     Implicit {
-        /// ES: it is the frame's source address with port 1.
+        /// ES: the SCI is the frame's source address with port 1.
         end_station: bool,
-        /// SCB: EPON's Single Copy Broadcast.
+        /// SCB: the frame is a Single Copy Broadcast of an EPON.
         single_copy_broadcast: bool,
     },
 }
 
-/// What was done to the payload: bits E and C (clause 9.5).
+/// What was done to the user data: bits E and C (clause 9.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Both clear: it stands as it was, and the ICV has 16 bytes.
+    /// Both bits clear: the user data is unchanged, and the ICV has 16 bytes.
     Integrity,
-    /// Both set: encrypted.
+    /// Both bits set: the user data is encrypted.
     Confidential,
-    /// C alone: changed without encryption. No suite here does that.
+    /// C alone: changed without encryption. None of the suites here does that.
     Changed,
-    /// E alone: reserved for frames to the key agreement entity, never for the controlled port.
+    /// E alone: for frames to the key agreement entity, never for the controlled port.
     KeyAgreement,
 }
 
-/// SL: how many bytes of secure data there are if fewer than 48, else 0 (clause 9.7).
+/// SL: the length of the secure data if it is below 48 bytes, otherwise 0 (clause 9.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShortLength(u8);
 
 impl ShortLength {
-    /// What SL says of so many bytes of secure data.
+    /// The SL for `data_len` bytes of secure data.
     pub const fn of(data_len: usize) -> Self {
         Self(if data_len < SHORT_DATA_LEN { data_len as u8 } else { 0 })
     }
 
-    /// From the field; `None` above 47.
+    /// Makes an SL of the field's value; `None` above 47.
     pub const fn new(value: u8) -> Option<Self> {
         if (value as usize) < SHORT_DATA_LEN { Some(Self(value)) } else { None }
     }
 
-    /// The field: 0 to 47.
+    /// The value of the field: 0 to 47.
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The length of the secure data, if SL tells it.
+    /// The length of the secure data, if SL contains it.
     pub const fn data_len(self) -> Option<usize> {
         if self.0 == 0 { None } else { Some(self.0 as usize) }
     }
 }
 
-/// A SecTAG, EtherType included.
+/// A SecTAG, with its EtherType.
 ///
-/// What can be built can be sent, but for one thing that depends on the suite: see
+/// Every value of this type can be sent, with one exception that depends on the suite: see
+/// [`pn_is_valid`](Self::pn_is_valid).
 /// [`pn_is_valid`](Self::pn_is_valid).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecTag {
@@ -184,9 +187,9 @@ pub struct SecTag {
     pub sci_field: SciField,
     /// Bits E and C.
     pub protection: Protection,
-    /// The association.
+    /// The association number.
     pub an: AssociationNumber,
-    /// SL.
+    /// The short length, SL.
     pub short_length: ShortLength,
     /// The packet number; with extended packet numbering, its low 32 bits.
     pub pn: u32,
@@ -201,8 +204,8 @@ impl SecTag {
         }
     }
 
-    /// The SCI that the tag names in a frame from `source`; `None` where it is the only peer's,
-    /// with SC, ES and SCB clear (clause 9.5).
+    /// The SCI that the tag names in a frame from `source`; `None` if SC, ES and SCB are clear: the
+    /// frame is then from the only peer (clause 9.5).
     pub const fn sci_in_frame_from(&self, source: [u8; 6]) -> Option<Sci> {
         match self.sci_field {
             SciField::Explicit(sci) => Some(sci),
@@ -216,7 +219,7 @@ impl SecTag {
         }
     }
 
-    /// How many bytes the tag has: 8, or 16 with an SCI.
+    /// Length of the tag in bytes: 8, or 16 with an SCI.
     pub const fn encoded_len(&self) -> usize {
         match self.sci_field {
             SciField::Explicit(_) => TAG_WITH_SCI_LEN,
@@ -224,13 +227,13 @@ impl SecTag {
         }
     }
 
-    /// Whether the packet number can be one: not 0, unless it is the low half of an extended one
+    /// Whether the packet number is valid: not 0, unless it is the low half of an extended one
     /// (clause 10.6, figure 10-4).
     pub const fn pn_is_valid(&self, extended: bool) -> bool {
         extended || self.pn != 0
     }
 
-    /// The octet of TCI and AN.
+    /// The octet with TCI and AN.
     pub const fn tci_an(&self) -> u8 {
         let source = match self.sci_field {
             SciField::Explicit(_) => TCI_SC,
@@ -250,8 +253,8 @@ impl SecTag {
 }
 
 /// # Errors
-/// Every rule of clause 9.12 that concerns the tag alone: the EtherType, V = 0, SC without ES and
-/// SCB, bits 7 and 8 of SL clear; and SL of at most 47 (clause 9.7).
+/// If a rule of clause 9.12 about the tag itself is violated: EtherType, V = 0, SC without ES and
+/// SCB, bits 7 and 8 of SL clear; or if SL is above 47 (clause 9.7).
 impl<'a> Decode<'a> for SecTag {
     fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         if reader.u16()? != ETHERTYPE_MACSEC {
@@ -262,7 +265,9 @@ impl<'a> Decode<'a> for SecTag {
             return Err(DecodeError::Invalid("SecTAG version"));
         }
         if tci & TCI_SC != 0 && tci & (TCI_ES | TCI_SCB) != 0 {
-            return Err(DecodeError::Invalid("SecTAG, which has an SCI and says it has none"));
+            return Err(DecodeError::Invalid(
+                "SecTAG: it has an SCI, and ES or SCB in place of one",
+            ));
         }
         let short_length = ShortLength::new(reader.u8()?).ok_or(DecodeError::Invalid("SL"))?;
         let pn = reader.u32()?;

@@ -1,52 +1,54 @@
-//! Which packet numbers are received (IEEE 802.1AE-2018, clauses 10.6.2, 10.6.4 and 10.6.5).
+//! Replay protection: which packet numbers are accepted (IEEE 802.1AE-2018, clauses 10.6.2, 10.6.4
+//! and 10.6.5).
 
 use alloc::boxed::Box;
 
-/// The widest replay window (clause 10.7.8, where it is the bound of the XPN suites): numbers that
-/// arrive late and early must not be more than one round of 32 bits tells apart.
+/// The widest replay window (clause 10.7.8 has this limit for the XPN suites): late and early
+/// packet numbers must stay so close together that their low 32 bits identify them.
 pub const MAX_REPLAY_WINDOW: u32 = (1 << 30) - 1;
 
-/// How many numbers are remembered one by one where duplicates are refused.
+/// How many packet numbers are remembered individually if duplicates are refused.
 pub const REMEMBERED: u64 = 4096;
 
 const WORDS: usize = (REMEMBERED / 64) as usize;
 
-/// What is to be done with copies and latecomers.
+/// How replayed and late frames are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// Frames below the lowest acceptable number are discarded (`replayProtect`).
+    /// Whether frames below the lowest acceptable packet number are discarded (`replayProtect`).
     pub protect: bool,
-    /// How far behind the next number the lowest acceptable one is, at most
-    /// [`MAX_REPLAY_WINDOW`] (`replayWindow`); 0 demands strict order.
+    /// How far the lowest acceptable number may be behind the next number, at most
+    /// [`MAX_REPLAY_WINDOW`] (`replayWindow`). With 0, frames must arrive in strict order.
     pub window: u32,
-    /// Stricter than the standard, which accepts a number inside of the window any number of
-    /// times: each is accepted once. A window above [`REMEMBERED`] is then no wider than that.
-    /// Without `protect` it has no effect.
+    /// Whether each number inside of the window is accepted only once. This is stricter than the
+    /// standard, which accepts such a number any number of times. A window above [`REMEMBERED`] is
+    /// then reduced to that width. No effect without `protect`.
     pub refuse_duplicates: bool,
 }
 
 impl Default for Replay {
-    /// Protected, in strict order.
+    /// Protection with strict order.
     fn default() -> Self {
         Self { protect: true, window: 0, refuse_duplicates: false }
     }
 }
 
-/// What a packet number is before its frame was validated.
+/// The class of a packet number, before its frame was validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
-    /// At least the lowest acceptable one.
+    /// At or above the lowest acceptable number.
     Acceptable,
-    /// Below that.
+    /// Below the lowest acceptable number.
     Late,
-    /// Acceptable, but received before and remembered.
+    /// At or above the lowest acceptable number, but received before.
     Duplicate,
 }
 
 /// The packet numbers of one receiving association.
 #[derive(Debug)]
 pub(crate) struct PacketNumbers {
-    /// One more than the highest valid number (`nextPN`); saturates at the last one.
+    /// One more than the highest validated number (`nextPN`); it saturates at the highest number of
+    /// all.
     next: u64,
     /// The lowest acceptable number (`lowestPN`), at least 1.
     lowest: u64,
@@ -57,12 +59,12 @@ pub(crate) struct PacketNumbers {
 }
 
 impl PacketNumbers {
-    /// For numbers from `lowest` on.
+    /// Starts with `lowest` as the lowest acceptable number.
     pub(crate) fn new(replay: Replay, lowest: u64, extended: bool) -> Self {
         let remember = replay.protect && replay.refuse_duplicates;
         let window = u64::from(replay.window);
         let window = if remember { window.min(REMEMBERED) } else { window };
-        // Nothing below `lowest` is acceptable, so nothing there needs to be remembered.
+        // Numbers below `lowest` are not acceptable and need not be remembered.
         let seen = remember.then(|| Box::new([0; WORDS]));
         Self { next: lowest.max(1), lowest: lowest.max(1), window, seen, extended }
     }
@@ -75,8 +77,8 @@ impl PacketNumbers {
         self.lowest
     }
 
-    /// Raises the lowest acceptable number, as MKA does with what a peer says it has sent;
-    /// it never falls.
+    /// Raises the lowest acceptable number, for example when a peer has reported through MKA which
+    /// number it has reached. The number never falls.
     pub(crate) fn raise_lowest(&mut self, lowest: u64) {
         self.lowest = self.lowest.max(lowest);
         if self.next < self.lowest {
@@ -85,7 +87,7 @@ impl PacketNumbers {
         }
     }
 
-    /// The whole number of a frame, from the lower half in its tag (clause 10.6.2).
+    /// The packet number of a frame, from the low half in its tag (clause 10.6.2).
     pub(crate) const fn recover(&self, low: u32) -> u64 {
         if !self.extended {
             return low as u64;
@@ -93,7 +95,7 @@ impl PacketNumbers {
         let base = self.lowest;
         let same_round = (base & !0xffff_ffff) | low as u64;
         if base & 0x8000_0000 != 0 && low & 0x8000_0000 == 0 {
-            // Past the end of the last round the sum wraps to what is late for sure.
+            // After the last 32-bit round the sum wraps to a low number, which is certainly late.
             same_round.wrapping_add(1 << 32)
         } else {
             same_round
@@ -110,10 +112,10 @@ impl PacketNumbers {
         }
     }
 
-    /// Takes note of a valid frame's number.
+    /// Records the number of a validated frame.
     pub(crate) fn accept(&mut self, pn: u64) {
         if pn >= self.next {
-            // The last number there is has no next one: what comes after it is never sent.
+            // There is no number after the highest one, and no frame is sent after it.
             let next = pn.saturating_add(1);
             self.forget_up_to(next);
             self.next = next;
@@ -128,7 +130,7 @@ impl PacketNumbers {
         self.seen.as_ref().is_some_and(|seen| seen[word(pn)] & bit(pn) != 0)
     }
 
-    /// Makes room for the numbers from `self.next` to `next`, which share bits with older ones.
+    /// Clears the bits for the numbers from `self.next` to `next`, which older numbers have used.
     fn forget_up_to(&mut self, next: u64) {
         let Some(seen) = &mut self.seen else { return };
         if next - self.next >= REMEMBERED {
@@ -205,7 +207,7 @@ mod tests {
             assert_eq!(numbers.recover(low), pn);
         }
         numbers.accept((1 << 32) + 5);
-        // The window still reaches back into the round before.
+        // The window still contains numbers of the previous round.
         assert_eq!(numbers.recover(0xffff_fffe), 0xffff_fffe);
         assert_eq!(numbers.recover(6), (1 << 32) + 6);
         numbers.accept((1 << 32) + 500);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Agrees with a set that remembers everything.
+        /// The window agrees with a set that remembers everything.
         #[test]
         fn agrees_with_a_slow_model(
             steps in prop::collection::vec((0u64..9000, 0u64..600), 0..200),

@@ -1,4 +1,4 @@
-//! Two SecYs that talk to each other, and what each makes of what is not as it should be.
+//! Two SecYs exchange frames, and each treats invalid frames as configured.
 
 use macsec::crypto::rustcrypto::PROVIDER;
 use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};
@@ -22,14 +22,14 @@ fn key_with(suite: CipherSuite, byte: u8, offset: ConfidentialityOffset) -> SaKe
     SaKey::new(&PROVIDER, suite, &[byte; 32][..suite.key_len()], extended, offset).unwrap()
 }
 
-/// One that sends as `A`, with a key in association 0.
+/// A SecY that sends as `A`, with a key in association 0.
 fn sender(settings: Settings, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.install_transmit_sa(AN[0], key(suite, 1), pn).unwrap();
     secy
 }
 
-/// One that receives from `A`.
+/// A SecY that receives from `A`.
 fn receiver(settings: Settings, suite: CipherSuite, pn: u64) -> Secy {
     let mut secy = Secy::new(settings).unwrap();
     secy.add_channel(A).unwrap();
@@ -41,7 +41,7 @@ fn pair(suite: CipherSuite) -> (Secy, Secy) {
     (sender(Settings::new(A), suite, 1), receiver(Settings::new(B), suite, 1))
 }
 
-/// An Ethernet frame from `A` to `B` with this many bytes of EtherType and payload.
+/// An Ethernet frame from `A` to `B` with `data_len` bytes of EtherType and payload.
 fn plain(data_len: usize) -> Vec<u8> {
     let data = (0..data_len).map(|i| [8, 0].get(i).copied().unwrap_or(i as u8));
     B.address.into_iter().chain(A.address).chain(data).collect()
@@ -53,7 +53,7 @@ fn protect(secy: &mut Secy, frame: &[u8]) -> Result<Vec<u8>, Unsent> {
     let mut packet = PacketBuf::new(&mut buffer, 16..16 + frame.len()).unwrap();
     let result = secy.protect(&mut packet);
     if result != Ok(Protected::Tagged) {
-        assert_eq!(packet.bytes(), frame, "a frame that is not tagged is as it was");
+        assert_eq!(packet.bytes(), frame, "a frame without a tag is unchanged");
     }
     result.map(|_| packet.bytes().to_vec())
 }
@@ -147,7 +147,7 @@ fn who_sends_can_be_said_in_four_ways() {
             assert_eq!(secured.len(), frame.len() + overhead, "{sci_in_tag:?}");
             assert_eq!(receive(&mut b, &secured), Ok((Delivery::Ok, frame)), "{sci_in_tag:?}");
         }
-        // A second peer, and a frame that names nobody could be of either.
+        // With a second peer, a frame without an SCI could be from either.
         b.add_channel(Sci { port: 99, ..B }).unwrap();
         let secured = protect(&mut a, &plain(100)).unwrap();
         let expected = if sci_in_tag == SciInTag::Omitted {
@@ -182,9 +182,13 @@ fn numbers_end_and_never_wrap() {
         }
         assert_eq!(a.counters().out_pkts_no_sa, 3);
 
-        // Another key, and it goes on.
+        // Sending continues with another key.
         a.install_transmit_sa(AN[1], key(suite, 2), 1).unwrap();
-        assert_eq!(protect(&mut a, &plain(60)), Err(Unsent::Exhausted), "the host changes over");
+        assert_eq!(
+            protect(&mut a, &plain(60)),
+            Err(Unsent::Exhausted),
+            "the host must select the new key"
+        );
         a.encode_with(AN[1]).unwrap();
         b.install_receive_sa(A, AN[1], key(suite, 2), 1).unwrap();
         let secured = protect(&mut a, &plain(60)).unwrap();
@@ -202,8 +206,12 @@ fn extended_numbers_go_on_beyond_32_bits_and_losses() {
     let mut a = sender(Settings::new(A), suite, 0xffff_fff0);
     let mut b = receiver(window(64), suite, 0xffff_fff0);
     let frames: Vec<_> = (0..64).map(|_| protect(&mut a, &plain(20)).unwrap()).collect();
-    assert_eq!(Frame::parse(&frames[16]).unwrap().header.tag.pn, 0, "whose low half is 0");
-    // Every third arrives, then what is missing, in disorder.
+    assert_eq!(
+        Frame::parse(&frames[16]).unwrap().header.tag.pn,
+        0,
+        "the low half of the packet number is 0"
+    );
+    // Every third frame arrives, then the missing ones in random order.
     for third in [0, 2, 1] {
         for frame in frames.iter().skip(third).step_by(3) {
             assert_eq!(receive(&mut b, frame), Ok((Delivery::Ok, plain(20))));
@@ -235,7 +243,11 @@ fn copies_and_latecomers_are_counted_and_refused_as_asked() {
     assert_eq!(receive(&mut window, &frames[21]), ok);
     assert_eq!(receive(&mut window, &frames[20]), Err(Discard::Late));
     assert_eq!(receive(&mut window, &frames[25]), ok);
-    assert_eq!(receive(&mut window, &frames[25]), ok, "the standard lets copies through");
+    assert_eq!(
+        receive(&mut window, &frames[25]),
+        ok,
+        "the standard accepts duplicates inside of the window"
+    );
 
     let mut once = receiver(with(true, 10, true), suite, 1);
     assert_eq!(receive(&mut once, &frames[30]), ok);
@@ -248,7 +260,7 @@ fn copies_and_latecomers_are_counted_and_refused_as_asked() {
     let mut open = receiver(with(false, 10, true), suite, 1);
     assert_eq!(receive(&mut open, &frames[30]), ok);
     assert_eq!(receive(&mut open, &frames[5]), Ok((Delivery::Delayed, plain(30))));
-    assert_eq!(receive(&mut open, &frames[30]), ok, "no duplicate is refused without protection");
+    assert_eq!(receive(&mut open, &frames[30]), ok, "without protection no duplicate is refused");
 
     let refused = Secy::new(with(true, 1 << 30, false));
     assert_eq!(refused.unwrap_err(), ConfigError::ReplayWindow);
@@ -269,7 +281,7 @@ fn a_forged_number_moves_nothing() {
     assert_eq!(receive(&mut b, &second), Err(Discard::Late));
 }
 
-/// What becomes of a frame for each of the three ways to validate: figure 10-5, row by row.
+/// What happens to an invalid frame for each of the three settings: figure 10-5, row by row.
 #[test]
 fn what_is_not_valid_goes_its_way() {
     use ValidateFrames::{Check, Disabled, Strict};
@@ -350,7 +362,7 @@ fn what_is_not_valid_goes_its_way() {
                 if strict { (1, 0) } else { (0, 1) }
             );
 
-            // V, SL, a packet number of 0: whatever else is set.
+            // V, SL and a packet number of 0 are invalid in any combination with other fields.
             let mut zero = good.clone();
             zero[16..20].fill(0);
             for bad in [change(14, 0x80), change(14, 0x40), change(15, 48), change(15, 1), zero] {
@@ -359,7 +371,7 @@ fn what_is_not_valid_goes_its_way() {
             }
             let (result, all, ..) = counted(&change(14, if encrypt { 4 } else { 8 }));
             assert_eq!((result, all.in_pkts_key_agreement), (Err(Discard::KeyAgreement), 1));
-            // Changed without encryption: no suite does that.
+            // Changed text without encryption, which no suite produces.
             let (result, ..) = counted(&change(14, if encrypt { 8 } else { 4 }));
             assert_eq!(result, Err(Discard::NotValid));
         }
@@ -381,7 +393,11 @@ fn a_frame_is_sent_as_it_is_or_not_at_all() {
     assert_eq!(protect(&mut narrow, &plain(1471)), Err(Unsent::TooLong));
     assert_eq!(narrow.counters().out_pkts_too_long, 1);
     assert_eq!(protect(&mut narrow, &plain(1470)).map(|frame| frame.len()), Ok(1514));
-    assert_eq!(narrow.encoding(), Some((AN[0], Some(2))), "only what is sent has a number");
+    assert_eq!(
+        narrow.encoding(),
+        Some((AN[0], Some(2))),
+        "only a frame that is sent uses a packet number"
+    );
     assert_eq!(protect(&mut narrow, &plain(1)), Err(Unsent::Short));
     assert!(protect(&mut narrow, &plain(2)).is_ok());
 
@@ -405,7 +421,7 @@ fn a_key_is_never_put_in_anothers_place() {
     }
     assert_eq!(a.encode_with(AN[1]), Err(ConfigError::NoKey(AN[1])));
     assert_eq!(b.add_channel(A), Err(ConfigError::Channel(A)));
-    assert_eq!(b.add_channel(B), Err(ConfigError::Channel(B)), "our own");
+    assert_eq!(b.add_channel(B), Err(ConfigError::Channel(B)), "our own SCI");
     assert_eq!(b.raise_lowest_pn(A, AN[1], 1), Err(ConfigError::NoKey(AN[1])));
     assert_eq!(b.raise_lowest_pn(B, AN[1], 1), Err(ConfigError::NoChannel(B)));
     a.retire_transmit_sa(AN[0]);

@@ -1,4 +1,4 @@
-//! Frames that others made: the published vectors, and scapy's where nothing is published.
+//! Test vectors: the published ones, and frames made by scapy where none are published.
 
 use macsec::crypto::rustcrypto::PROVIDER;
 use macsec::secy::{MAX_OVERHEAD, SciInTag, ValidateFrames};

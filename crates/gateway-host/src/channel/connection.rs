@@ -1,4 +1,4 @@
-//! The connection with a peer that counts.
+//! The connection with a peer that is in use.
 
 use super::frame::{self, Frame};
 use super::greet::Candidate;
@@ -11,26 +11,26 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use zeroize::Zeroizing;
 
-/// How long two connections may overlap when one follows the other.
+/// How long two connections may overlap when one replaces the other.
 pub(super) const HANDOVER: Duration = Duration::from_secs(2);
-/// A peer is told that we are there at least so often within the silence it bears.
+/// Number of keepalives that are sent within the silence that the peer tolerates.
 const KEEPALIVES: u32 = 4;
-/// No peer is told so more often.
+/// Shortest interval between two keepalives.
 const SHORTEST_KEEPALIVE: Duration = Duration::from_millis(100);
 
-/// What a connection needs beside its stream.
+/// The context of a connection, besides its stream.
 pub(super) struct Place {
     pub(super) peer: PeerIndex,
-    /// Dropped when another connection follows, or the channel ends: then nothing more is taken to
-    /// be sent.
+    /// Dropped when another connection replaces this one, or when the channel ends. From then on no
+    /// further message is accepted for sending.
     pub(super) stays: oneshot::Receiver<()>,
-    /// The connection before this one tells nothing more.
+    /// Ready when the connection before this one reports no more events.
     pub(super) before: Option<oneshot::Receiver<()>>,
-    /// Dropped when this one has been read to its end.
+    /// Dropped when this connection was read to its end.
     pub(super) done: oneshot::Sender<()>,
 }
 
-/// Carries messages until the connection ends.
+/// Carries messages until the connection ends, and returns the reason.
 pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place) -> Cause {
     let Candidate { stream, remote, initiator, exporter, hello, .. } = candidate;
     let Place { peer, stays, before, done } = place;
@@ -47,7 +47,7 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
     let patience = shared.settings.dead_after;
     let reading = async {
         if let Some(before) = before {
-            // Its other end is dropped in any case.
+            // The sender is dropped in any case, so an error is expected.
             let _ = before.await;
         }
         let up = Event::Up { peer, exporter, initiator, remote };
@@ -59,7 +59,9 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
                     tell(&shared, Told::Other(Event::Message { peer, bytes })).await;
                 }
                 Ok(Frame::End { moved }) => break if moved { End::Moved } else { End::Stopped },
-                Ok(_) => break End::Broken(Cause::Protocol("a greeting out of season")),
+                Ok(_) => {
+                    break End::Broken(Cause::Protocol("a handshake message after the handshake"));
+                }
                 Err(why) => break End::Broken(why),
             }
         }
@@ -74,7 +76,8 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
                 drop(done);
                 return match end {
                     End::Moved => {
-                        // The connection that follows is greeted, or about to be.
+                        // The handshake of the connection that follows is complete, or will be
+                        // soon.
                         if !is_written {
                             let _ = timeout(HANDOVER, &mut writing).await;
                         }
@@ -85,24 +88,24 @@ pub(super) async fn run(shared: Arc<Shared>, candidate: Candidate, place: Place)
                 };
             }
             why = &mut closing => return Cause::Closed(why),
-            // What the peer said before it went is read all the same.
+            // Messages that the peer sent before it closed the connection are still read.
             _ = &mut writing, if !is_written => is_written = true,
         }
     }
 }
 
-/// How the other end finished.
+/// How the peer finished the connection.
 enum End {
-    /// It goes on elsewhere.
+    /// The peer continues on another connection.
     Moved,
-    /// It goes on nowhere.
+    /// The peer ends the channel.
     Stopped,
-    /// It did not finish.
+    /// The connection ended without the peer's last frame.
     Broken(Cause),
 }
 
 async fn tell(shared: &Shared, told: Told) {
-    // Nobody may listen any more, when the gateway ends.
+    // The receiver may be gone when the gateway ends.
     let _ = shared.events.send(told).await;
 }
 

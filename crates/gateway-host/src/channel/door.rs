@@ -1,4 +1,4 @@
-//! Where connections come in that nobody knows yet.
+//! Incoming connections that are not authenticated yet.
 
 use super::greet::{self, Candidate};
 use super::transport::Transport;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Greets who comes, and hands each peer its own.
+/// Accepts connections, performs the handshake, and passes each connection to the task of its peer.
 pub(super) async fn attend(
     shared: &Arc<Shared>,
     transport: &dyn Transport,
@@ -51,7 +51,7 @@ pub(super) async fn attend(
                     let _ = timeout(limit, peers[peer.0].send(candidate)).await;
                 }
                 Err(Cause::Refused) => {}
-                Err(why) => tracing::debug!("{remote} was not let in: {why}"),
+                Err(why) => tracing::debug!("connection from {remote} refused: {why}"),
             }
         };
         let handle = greetings.spawn(greeting);
@@ -59,7 +59,8 @@ pub(super) async fn attend(
     }
 }
 
-/// What one source can have many addresses of: a network of 64 bits in IPv6.
+/// The source of a connection, which is one address in IPv4 and a /64 network in IPv6, since one
+/// host may have all addresses of such a network.
 fn source(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
@@ -67,7 +68,7 @@ fn source(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections that are greeted, oldest first.
+/// Connections in their handshake, the oldest first.
 #[derive(Default)]
 struct Waiting(Vec<(IpAddr, AbortHandle)>);
 
@@ -76,7 +77,7 @@ impl Waiting {
         self.0.retain(|(_, handle)| handle.id() != id);
     }
 
-    /// Ends the oldest of the source that has the most.
+    /// Closes the oldest connection of the source that has the most connections.
     fn push_out(&mut self) {
         let mut counts = BTreeMap::new();
         for (source, _) in &self.0 {
@@ -106,7 +107,7 @@ mod tests {
         waiting.push_out();
         let (id, _) = tasks.join_next_with_id().await.unwrap().unwrap_or_else(|e| (e.id(), ()));
         assert_eq!((id, waiting.0.len()), (second, 3));
-        // All have one now: the oldest.
+        // Each source has one connection now, so the oldest connection is closed.
         let first = waiting.0[0].1.id();
         waiting.push_out();
         assert!(waiting.0.iter().all(|(_, handle)| handle.id() != first));

@@ -1,4 +1,4 @@
-//! What stands on a connection inside of TLS.
+//! The frames on a connection, inside of TLS.
 //!
 //! ```text
 //! frame:   length (4) ‖ type (1) ‖ content (length - 1)      keepalive: length 0, nothing else
@@ -6,7 +6,7 @@
 //! use:     2 ‖ number (8) ‖ renewal (1)
 //! refuse:  3
 //! end:     4 ‖ moved (1)
-//! message: 5 ‖ what the gateway's engine says (0 to 65 536)
+//! message: 5 ‖ message of the gateway's engine (0 to 65 536)
 //! ```
 
 use super::{Cause, MAX_MESSAGE, tls};
@@ -16,46 +16,46 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-/// The longest frame behind its length.
+/// The longest frame in bytes, without its length field.
 const MAX_FRAME: usize = 1 + MAX_MESSAGE;
 
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Nothing but that somebody is there.
+    /// Shows that the sender is alive.
     Keepalive,
-    /// Says who runs there.
+    /// The first frame in both directions: describes the sender.
     Hello(Hello),
-    /// The connection is the one that counts from now on.
+    /// The decision to use this connection from now on.
     Use {
-        /// Higher than in any other frame of this kind from the same instance.
+        /// Increases with every such frame from the same instance.
         number: u64,
-        /// It takes the place of one that is alive, and goes on where that ends.
+        /// Whether this connection replaces one that works and continues its sequence of messages.
         renewal: bool,
     },
-    /// The connection is not needed.
+    /// The decision not to use this connection.
     Refuse,
     /// The last frame on this connection.
     End {
-        /// What follows is on another one.
+        /// Whether the sender continues on another connection.
         moved: bool,
     },
-    /// Something for the engine, which may have secrets in it.
+    /// A message for the engine. It may contain secrets.
     Message(Zeroizing<Vec<u8>>),
 }
 
-/// Says who runs there.
+/// Describes the sender of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
-    /// Drawn when the gateway started.
+    /// Random identifier of this run of the gateway.
     pub(super) instance: [u8; 16],
-    /// Silence after which this end takes the other for dead.
+    /// How long the sender tolerates silence before it considers the connection dead.
     pub(super) patience: Duration,
-    /// The one who dialled has a connection already that this one shall replace.
+    /// Whether the gateway that dialled wants to replace a connection that works.
     pub(super) renewal: bool,
 }
 
 impl fmt::Debug for Frame {
-    /// Without what is secret.
+    /// Omits what is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keepalive => f.write_str("Keepalive"),
@@ -76,7 +76,7 @@ impl Frame {
             Self::Message(message) => message.len(),
             _ => 32,
         };
-        // It never grows: nothing of it stays behind elsewhere.
+        // The vector never grows, so no copy of a secret stays behind in freed memory.
         let mut out = Zeroizing::new(Vec::with_capacity(5 + content));
         out.extend([0; 4]);
         match self {
@@ -135,14 +135,14 @@ impl Frame {
     }
 }
 
-/// Writes a frame and sees that it goes out.
+/// Writes a frame and flushes the stream.
 pub(super) async fn write(out: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> Result<(), Cause> {
     let lost = |error| Cause::Lost(tls::explained(&error));
     out.write_all(&frame.encode()).await.map_err(lost)?;
     out.flush().await.map_err(lost)
 }
 
-/// Reads a frame, while the peer is never silent for longer than `patience`.
+/// Reads a frame. Fails if the peer is silent for longer than `patience` at any time.
 pub(super) async fn read(
     from: &mut (impl AsyncRead + Unpin),
     patience: Duration,
@@ -155,7 +155,7 @@ pub(super) async fn read(
     }
     let mut body = Zeroizing::new(vec![0; len]);
     fill(from, &mut body, patience).await?;
-    Frame::decode(&body).ok_or(Cause::Protocol("a message that is not understood"))
+    Frame::decode(&body).ok_or(Cause::Protocol("an invalid message"))
 }
 
 async fn fill(
@@ -167,7 +167,9 @@ async fn fill(
     while at < buf.len() {
         match timeout(patience, from.read(&mut buf[at..])).await {
             Err(_) => return Err(Cause::Silent),
-            Ok(Ok(0)) => return Err(Cause::Lost("it hung up".into())),
+            Ok(Ok(0)) => {
+                return Err(Cause::Lost("the peer closed the connection without notice".into()));
+            }
             Ok(Ok(len)) => at += len,
             Ok(Err(error)) => return Err(Cause::Lost(tls::explained(&error))),
         }
@@ -211,7 +213,8 @@ mod tests {
             for len in 0..whole.len().min(100) {
                 assert!(matches!(read(&mut &whole[..len], PATIENCE).await, Err(Cause::Lost(_))));
             }
-            // Cut with a length that says so: another frame, or none, and never a panic.
+            // A frame that was cut and has a matching length: it is another frame or invalid, and
+            // decoding never panics.
             for len in 1..whole.len().min(40) - 4 {
                 let cut = Frame::decode(&whole[4..4 + len]);
                 assert!(cut.is_none() || matches!(cut, Some(Frame::Message(_))), "{cut:?}");

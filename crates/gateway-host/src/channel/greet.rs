@@ -1,4 +1,4 @@
-//! From a byte stream to a connection whose other end is known.
+//! The handshake: turns a byte stream into a connection with a known peer.
 
 use super::frame::{self, Frame, Hello};
 use super::transport::Stream;
@@ -9,23 +9,23 @@ use std::time::Duration;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use zeroize::Zeroizing;
 
-/// A connection with a peer, which may become the one that counts.
+/// A connection with a peer that may become the one in use.
 pub(super) struct Candidate {
     pub(super) stream: TlsStream<Box<dyn Stream>>,
     pub(super) remote: SocketAddr,
-    /// We dialled it.
+    /// Whether this gateway dialled the connection.
     pub(super) initiator: bool,
     pub(super) exporter: Zeroizing<[u8; 32]>,
-    /// What the peer said of itself.
+    /// The Hello of the peer.
     pub(super) hello: Hello,
-    /// The one who dialled wants to replace a connection that is alive; or, where the peer decides,
-    /// it does.
+    /// Whether this connection is to replace one that works. The gateway that dialled requests
+    /// this; if the peer decides, this is its decision.
     pub(super) renewal: bool,
-    /// Of the peer's decision; where we decide, nothing.
+    /// The number of the peer's decision; `None` if this gateway decides.
     pub(super) number: Option<u64>,
 }
 
-/// The end that dials: it must be `peer` that answers.
+/// The handshake of the gateway that dials: the other end must be `peer`.
 pub(super) async fn dialled(
     shared: &Shared,
     peer: PeerIndex,
@@ -38,12 +38,12 @@ pub(super) async fn dialled(
     let stream = TlsConnector::from(config).connect(tls::no_name(), stream).await;
     let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::explained(&error)))?);
     if tls::peer_of(&stream) != Some(key) {
-        return Err(Cause::Protocol("another protocol than ours"));
+        return Err(Cause::Protocol("another protocol than that of gateways"));
     }
     greet(shared, peer, key, stream, remote, Some(renewal)).await
 }
 
-/// The end that is dialled: any of the peers may come.
+/// The handshake of the gateway that is dialled: the other end may be any of the peers.
 pub(super) async fn accepted(
     shared: &Shared,
     stream: Box<dyn Stream>,
@@ -53,12 +53,12 @@ pub(super) async fn accepted(
     let stream = TlsStream::from(stream.map_err(|error| Cause::Lost(tls::explained(&error)))?);
     let known = tls::peer_of(&stream);
     let known = known.and_then(|key| shared.by_key.get(&key).map(|peer| (key, *peer)));
-    let (key, peer) = known.ok_or(Cause::Protocol("another protocol than ours"))?;
+    let (key, peer) = known.ok_or(Cause::Protocol("another protocol than that of gateways"))?;
     Ok((peer, greet(shared, peer, key, stream, remote, None).await?))
 }
 
-/// Says hello, and where the peer decides waits for its decision. `dialled` tells whether we did,
-/// and then if for a renewal. The caller bounds the time.
+/// Exchanges Hellos, and waits for the peer's decision if the peer decides. `dialled` is `None` if
+/// the peer dialled; otherwise it tells whether this is a renewal. The caller limits the time.
 async fn greet(
     shared: &Shared,
     peer: PeerIndex,
@@ -73,10 +73,10 @@ async fn greet(
     let own = Hello { instance, patience, renewal: dialled.unwrap_or(false) };
     frame::write(&mut stream, &Frame::Hello(own)).await?;
     let Frame::Hello(hello) = frame::read(&mut stream, Duration::MAX).await? else {
-        return Err(Cause::Protocol("something before its hello"));
+        return Err(Cause::Protocol("another message before its Hello"));
     };
     if hello.instance == shared.instance {
-        return Err(Cause::Protocol("our own hello"));
+        return Err(Cause::Protocol("our own Hello: its endpoint leads back to this gateway"));
     }
     let (renewal, number) = if shared.decides(peer) {
         (dialled.unwrap_or(hello.renewal), None)
@@ -84,7 +84,7 @@ async fn greet(
         match frame::read(&mut stream, Duration::MAX).await? {
             Frame::Use { number, renewal } => (renewal, Some(number)),
             Frame::Refuse => return Err(Cause::Refused),
-            _ => return Err(Cause::Protocol("something before its decision")),
+            _ => return Err(Cause::Protocol("another message before its decision")),
         }
     };
     let initiator = dialled.is_some();

@@ -1,32 +1,37 @@
-//! The management channel: one authenticated connection with each peer, whoever dialled it.
+//! The management channel: one authenticated connection with each peer, whichever of the two
+//! dialled it.
 //!
-//! A peer is its public key. Connections are TLS 1.3 over TCP with raw public keys both ways
-//! (RFC 7250), a hybrid post-quantum key exchange, no certificates, no resumption and no early data.
-//! [`Event::Up`] brings what the tunnel's keys are derived from; it is fresh on every connection.
+//! A peer is identified by its public key. Connections use TLS 1.3 over TCP with raw public keys in
+//! both directions (RFC 7250) and a hybrid post-quantum key exchange; without certificates,
+//! resumption or early data. [`Event::Up`] contains the secret from which the keys of the tunnel
+//! are derived. It is fresh on every connection.
 //!
 //! # One connection
 //!
-//! Both ends may dial, each where it knows the other's endpoint. The end with the lower public key
-//! decides which connection counts, and says so on it; nothing is exchanged before. It takes the
-//! first that is complete. Another one replaces that
+//! Both gateways may dial, each if it knows the other's endpoint. The gateway with the lower public
+//! key decides which connection is used and announces its decision on that connection; no messages
+//! are exchanged before. It accepts the first connection that completes. Another connection
+//! replaces the present one
 //!
-//! - if it comes from a gateway that was started anew;
-//! - if the one who dialled says that it is a renewal: the old connection is read to its end before
-//!   the new one is, and nothing that was taken to be sent is lost or changes places;
-//! - if the peer dials [`Settings::handshake_timeout`] or more after the present one came up: it has
-//!   lost that one, and we have not noticed.
+//! - if it comes from a gateway that was restarted;
+//! - if the gateway that dialled declares it a renewal: the old connection is then read to its end
+//!   before the new one is read, so that no message that was accepted for sending is lost or
+//!   reordered;
+//! - if the peer dials [`Settings::handshake_timeout`] or more after the present connection came
+//!   up: the peer has lost the present connection, and this gateway has not noticed yet.
 //!
-//! What is said goes out on the connection whose [`Event::Up`] was taken last, and on no other:
-//! between the end of one and the next `Up` nothing is taken to be sent.
+//! Messages are sent on the connection whose [`Event::Up`] was received last, and on no other.
+//! Between the end of a connection and the next `Up` no message is accepted for sending.
 //!
-//! # An open door
+//! # Unauthenticated connections
 //!
-//! Connections that are not authenticated are bounded in number and time. Where there are too many,
-//! the oldest of the source with the most of them goes: one source alone pushes out only itself.
+//! Connections that are not authenticated yet are limited in number and in time. If there are too
+//! many, the oldest connection of the source with the most connections is closed. A single source
+//! can therefore only displace its own connections.
 //!
 //! # Time
 //!
-//! All of it is tokio's, which tests can stop and wind.
+//! All time is tokio's, which tests can stop and advance.
 
 mod connection;
 mod door;
@@ -55,45 +60,47 @@ use transport::{Tcp, Transport};
 use vocabulary::Random;
 use zeroize::Zeroizing;
 
-/// The longest message, in bytes.
+/// The longest message in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
 
-/// Connections that the kernel accepts for us ahead of time.
+/// The length of the kernel's queue of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A peer: its place in [`Settings::peers`], which is that in the configuration.
+/// A peer, by its position in [`Settings::peers`] and in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(pub usize);
 
-/// What a channel is told.
+/// The settings of a channel.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who we are.
+    /// The identity of this gateway.
     pub identity: Identity,
-    /// Who the others are, and where (`host:port`) if we know.
+    /// The public key of each peer, and its endpoint (`host:port`) if it is known.
     pub peers: Vec<(PublicKey, Option<String>)>,
-    /// A peer that was not heard of for so long is down.
+    /// How long a peer may be silent before its connection is considered dead.
     pub dead_after: Duration,
-    /// A connection must be authenticated and agreed on within.
+    /// How long a connection may take to be authenticated and agreed on.
     pub handshake_timeout: Duration,
-    /// Connections that came to us and are not authenticated yet, at a time.
+    /// Most incoming connections that are not authenticated yet.
     pub unauthenticated: usize,
-    /// A connection is replaced by another with fresh secrets after this time, or up to a tenth
-    /// sooner.
+    /// The time after which a connection is replaced by a new one with fresh secrets. The time is
+    /// shortened by a random part of at most a tenth.
     pub renew_every: Duration,
-    /// Between two attempts to dial: the first pause, and the longest. Each is twice as long as the
-    /// one before; what is waited is drawn between half of it and all.
+    /// The pauses between attempts to dial: the first and the longest. Each pause is twice as long
+    /// as the one before; the actual time is drawn between half of the pause and the whole.
     pub pauses: (Duration, Duration),
-    /// Events that wait to be taken. When there are more, peers wait.
+    /// Most events that wait to be received. If the queue is full, the connections wait.
     pub events: usize,
-    /// Messages that wait to be sent to a peer. When there are more, [`Sender::send`] refuses.
+    /// Most messages that wait to be sent to a peer. If the queue is full, [`Sender::send`] returns
+    /// an error.
     pub messages: usize,
-    /// The same for those that may be lost, so that they leave room: [`Sender::offer`].
+    /// Most messages that may wait for [`Sender::offer`] to accept one more. Messages that may be
+    /// lost thus leave room for the others.
     pub offers: usize,
 }
 
 impl Settings {
-    /// The defaults of the configuration.
+    /// Settings with the defaults of the configuration.
     pub fn new(identity: Identity, peers: Vec<(PublicKey, Option<String>)>) -> Self {
         let management = crate::config::Management::default();
         Self {
@@ -110,7 +117,7 @@ impl Settings {
         }
     }
 
-    /// What a configuration says.
+    /// The settings of a configuration.
     pub fn from_config(config: &Config, identity: Identity) -> Self {
         let peers = config.peers.iter().map(|peer| (peer.public_key, peer.endpoint.clone()));
         let management = &config.management;
@@ -119,55 +126,57 @@ impl Settings {
             handshake_timeout: management.handshake_timeout,
             unauthenticated: management.unauthenticated as usize,
             renew_every: management.renew_every,
-            // All that can be said of a peer's share of flows in one go (a half of them): that each
-            // is new, that each of the peer's is known, and that each is gone.
+            // The most messages about flows at one time, if a peer has its full share of half of
+            // the flows: each of our flows is registered, each of the peer's flows is acknowledged,
+            // and each flow is removed.
             messages: 256 + 2 * config.limits.flows as usize,
             ..Self::new(identity, peers.collect())
         }
     }
 }
 
-/// What happens on a channel.
+/// An event on a channel.
 pub enum Event {
-    /// A connection with a peer counts from now on, and is what is sent on. After another `Up`
-    /// without a `Down` between them it is a renewal, and no message that was taken was lost, unless
-    /// the peer did not finish with the old connection for two seconds.
+    /// A connection with a peer is in use from now on, for messages in both directions. An `Up`
+    /// that follows another one without a `Down` between them is a renewal: no message that was
+    /// accepted for sending was lost, unless the peer took more than two seconds to finish the old
+    /// connection.
     Up {
-        /// With whom.
+        /// The peer.
         peer: PeerIndex,
-        /// What both ends know and nobody else: `TLS-Exporter("EXPORTER-lightseal-tunnel", context,
-        /// 32)` (RFC 8446, section 7.5); the context is both public keys, the lower one first.
+        /// A secret that only both ends know: `TLS-Exporter("EXPORTER-lightseal-tunnel", context,
+        /// 32)` (RFC 8446, section 7.5). The context is both public keys, the lower one first.
         exporter: Zeroizing<[u8; 32]>,
-        /// We dialled it.
+        /// Whether this gateway dialled the connection.
         initiator: bool,
-        /// The other end of the connection. If it dialled, the port says nothing.
+        /// The address of the other end. If the peer dialled, the port is an ephemeral one.
         remote: SocketAddr,
     },
-    /// Something that the peer said, at most [`MAX_MESSAGE`] bytes.
+    /// A message from the peer, of at most [`MAX_MESSAGE`] bytes.
     Message {
-        /// Who.
+        /// The peer.
         peer: PeerIndex,
-        /// What.
+        /// The content of the message.
         bytes: Zeroizing<Vec<u8>>,
     },
-    /// There is no connection any more. What was not sent is gone.
+    /// The connection has ended. Messages that were not sent yet are lost.
     Down {
-        /// With whom.
+        /// The peer.
         peer: PeerIndex,
-        /// Why.
+        /// The reason.
         why: Cause,
     },
-    /// There is no connection, and an attempt to dial came to nothing. Other attempts follow.
+    /// There is no connection, and an attempt to dial has failed. Further attempts follow.
     NotReached {
-        /// Whom.
+        /// The peer.
         peer: PeerIndex,
-        /// Why.
+        /// The reason.
         why: Cause,
     },
 }
 
 impl fmt::Debug for Event {
-    /// Without what is secret.
+    /// Omits what is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Up { peer, initiator, remote, .. } => f
@@ -190,46 +199,47 @@ impl fmt::Debug for Event {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection has ended or was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The peer ended it in good order.
+    /// The peer closed the connection properly.
     Ended,
-    /// The peer was not heard of for too long.
+    /// The peer was silent for too long.
     Silent,
-    /// The peer was started anew, or has lost the connection and come again.
+    /// The peer was restarted, or has lost the connection and connected again.
     Replaced,
-    /// The peer has another connection that counts.
+    /// The peer has decided to use another connection.
     Refused,
-    /// We closed it ([`Sender::close`]).
+    /// This gateway closed the connection ([`Sender::close`]).
     Closed(String),
-    /// The peer does what no gateway does.
+    /// The peer violated the protocol.
     Protocol(&'static str),
-    /// The network, TLS, or a key that is not the right one.
+    /// The network failed, or TLS did, or a key was not the expected one.
     Lost(String),
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended => f.write_str("it was ended there"),
-            Self::Silent => f.write_str("nothing is heard of it"),
-            Self::Replaced => f.write_str("it came again"),
-            Self::Refused => f.write_str("it has another connection with us"),
-            Self::Protocol(what) => write!(f, "it sent {what}"),
+            Self::Ended => f.write_str("the peer closed the connection"),
+            Self::Silent => f.write_str("the peer is silent"),
+            Self::Replaced => f.write_str("the peer has connected again"),
+            Self::Refused => f.write_str("the peer uses another connection"),
+            Self::Protocol(what) => write!(f, "the peer sent {what}"),
             Self::Closed(what) | Self::Lost(what) => f.write_str(what),
         }
     }
 }
 
-/// Why a message was not taken.
+/// Why a message was not accepted for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// There is no connection with the peer, or it has ended and the next one is not up yet.
+    /// There is no connection with the peer, or the connection has ended and the next one is not up
+    /// yet.
     Down,
-    /// The peer reads too slowly: [`Settings::messages`] wait already.
+    /// The peer reads too slowly: the limit of waiting messages is reached.
     Full,
-    /// It is longer than [`MAX_MESSAGE`].
+    /// The message is longer than [`MAX_MESSAGE`].
     TooLong,
 }
 
@@ -245,21 +255,22 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// Sends messages, from any thread.
+/// Sends messages to peers; may be used from any thread.
 #[derive(Clone)]
 pub struct Sender {
     slots: Arc<[Slot]>,
     offers: usize,
 }
 
-/// The connection whose [`Event::Up`] was taken last, until its [`Event::Down`] is.
+/// The connection with one peer whose [`Event::Up`] was received last, until its [`Event::Down`] is
+/// received.
 #[derive(Default)]
 struct Slot(Mutex<Option<Outgoing>>);
 
-/// A connection's end that is written to.
+/// The sending half of a connection.
 struct Outgoing {
     queue: mpsc::Sender<Zeroizing<Vec<u8>>>,
-    /// Ends the connection for a reason. Gone once that is done.
+    /// Closes the connection for a reason; `None` after this was used.
     close: Option<oneshot::Sender<String>>,
 }
 
@@ -273,7 +284,7 @@ impl Sender {
     /// Queues a message. It arrives once and in order, or the peer goes down.
     ///
     /// # Errors
-    /// The peer is down, too slow, or unknown; or the message is too long.
+    /// If the peer is down, too slow or unknown, or the message is too long.
     pub fn send(
         &self,
         peer: PeerIndex,
@@ -282,10 +293,10 @@ impl Sender {
         self.queue(peer, message.into(), usize::MAX)
     }
 
-    /// Queues a message that may be lost, unless [`Settings::offers`] messages wait.
+    /// Queues a message that may be lost, unless [`Settings::offers`] messages wait already.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub fn offer(&self, peer: PeerIndex, message: Vec<u8>) -> Result<(), SendError> {
         self.queue(peer, message.into(), self.offers)
     }
@@ -311,14 +322,14 @@ impl Sender {
         })
     }
 
-    /// Closes the connection with a peer, for what it says or because it does not read. What waits
-    /// to be sent is gone; [`Event::Down`] follows, with [`Cause::Closed`], and then the peer is
-    /// dialled as after any other loss. If a renewal was under way, its [`Event::Up`] follows
-    /// instead.
+    /// Closes the connection with a peer, because of its messages or because it does not read.
+    /// Messages that wait to be sent are lost. [`Event::Down`] follows with [`Cause::Closed`], and
+    /// then the peer is dialled as after any other loss. If a renewal was in progress, its
+    /// [`Event::Up`] follows instead.
     pub fn close(&self, peer: PeerIndex, why: String) {
         let slot = self.slots.get(peer.0).map(Slot::lock);
         let close = slot.and_then(|mut slot| slot.as_mut()?.close.take());
-        // The connection may have ended by itself.
+        // The connection may have ended already.
         let _gone = close.map(|close| close.send(why));
     }
 
@@ -335,13 +346,14 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// What happens on a channel, in order.
+/// The events of a channel, in order.
 pub struct Events {
     told: mpsc::Receiver<Told>,
     slots: Arc<[Slot]>,
 }
 
-/// An event, with the connection that is sent on from then on.
+/// An event on its way to the receiver; `Up` comes with the connection that messages are sent on
+/// from then on.
 enum Told {
     Up(Event, Outgoing),
     Other(Event),
@@ -354,13 +366,14 @@ impl Events {
         Some(self.take(told))
     }
 
-    /// The next event, if there is one.
+    /// The next event, if one is waiting.
     pub fn try_recv(&mut self) -> Option<Event> {
         let told = self.told.try_recv().ok()?;
         Some(self.take(told))
     }
 
-    /// What is said next is of the connection that the one who says it knows of.
+    /// Switches to the new connection only when its event is received, so that a message is always
+    /// sent on the connection that the sender of the message knows of.
     fn take(&self, told: Told) -> Event {
         let (event, outgoing) = match told {
             Told::Up(event, outgoing) => (event, Some(outgoing)),
@@ -379,22 +392,22 @@ impl fmt::Debug for Events {
     }
 }
 
-/// What all tasks of a channel share.
+/// State that all tasks of a channel share.
 struct Shared {
     settings: Settings,
     credentials: tls::Credentials,
-    /// Drawn when the channel was made.
+    /// Random identifier of this run of the gateway.
     instance: [u8; 16],
-    /// Of the next `Frame::Use`.
+    /// The number for the next `Frame::Use`.
     number: AtomicU64,
     by_key: BTreeMap<PublicKey, PeerIndex>,
     events: mpsc::Sender<Told>,
-    /// The channel comes to its end.
+    /// Becomes true when the channel is to end.
     stopping: watch::Receiver<bool>,
 }
 
 impl Shared {
-    /// Whether we decide which connection with this peer counts.
+    /// Whether this gateway decides which connection with the peer is used, rather than the peer.
     fn decides(&self, peer: PeerIndex) -> bool {
         self.credentials.own() < self.key(peer)
     }
@@ -412,17 +425,17 @@ pub struct Channel {
     stop: watch::Sender<bool>,
 }
 
-/// A socket that other gateways come to. `[::]` stands for IPv4 as well.
+/// Opens the TCP socket for incoming connections. `[::]` stands for IPv4 too.
 ///
 /// # Errors
-/// Those of the operating system, for example that the port is in use.
+/// Errors of the operating system, for example that the port is in use.
 pub fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // A gateway that is started again does not wait for connections of its former self.
+    // A gateway that restarts does not wait until connections of its former process have timed out.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -431,13 +444,14 @@ pub fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 }
 
 impl Channel {
-    /// A channel over TCP that others come to on `listener` (see [`listen`]), how to send on it, and
-    /// what happens on it. `random` draws pauses and this gateway's instance.
+    /// Creates a channel over TCP which accepts connections on `listener` (see [`listen`]),
+    /// together with the means to send on it and to receive its events. `random` draws the pauses
+    /// and the identifier of this run.
     ///
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Two peers with one key, a peer with ours, or cryptography that does not work.
+    /// If two peers have the same key, a peer has our key, or TLS cannot be set up.
     pub fn new(
         listener: std::net::TcpListener,
         settings: Settings,
@@ -459,7 +473,7 @@ impl Channel {
                 return Err(OneLine::new(format_args!("peer {key}: its key is our own")));
             }
             if by_key.insert(*key, PeerIndex(index)).is_some() {
-                return Err(OneLine::new(format_args!("peer {key}: twice")));
+                return Err(OneLine::new(format_args!("peer {key}: it is configured twice")));
             }
         }
         let credentials = tls::Credentials::new(&settings.identity, by_key.keys().copied())?;
@@ -479,13 +493,13 @@ impl Channel {
         Ok((Self { shared, transport, random, stop }, sender, Events { told, slots }))
     }
 
-    /// Keeps connections with all peers until `until` is ready, and ends them then in good order,
-    /// within a second. To drop this future ends them at once.
+    /// Keeps connections with all peers until `until` is ready, and then closes them properly,
+    /// within a second. If this future is dropped, the connections are closed at once.
     pub async fn run(self, until: impl Future<Output = ()>) {
         let Self { shared, transport, mut random, stop } = self;
         let (mut peers, mut candidates) = (JoinSet::new(), Vec::new());
         for index in 0..shared.settings.peers.len() {
-            // The door waits for a peer that is slow to look at what comes.
+            // Incoming connections wait if a peer's task is slow to consider them.
             let (tell, candidate) = mpsc::channel(1);
             candidates.push(tell);
             let (shared, transport) = (Arc::clone(&shared), Arc::clone(&transport));

@@ -1,4 +1,4 @@
-//! One peer: dialling it, and deciding which connection counts.
+//! One peer: dials it, and decides which connection is used.
 
 use super::connection::{self, HANDOVER, Place};
 use super::frame::{self, Frame};
@@ -15,17 +15,17 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use vocabulary::Random;
 
-/// A connection that lasted for so long was a good one: the next pause is the first again.
+/// How long a connection must last so that the next pause is the first one again.
 const GOOD: Duration = Duration::from_secs(10);
 
 type Dialling = Pin<Box<dyn Future<Output = Result<Candidate, Cause>> + Send>>;
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when its owner is dropped.
 struct AbortOnDrop(JoinHandle<Cause>);
 
 impl AbortOnDrop {
     async fn ended(&mut self) -> Cause {
-        (&mut self.0).await.unwrap_or(Cause::Protocol("what ended the task of its connection"))
+        (&mut self.0).await.unwrap_or(Cause::Protocol("a message that made this end panic"))
     }
 
     async fn abort(mut self) {
@@ -40,16 +40,16 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The connection that counts.
+/// The connection in use.
 struct Live {
     task: AbortOnDrop,
     instance: [u8; 16],
-    /// Of the peer's decision, where it decides.
+    /// The number of the peer's decision; `None` if this gateway decides.
     number: Option<u64>,
     since: Instant,
-    /// Dropped when nothing more is to be sent.
+    /// Dropped when no further message is to be sent.
     stays: oneshot::Sender<()>,
-    /// Ready when all was read.
+    /// Ready when the connection was read to its end.
     done: oneshot::Receiver<()>,
 }
 
@@ -60,10 +60,10 @@ struct Peer {
     random: Random,
     live: Option<Live>,
     dialling: Option<Dialling>,
-    /// When to dial next, if ever.
+    /// When to dial next; `None` if it is not planned.
     next_dial: Option<Instant>,
     pause: Duration,
-    /// Connections that another one has followed, and that end.
+    /// Connections that were replaced and have not ended yet.
     former: JoinSet<()>,
 }
 
@@ -108,7 +108,7 @@ pub(super) async fn run(
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // If nobody can say so any more, it has come.
+    // If the sender is gone, the channel ends too.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -134,7 +134,7 @@ async fn ended(live: &mut Option<Live>) -> Cause {
 }
 
 impl Peer {
-    /// Begins to dial: the first connection, or one that follows another.
+    /// Starts to dial: for a first connection, or for a renewal.
     fn dial(&mut self) {
         self.next_dial = None;
         let (shared, transport) = (Arc::clone(&self.shared), Arc::clone(&self.transport));
@@ -151,13 +151,14 @@ impl Peer {
     }
 
     fn not_reached(&mut self, why: Cause) {
-        // It has another connection with us, which is on its way here.
+        // A refused connection is no failure: the peer uses another connection, which is about to
+        // complete.
         if why != Cause::Refused {
             tracing::debug!("peer {}: {why}", self.index.0);
-            // One that is to be renewed goes on.
+            // If a renewal fails, the present connection stays in use.
             if self.live.is_none() {
                 let event = Event::NotReached { peer: self.index, why };
-                // Where nobody takes events, this one is not worth waiting for.
+                // If the queue of events is full, this event is dropped.
                 let _ = self.shared.events.try_send(Told::Other(event));
             }
         }
@@ -177,18 +178,19 @@ impl Peer {
         low + Duration::from_micros(self.random.below(span.saturating_add(1)))
     }
 
-    /// Takes a connection for the one that counts, or does not.
+    /// Decides about a connection, or follows the peer's decision, and uses the connection if it
+    /// was accepted.
     async fn consider(&mut self, mut candidate: Candidate) {
         let is_same = |live: &Live| live.instance == candidate.hello.instance;
         let same = self.live.as_ref().filter(|live| is_same(live));
         let limit = self.shared.settings.handshake_timeout;
         let (is_taken, renewal) = match (candidate.number, same) {
-            // The peer has decided. An earlier decision may arrive after a later one.
+            // The peer has decided. Its decisions may arrive out of order.
             (Some(number), Some(live)) if live.number > Some(number) => (false, false),
             (Some(_), same) => (true, candidate.renewal && same.is_some()),
             (None, None) => (true, false),
             (None, Some(_)) if candidate.renewal => (true, true),
-            // Both dialled at once.
+            // Both gateways have dialled at the same time.
             (None, Some(_)) if candidate.initiator => (false, false),
             (None, Some(live)) => (live.since.elapsed() >= limit, false),
         };
@@ -218,10 +220,11 @@ impl Peer {
                 let (gone, before) = oneshot::channel();
                 self.former.spawn(async move {
                     let Live { mut task, stays, done, .. } = former;
-                    // It sends what it was given, says that it ends, and is read to its end.
+                    // The old connection sends the messages that it accepted and then its last
+                    // frame, and is read to its end.
                     drop(stays);
                     if timeout(HANDOVER, done).await.is_err() {
-                        // Nothing of it may come after what the next one brings.
+                        // No event of the old connection may follow an event of the new one.
                         return task.abort().await;
                     }
                     drop(gone);
@@ -231,7 +234,7 @@ impl Peer {
             }
             Some(former) => {
                 former.task.abort().await;
-                // What earlier ones had still to tell is of the past too.
+                // Events of connections that were replaced earlier are out of date too.
                 self.former.shutdown().await;
                 let down = Event::Down { peer: self.index, why: Cause::Replaced };
                 let _ = self.shared.events.send(Told::Other(down)).await;
@@ -249,14 +252,14 @@ impl Peer {
         let task = AbortOnDrop(task);
         self.live = Some(Live { task, instance, number, since, stays, done: all_read });
         self.dialling = None;
-        // Who dialled renews.
+        // The gateway that dialled a connection also renews it.
         self.next_dial = initiator.then(|| {
             let every = self.shared.settings.renew_every;
             since + self.between(every - every / 10, every)
         });
     }
 
-    /// The connection is gone.
+    /// The connection has ended.
     async fn down(&mut self, why: Cause) {
         if let Some(live) = self.live.take()
             && live.since.elapsed() >= GOOD
@@ -270,7 +273,7 @@ impl Peer {
         }
     }
 
-    /// Says that nothing follows.
+    /// Tells the peer that no other connection follows.
     async fn stop(mut self) {
         self.dialling = None;
         if let Some(Live { mut task, stays, .. }) = self.live {

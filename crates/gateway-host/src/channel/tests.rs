@@ -1,4 +1,4 @@
-//! Two or more gateways in one process, over streams without a network and in stopped time.
+//! Several gateways in one process, over streams without a network and with paused time.
 
 use super::transport::{Connected, Stream};
 use super::*;
@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 type Arrivals = (mpsc::Sender<Box<dyn Stream>>, Arc<Mutex<mpsc::Receiver<Box<dyn Stream>>>>);
 
-/// Gateways that can reach each other by name, over wires that can be cut without a word.
+/// Gateways that can reach each other by name, over connections that can be cut silently.
 #[derive(Clone)]
 struct Wires {
     hosts: Arc<StdMutex<BTreeMap<String, Arrivals>>>,
-    /// How often all wires were cut: those that were there carry nothing any more, and stay open.
+    /// How many times all connections were cut: existing connections stay open, but carry nothing
+    /// any more.
     cuts: watch::Sender<u32>,
     dialled: Arc<StdMutex<Vec<Instant>>>,
 }
@@ -38,7 +39,7 @@ struct Host {
     wires: Wires,
 }
 
-/// Where tests come from.
+/// The source address of all connections in these tests.
 fn somewhere() -> SocketAddr {
     "192.0.2.1:1".parse().unwrap()
 }
@@ -91,7 +92,7 @@ struct Gateway {
 const PEER: PeerIndex = PeerIndex(0);
 
 impl Gateway {
-    /// `name` is the seed of its key; it dials `peer` if `dials`.
+    /// `name` is the seed of its key. It dials `peer` if `dials`.
     fn start(
         wires: &Wires,
         name: u8,
@@ -105,7 +106,7 @@ impl Gateway {
         adjust(&mut settings);
         static RUNS: AtomicU64 = AtomicU64::new(1);
         let seed = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        // What a former run left unread.
+        // Connections that an earlier gateway of this name has not accepted.
         wires.hosts.lock().unwrap().remove(&name.to_string());
         wires.arrivals(&name.to_string());
         let host = Arc::new(Host { name: name.to_string(), wires: wires.clone() });
@@ -123,13 +124,13 @@ impl Gateway {
         timeout(limit, self.events.recv()).await.expect("an event").expect("a channel")
     }
 
-    /// The secret of the connection that comes up next, and whether we dialled.
+    /// The secret of the next connection that comes up, and whether this gateway dialled.
     async fn up(&mut self) -> ([u8; 32], bool) {
         loop {
             match self.next().await {
                 Event::Up { exporter, initiator, .. } => return (*exporter, initiator),
                 Event::NotReached { .. } => {}
-                other => panic!("{other:?} before it was up"),
+                other => panic!("{other:?} before the connection was up"),
             }
         }
     }
@@ -139,7 +140,7 @@ impl Gateway {
             match self.next().await {
                 Event::Down { why, .. } => return why,
                 Event::NotReached { .. } => {}
-                other => panic!("{other:?} before it was down"),
+                other => panic!("{other:?} before the connection was down"),
             }
         }
     }
@@ -155,7 +156,7 @@ impl Gateway {
         self.sender.send(PEER, text.to_vec()).unwrap();
     }
 
-    /// As if its power failed.
+    /// Stops the gateway abruptly, as if its power failed.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -167,7 +168,7 @@ impl Gateway {
     }
 }
 
-/// Neither end hears anything but what it says to the other.
+/// Each end receives the message of the other, and no other message.
 async fn talk(a: &mut Gateway, b: &mut Gateway) {
     a.say(b"from a");
     b.say(b"from b");
@@ -179,7 +180,7 @@ fn as_is(_: &mut Settings) {}
 
 #[tokio::test(start_paused = true)]
 async fn both_ends_have_one_secret_and_every_connection_another() {
-    // Either of them has the lower key.
+    // Each of the two gateways has the lower key once.
     for (a, b) in [(1, 2), (2, 1)] {
         let wires = Wires::new();
         let mut one = Gateway::start(&wires, a, b, true, as_is);
@@ -208,7 +209,7 @@ async fn where_both_dial_at_once_one_connection_stays() {
     let ((a, one_dialled), (b, other_dialled)) = tokio::join!(one.up(), other.up());
     assert_eq!(a, b);
     assert_ne!(one_dialled, other_dialled);
-    // An hour without anything else.
+    // An hour without any other message.
     for gateway in [&mut one, &mut other] {
         assert!(timeout(Duration::from_secs(3600), gateway.events.recv()).await.is_err());
     }
@@ -347,7 +348,7 @@ async fn a_peer_that_starts_anew_during_a_renewal_says_nothing_of_its_former_lif
         let mut other = Gateway::start(&wires, b, a, true, often);
         let _ = tokio::join!(one.up(), other.up());
         (0..9).for_each(|number| other.say(&[number]));
-        // The connection that follows is there, and the first not read yet.
+        // The replacing connection is up, and the old one has not been read to its end.
         sleep(Duration::from_millis(1500)).await;
         other.kill().await;
         let mut other = Gateway::start(&wires, b, a, true, as_is);
@@ -365,7 +366,8 @@ async fn a_peer_that_starts_anew_during_a_renewal_says_nothing_of_its_former_lif
     }
 }
 
-/// Which `Up` of its sender a message was said after, and as the how manieth.
+/// The content of a message: the number of the `Up` of its sender, and its number on that
+/// connection.
 fn numbered(up: u32, count: u32) -> Vec<u8> {
     [up.to_be_bytes(), count.to_be_bytes()].concat()
 }
@@ -382,7 +384,7 @@ async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
         let mut refused = 0;
         while ups.iter().any(|&ups| ups < 20) {
             for at in [0, 1] {
-                // Not in step, so that either end is late at times.
+                // The gateways are out of step, so that each of them is late sometimes.
                 if ups[1 - at] % 7 != ups[at] % 5 {
                     sleep(Duration::from_micros(700)).await;
                 }
@@ -391,7 +393,7 @@ async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
                         Event::Up { .. } => {
                             ups[at] += 1;
                             said[at] = 0;
-                            // The next to be heard is the first that was said on it.
+                            // The next message to receive is the first one on this connection.
                             heard[at] = (ups[at], 0);
                         }
                         Event::Message { bytes, .. } => {
@@ -412,7 +414,7 @@ async fn what_is_said_goes_out_on_the_connection_that_its_speaker_knows_of() {
             }
             sleep(Duration::from_millis(1)).await;
         }
-        assert!(refused > 0, "no renewal met anything that was said");
+        assert!(refused > 0, "no message was sent during a renewal");
     }
 }
 
@@ -486,7 +488,7 @@ async fn a_queue_that_nobody_reads_is_full_and_its_peer_still_alive() {
         match one.sender.send(PEER, message.clone()) {
             Ok(()) => sent += 1,
             Err(error) => {
-                // What lies in the wires is bounded as well.
+                // The connection buffers a limited number of bytes too.
                 sleep(Duration::from_secs(1)).await;
                 if one.sender.send(PEER, message.clone()) == Err(SendError::Full) {
                     assert_eq!(error, SendError::Full);
@@ -497,7 +499,7 @@ async fn a_queue_that_nobody_reads_is_full_and_its_peer_still_alive() {
         }
         assert!(sent < 200);
     }
-    // An hour later it reads all of it.
+    // An hour later the peer reads all messages.
     sleep(Duration::from_secs(3600)).await;
     for _ in 0..sent {
         assert_eq!(other.message().await, message);

@@ -1,4 +1,4 @@
-//! TLS 1.3 between two keys: raw public keys both ways (RFC 7250), and no certificates.
+//! TLS 1.3 between two keys: raw public keys in both directions (RFC 7250), without certificates.
 
 use crate::OneLine;
 use crate::identity::{Identity, PublicKey};
@@ -22,18 +22,18 @@ use std::sync::Arc;
 use tokio_rustls::TlsStream;
 use zeroize::Zeroizing;
 
-/// What both ends speak above TLS, and its version (RFC 7301).
+/// The protocol above TLS and its version, for ALPN (RFC 7301).
 const ALPN: &[u8] = b"lightseal-gateway/1";
-/// Label of the tunnel's secret (RFC 8446, section 7.5).
+/// The exporter label of the tunnel's secret (RFC 8446, section 7.5).
 const EXPORTER: &[u8] = b"EXPORTER-lightseal-tunnel";
-/// Stands before an Ed25519 public key in a SubjectPublicKeyInfo (RFC 8410, section 4).
+/// The bytes before an Ed25519 public key in a SubjectPublicKeyInfo (RFC 8410, section 4).
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// Stands before a seed in a PrivateKeyInfo (RFC 8410, section 7).
+/// The bytes before a seed in a PrivateKeyInfo (RFC 8410, section 7).
 const PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// What connections of this gateway have in common.
+/// What all connections of this gateway share.
 pub(super) struct Credentials {
     own: PublicKey,
     key: Arc<CertifiedKey>,
@@ -66,23 +66,23 @@ impl Credentials {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&key))));
         let mut accept = accept;
         accept.alpn_protocols = vec![ALPN.to_vec()];
-        // Every connection has a key exchange of its own.
+        // No session is resumed, so every connection has its own key exchange.
         accept.session_storage = Arc::new(NoServerSessionStorage {});
         accept.send_tls13_tickets = 0;
         Ok(Self { own, key, provider, accept: Arc::new(accept) })
     }
 
-    /// Who we are.
+    /// The public key of this gateway.
     pub(super) const fn own(&self) -> PublicKey {
         self.own
     }
 
-    /// For connections that come to us.
+    /// The configuration for incoming connections.
     pub(super) fn accepting(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.accept)
     }
 
-    /// For connections to this peer and nobody else.
+    /// The configuration for connections to this peer, which accepts no other peer.
     pub(super) fn dialling(&self, peer: PublicKey) -> Result<Arc<ClientConfig>, Error> {
         let one = OneOf { peers: BTreeSet::from([peer]), algorithms: algorithms(&self.provider) };
         let resolver = AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&self.key));
@@ -98,7 +98,7 @@ impl Credentials {
     }
 }
 
-/// A name that is never sent.
+/// A placeholder name, which is never sent.
 pub(super) fn no_name() -> ServerName<'static> {
     ServerName::from(std::net::IpAddr::from(std::net::Ipv4Addr::UNSPECIFIED))
 }
@@ -107,7 +107,7 @@ fn spki(key: &PublicKey) -> Vec<u8> {
     [&SPKI[..], key.as_bytes()].concat()
 }
 
-/// The key in a SubjectPublicKeyInfo, if it is an Ed25519 one.
+/// The key in a SubjectPublicKeyInfo, if it is an Ed25519 key.
 fn from_spki(der: &[u8]) -> Option<PublicKey> {
     let key = der.strip_prefix(&SPKI)?;
     PublicKey::from_bytes(key.try_into().ok()?)
@@ -117,10 +117,10 @@ fn algorithms(provider: &CryptoProvider) -> WebPkiSupportedAlgorithms {
     provider.signature_verification_algorithms
 }
 
-/// Who is at the other end, once the handshake is over.
+/// The public key of the other end, after the handshake.
 pub(super) fn peer_of<IO>(stream: &TlsStream<IO>) -> Option<PublicKey> {
     let state: &CommonState = stream.get_ref().1;
-    // Without ALPN a peer would speak something else.
+    // Without this ALPN identifier the other end speaks another protocol.
     (state.alpn_protocol() == Some(ALPN)).then_some(())?;
     match state.peer_certificates()? {
         [only] => from_spki(only),
@@ -128,7 +128,7 @@ pub(super) fn peer_of<IO>(stream: &TlsStream<IO>) -> Option<PublicKey> {
     }
 }
 
-/// The tunnel's secret R of this connection, the same at both ends.
+/// The tunnel's secret R of this connection, which is the same at both ends.
 pub(super) fn exporter<IO>(
     stream: &TlsStream<IO>,
     ends: [PublicKey; 2],
@@ -147,30 +147,35 @@ pub(super) fn exporter<IO>(
     }
 }
 
-/// A TLS error as an administrator reads it.
+/// The text of a TLS error for administrators.
 pub(super) fn explained(error: &std::io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match tls {
-        Some(Error::InvalidCertificate(_)) => "it has another key than the one we know".into(),
+        Some(Error::InvalidCertificate(_)) => {
+            "the peer has another key than the configured one".into()
+        }
         Some(Error::AlertReceived(
             AlertDescription::AccessDenied
             | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA,
-        )) => "it does not know our key".into(),
+        )) => "the peer does not know our key".into(),
         Some(Error::PeerIncompatible(
             PeerIncompatible::NoKxGroupsInCommon | PeerIncompatible::NamedGroupsExtensionRequired,
-        )) => "it does not offer the key exchange X25519MLKEM768".into(),
+        )) => "the peer does not offer the key exchange X25519MLKEM768".into(),
         Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
-            "it does not take the key exchange X25519MLKEM768, or nothing else that we offer".into()
+            "the peer does not accept the key exchange X25519MLKEM768, or anything else we offer"
+                .into()
         }
         Some(error) => format!("TLS: {error}"),
-        None if error.kind() == std::io::ErrorKind::UnexpectedEof => "it hung up".into(),
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "the peer closed the connection during TLS".into()
+        }
         None => error.to_string(),
     }
 }
 
-/// Takes the keys of some peers, and nothing else.
+/// A verifier that accepts the keys of certain peers, and nothing else.
 #[derive(Debug)]
 struct OneOf {
     peers: BTreeSet<PublicKey>,
@@ -196,9 +201,9 @@ impl OneOf {
     }
 }
 
-/// What TLS 1.2 would ask, which is not spoken.
+/// The verifier for TLS 1.2, which is never used.
 fn not_spoken() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("TLS 1.2 is not spoken".into()))
+    Err(Error::General("TLS 1.2 is not supported".into()))
 }
 
 impl ServerCertVerifier for OneOf {
@@ -302,8 +307,9 @@ mod tests {
         assert_eq!(exporter(&one, [ka, kb]).unwrap(), exporter(&other, [kb, ka]).unwrap());
     }
 
-    /// How an end of this gateway fares with a peer that has these groups alone, as who dials and who
-    /// is dialled: what it says.
+    /// Connects this gateway with a peer that supports only these groups, once with the peer
+    /// dialling and once with this gateway dialling. Returns this gateway's error for each, or an
+    /// empty string.
     async fn against(groups: &[&'static dyn rustls::crypto::SupportedKxGroup]) -> [String; 2] {
         let [a, b] = [1, 2].map(|seed| Identity::from_seed(Zeroizing::new([seed; 32])));
         let (ka, kb) = (a.public_key(), b.public_key());

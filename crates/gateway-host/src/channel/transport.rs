@@ -1,4 +1,4 @@
-//! Byte streams below TLS.
+//! The byte streams below TLS.
 
 use std::future::Future;
 use std::io;
@@ -9,8 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// How long one address may take to answer, and how many of a name are tried.
+/// How long a connection to one address may take.
 const CONNECT: Duration = Duration::from_secs(3);
+/// How many addresses of a name are tried.
 const ADDRESSES: usize = 4;
 
 /// A byte stream.
@@ -18,18 +19,18 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A new byte stream and where it leads.
+/// A new byte stream, and the address of its other end.
 pub(super) type Connected = io::Result<(Box<dyn Stream>, SocketAddr)>;
 
-/// What makes byte streams.
+/// A source of byte streams.
 pub(super) trait Transport: Send + Sync + 'static {
-    /// A stream to `endpoint` (`host:port`), whose name is resolved now.
+    /// Connects to `endpoint` (`host:port`), whose name is resolved for this attempt.
     fn dial<'a>(
         &'a self,
         endpoint: &'a str,
     ) -> Pin<Box<dyn Future<Output = Connected> + Send + 'a>>;
 
-    /// The next stream from elsewhere.
+    /// Accepts the next incoming stream.
     fn accept(&self) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>>;
 }
 
@@ -63,12 +64,12 @@ impl Transport for Tcp {
 }
 
 fn ready(stream: TcpStream, remote: SocketAddr) -> Connected {
-    // Messages are small, and somebody waits for each.
+    // Messages are small, and the peer waits for each of them.
     stream.set_nodelay(true)?;
     let ip: IpAddr = remote.ip().to_canonical();
     let remote = match (ip, remote) {
         (IpAddr::V4(_), _) => SocketAddr::new(ip, remote.port()),
-        // With its scope.
+        // Keeps the scope of a link-local address.
         (IpAddr::V6(_), remote) => remote,
     };
     Ok((Box::new(stream), remote))

@@ -1,10 +1,11 @@
-//! What of a configuration can change while a gateway runs.
+//! Which settings can change while a gateway runs.
 
 use super::Config;
 
 impl Config {
-    /// The first setting that differs in `new` and is read once only, when sockets are opened and
-    /// rights given up. All others take effect when the configuration is read again.
+    /// The first setting that differs in `new` and cannot change while the gateway runs, since it
+    /// is used only when sockets are opened and privileges are given up. All other settings take
+    /// effect when the configuration is read again.
     pub fn fixed(&self, new: &Self) -> Option<&'static str> {
         let (gateway, lan, underlay) = (&self.gateway, &self.lan, &self.underlay);
         let settings = [
@@ -12,8 +13,8 @@ impl Config {
             ("[gateway] identity", gateway.identity == new.gateway.identity),
             ("[gateway] state", self.state() == new.state()),
             ("[gateway] user", gateway.user == new.gateway.user),
-            // AF_XDP's program is made of it. Packet sockets hear all frames, so that those that
-            // are not carried are counted.
+            // The AF_XDP program depends on it. Packet sockets receive all frames, so that the
+            // frames that are not carried are counted.
             ("[gateway] allow", gateway.allow == new.gateway.allow),
             ("[lan] interface", lan.interface == new.lan.interface),
             ("[lan] io", lan.io == new.lan.io),

@@ -1,4 +1,4 @@
-//! What a configuration speaks of, looked at before a gateway runs.
+//! Checks what a configuration refers to, before a gateway runs.
 
 #[cfg(target_os = "linux")]
 use super::machine;
@@ -10,25 +10,25 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a name may take to resolve.
+/// How long the resolution of a name may take.
 const RESOLVE: Duration = Duration::from_secs(5);
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// It may work all the same.
+    /// The gateway may work nevertheless.
     Warning,
-    /// The gateway would not start, or not carry.
+    /// The gateway would not start, or would not carry frames.
     Error,
 }
 
-/// One thing that is wrong.
+/// A problem that was found.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity of the problem.
     pub severity: Severity,
-    /// What, in one line.
+    /// The problem, in one line.
     pub what: String,
 }
 
@@ -42,9 +42,9 @@ impl Finding {
     }
 }
 
-/// Looks at everything that `config` names: the identity, interfaces, ports, names, the user and
-/// this process's rights. Names are resolved, at most five seconds each. Nothing is changed. While a
-/// gateway runs from this configuration its ports are not tried.
+/// Checks everything that `config` names: the identity, interfaces, ports, names, the user, and the
+/// rights of this process. Names are resolved, for at most five seconds each. Nothing is changed.
+/// While a gateway with this configuration is running, its ports are not tried.
 pub async fn check(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     let own = identity(config, &mut findings);
@@ -90,7 +90,8 @@ fn identity(config: &Config, findings: &mut Vec<Finding>) -> Option<PublicKey> {
     }
 }
 
-/// Whether this gateway runs already; another one has no business there.
+/// Whether this gateway is running already. If another gateway uses the same directory, that is an
+/// error.
 async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>) -> bool {
     let Ok(mut door) = Door::open(state).await else { return false };
     let who = match door.standing().await {
@@ -101,7 +102,7 @@ async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>)
         }
         Ok(_) => return true,
         Err(AskError::NotRunning) => return false,
-        // Whoever it is, `run` leaves the directory to it.
+        // Whatever it is, `run` does not take the directory from a process that listens there.
         Err(error) => error.to_string(),
     };
     let state = state.display();
@@ -110,7 +111,7 @@ async fn runs(state: &Path, own: Option<PublicKey>, findings: &mut Vec<Finding>)
     false
 }
 
-/// The directory may be there already, or be made by the gateway.
+/// Checks the state directory. It may exist, or be created by the gateway.
 fn state(directory: &Path, findings: &mut Vec<Finding>) {
     let setting = format_args!("[gateway] state {}", directory.display());
     let exists = directory.ancestors().find(|ancestor| ancestor.exists());
@@ -139,6 +140,7 @@ async fn names(config: &Config, findings: &mut Vec<Finding>) {
                 if addresses.iter().any(|address| sends_to(listen.ip(), *address)) {
                     continue;
                 }
+                // No address can be sent to.
                 match addresses.first() {
                     Some(address) => {
                         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -148,9 +150,9 @@ async fn names(config: &Config, findings: &mut Vec<Finding>) {
                 }
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "nobody answers for its name".to_owned(),
+            Err(_) => "its name was not resolved in time".to_owned(),
         };
-        // Names come and go: a gateway starts all the same, and asks again.
+        // Only a warning: a gateway starts even if a name cannot be resolved, and tries again.
         findings.push(Finding::warning(format_args!("peer {}: {endpoint}: {wrong}", peer.name)));
     }
 }

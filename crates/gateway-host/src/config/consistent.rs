@@ -1,4 +1,4 @@
-//! What no setting of a configuration can know alone.
+//! Checks that concern several settings, or limits that no type expresses.
 
 use super::{Config, MOST_ALLOWED, Scheme};
 use gateway::set::PeerSet;
@@ -8,29 +8,33 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 
 impl Config {
-    /// What no setting can know alone: where it stands, if anywhere, and what is wrong.
+    /// Checks the configuration as a whole. The error has the position in `text` of the setting
+    /// that is wrong, if there is one, and the reason.
     pub(super) fn consistent(&self, text: &str) -> Result<(), (Option<usize>, String)> {
         let places: Places = toml::from_str(text).unwrap_or_default();
         let most = PeerSet::MOST;
         if self.peers.len() > most {
-            return Err((None, format!("{} peers: {most} are possible", self.peers.len())));
+            return Err((None, format!("{} peers: at most {most} are possible", self.peers.len())));
         }
         let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
         for (index, peer) in self.peers.iter().enumerate() {
             let place = places.peer.get(index);
             if !names.insert(&peer.name) || peer.name == self.gateway.name {
                 let at = place.map(|place| place.name.span().start);
-                return Err((at, format!("name: {:?} is another gateway's already", peer.name)));
+                return Err((
+                    at,
+                    format!("name: {:?} is the name of another gateway already", peer.name),
+                ));
             }
             if !keys.insert(peer.public_key) {
                 let at = place.map(|place| place.public_key.span().start);
-                return Err((at, "public_key: it is another peer's already".into()));
+                return Err((at, "public_key: it is the key of another peer already".into()));
             }
         }
         let at = |place: Option<Place>| place.map(|place| place.span().start);
         let Places { gateway, underlay, .. } = places;
         if self.gateway.allow.len() > MOST_ALLOWED {
-            let what = format!("allow: {MOST_ALLOWED} kinds of frames are possible");
+            let what = format!("allow: at most {MOST_ALLOWED} kinds of frames are possible");
             return Err((at(gateway.allow), what));
         }
         if self.gateway.compress && self.gateway.scheme != Scheme::Sealed {
@@ -41,7 +45,7 @@ impl Config {
             return Err((at(underlay.io), "[underlay] io: AF_XDP needs an interface".into()));
         }
         if self.underlay.interface.as_ref() == Some(&self.lan.interface) {
-            let what = "[underlay] interface: it is that of [lan]".into();
+            let what = "[underlay] interface: it is the interface of [lan]".into();
             return Err((at(underlay.interface), what));
         }
         if self.underlay.listen.port() == 0 {
@@ -52,7 +56,7 @@ impl Config {
     }
 }
 
-/// Where settings stand that are compared with others, or with what no type knows.
+/// The positions of the settings that are compared with others, or whose limits no type expresses.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Places {

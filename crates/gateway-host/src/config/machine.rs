@@ -1,11 +1,11 @@
-//! Whether this machine has the interfaces and ports that a configuration names.
+//! Checks whether this machine has the interfaces and ports that a configuration names.
 
 use super::check::Finding;
 use super::{Config, Mtu};
 use crate::sides;
 use packet_io::Interface;
 
-/// Looks at both sides' interfaces.
+/// Checks the interfaces of both sides.
 pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
     let lan = match sides::lan(config) {
         Ok((interface, side)) => {
@@ -24,7 +24,7 @@ pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
             if let Some(name) = &config.underlay.interface {
                 link("underlay", name, findings);
             }
-            // Otherwise the kernel has the rest.
+            // Without a requirement for AF_XDP, kernel sockets serve the other queues.
             let spread = side.spread.filter(|_| side.only);
             let spread = spread.map(|spread| format!("[underlay] {spread}"));
             findings.extend(spread.map(Finding::warning));
@@ -34,14 +34,14 @@ pub(super) fn interfaces(config: &Config, findings: &mut Vec<Finding>) {
     underlay(config, findings);
 }
 
-/// Whether frames come and go there now.
+/// Warns if the interface has no link at present.
 fn link(section: &str, name: &str, findings: &mut Vec<Finding>) {
     if Interface::is_running(name).is_ok_and(|running| !running) {
         findings.push(Finding::warning(format_args!("[{section}] interface: {name} has no link")));
     }
 }
 
-/// Whether the tunnel's addresses and lengths are those of its interface.
+/// Checks that the address and the MTU of the tunnel fit its interface.
 fn underlay(config: &Config, findings: &mut Vec<Finding>) {
     let underlay = &config.underlay;
     let has_listen = Interface::with_address(underlay.listen.ip()).ok().flatten();
@@ -50,7 +50,9 @@ fn underlay(config: &Config, findings: &mut Vec<Finding>) {
         && name != has_listen
     {
         let address = underlay.listen.ip();
-        let what = format_args!("[underlay] listen: {address} is {has_listen}'s, not {name}'s");
+        let what = format_args!(
+            "[underlay] listen: {address} is an address of {has_listen}, not of {name}"
+        );
         findings.push(Finding::warning(what));
     }
     let Some(name) = underlay.interface.as_ref().or(has_listen.as_ref()) else { return };
@@ -63,10 +65,10 @@ fn underlay(config: &Config, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tries all ports, and lets go of them.
+/// Tries to open all ports, and closes them.
 pub(super) async fn ports(config: &Config, findings: &mut Vec<Finding>) {
     findings.extend(sides::datagrams(config).err().map(Finding::error));
-    // Open while the next one is: they may be the same.
+    // Kept open while the metrics port is tried, since both settings may name the same port.
     let management = sides::management(config);
     findings.extend(sides::metrics(config).await.err().map(Finding::error));
     findings.extend(management.err().map(Finding::error));

@@ -1,9 +1,9 @@
-//! What a gateway is told: one TOML file.
+//! The configuration of a gateway: one TOML file.
 //!
-//! [`SAMPLE`] is such a file with every setting and its comment. What is absent has the default
-//! that stands there; what is unknown, out of range or contradicts itself is one line with the name
-//! of the setting and its line. [`check()`] looks at what the file speaks of: other files, interfaces,
-//! ports and names.
+//! [`SAMPLE`] is such a file, with every setting and a comment on it. A setting that is absent has
+//! its default. An unknown setting, a value out of range or a contradiction is an error of one
+//! line, with the name of the setting and its line. [`check()`] also checks what the file refers
+//! to: other files, interfaces, ports and names.
 
 mod change;
 mod check;
@@ -26,17 +26,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use values::{bytes, some_time, time, user, within};
 
-/// A file with every setting, its default and its range.
+/// A configuration file with every setting, its default and its range.
 pub const SAMPLE: &str = include_str!("../../../../docs/gateway.toml");
 
-/// The port of the tunnel and of the management channel where none is given.
+/// The default port of the tunnel (UDP) and of the management channel (TCP).
 pub const DEFAULT_PORT: u16 = 8885;
 
-/// No sensible configuration is larger: some 5000 peers.
+/// Longest configuration file in bytes: room for some 5000 peers.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Kinds of frames that can be allowed: with those that are always heard, as many as AF_XDP's
-/// program knows.
+/// Most kinds of frames that can be allowed. Together with those that are always received, they are
+/// as many as the AF_XDP program supports.
 pub(crate) const MOST_ALLOWED: usize = 61;
 
 const SECOND: u64 = 1_000;
@@ -48,114 +48,116 @@ const DAY: u64 = 24 * HOUR;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Who it is and what it carries.
+    /// The identity of the gateway, and which frames it carries.
     pub gateway: Gateway,
-    /// The side of the MACsec devices.
+    /// The LAN side, which is the side of the MACsec devices.
     pub lan: Lan,
-    /// The side of the other gateways.
+    /// The underlay side, which is the side of the other gateways.
     #[serde(default)]
     pub underlay: Underlay,
-    /// What may be remembered.
+    /// Limits on flows, stations and memory.
     #[serde(default)]
     pub limits: Limits,
-    /// How often keys change.
+    /// How often the keys of the tunnel change.
     #[serde(default)]
     pub rekey: Rekey,
-    /// Connections with the other gateways.
+    /// The management channels to the other gateways.
     #[serde(default)]
     pub management: Management,
-    /// Where Prometheus asks. Absent: nowhere.
+    /// Where Prometheus reads metrics. If absent, there are none.
     pub metrics: Option<Metrics>,
     /// The other gateways, at most 256.
     #[serde(default, rename = "peer")]
     pub peers: Vec<Peer>,
 }
 
-/// Who a gateway is and what it carries.
+/// The identity of a gateway, and which frames it carries.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
-    /// Its name in logs and metrics: 1 to 64 letters, digits, `-`, `_` and `.`.
+    /// The gateway's name in logs and metrics: 1 to 64 letters, digits, `-`, `_` and `.`.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// The file of its private key.
+    /// The file of the gateway's private key.
     pub identity: PathBuf,
-    /// How frames are sealed; the same at all gateways.
+    /// The scheme, which must be the same at all gateways.
     #[serde(default)]
     pub scheme: Scheme,
-    /// With `sealed`: packets of known flows have short headers.
+    /// With `sealed`: whether frames of known flows have short headers.
     #[serde(default)]
     pub compress: bool,
-    /// What becomes of MKA's frames (EtherType 0x888E).
+    /// What the gateway does with MKA frames (EtherType 0x888E).
     #[serde(default)]
     pub mka: Mka,
-    /// Frames without a SecTAG that are carried all the same, at most 61 kinds.
+    /// Frames without a SecTAG that are carried too, at most 61 kinds.
     #[serde(default)]
     pub allow: Vec<Allowed>,
-    /// Directory of the administrator's socket. Absent: `/run/lightseal/NAME`.
+    /// Directory of the administrator's socket. If absent: `/run/lightseal/NAME`.
     pub state: Option<PathBuf>,
-    /// User to become once all sockets are open: a name in `/etc/passwd`, or a number.
+    /// The user that the process becomes once all sockets are open: a name in `/etc/passwd`, or a
+    /// number.
     #[serde(default, deserialize_with = "user")]
     pub user: Option<String>,
 }
 
-/// How frames are sealed.
+/// How frames are protected in the tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// Header encrypted, payload and ICV authenticated.
+    /// The header is encrypted; the payload and the ICV are authenticated.
     #[default]
     Sealed,
-    /// Rotating identifiers, with SipHash keyed as it should be.
+    /// Rotating identifiers, derived with a SipHash that is keyed with the secret.
     Identifier,
     /// Rotating identifiers as in the paper.
     IdentifierPaper,
     /// The first two blocks encrypted, as in the paper.
     EncryptionPaper,
-    /// VXLAN's framing (RFC 7348), **without protection**.
+    /// The framing of VXLAN (RFC 7348), **without protection**.
     Plain,
 }
 
-/// What becomes of MKA's frames.
+/// What the gateway does with MKA frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mka {
-    /// They take the way of other frames.
+    /// They are sent through the tunnel like other frames.
     #[default]
     Tunnel,
-    /// They take the management channel, which loses none.
+    /// They are sent over the management channel, which is reliable.
     Management,
     /// They are dropped and counted.
     Drop,
 }
 
-/// A kind of frame without a SecTAG.
+/// A kind of frame without a SecTAG that may be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowed {
-    /// By EtherType, 0x0600 to 0xFFFF but MACsec's, MKA's, gateways' own and those of VLAN tags.
+    /// An EtherType, 0x0600 to 0xFFFF, except those of MACsec, MKA, the gateways' announcements and
+    /// VLAN tags.
     EtherType(u16),
-    /// Bridges' frames: LLC with the address 0x42.
+    /// Frames of the bridge protocols: LLC with the address 0x42.
     Bpdu,
 }
 
-/// The side of the MACsec devices.
+/// The LAN side.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lan {
     /// Name of the interface.
     #[serde(deserialize_with = "interface")]
     pub interface: String,
-    /// How its frames are read and written.
+    /// How frames of the LAN are read and written.
     #[serde(default)]
     pub io: LanIo,
-    /// Queues, with a thread and a lane of the tunnel each: 1 to 16.
+    /// Number of queues, each with a thread and a lane of the tunnel: 1 to 16.
     #[serde(default = "one", deserialize_with = "within::<_, _, 1, { LANES as u64 }>")]
     pub queues: u32,
-    /// How long a thread that has nothing to do asks for more before it sleeps: 0 to 10 000 µs.
-    /// Waking takes a core longer than that, and a virtual one many times as long.
+    /// How long an idle thread polls before it sleeps, in µs: 0 to 10 000. Waking a sleeping core
+    /// takes time, and waking a virtual core takes many times as long.
     #[serde(default = "busy_wait", deserialize_with = "within::<_, _, 0, 10_000>")]
     pub busy_wait_us: u32,
-    /// What happens when another gateway is found on this LAN.
+    /// What happens if another gateway is on this LAN.
     #[serde(default)]
     pub second_gateway: SecondGateway,
 }
@@ -168,49 +170,49 @@ const fn busy_wait() -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LanIo {
-    /// AF_XDP if it can be had, else AF_PACKET.
+    /// AF_XDP if it can be used, otherwise AF_PACKET.
     #[default]
     Auto,
-    /// AF_XDP, of any driver.
+    /// AF_XDP with any driver.
     Xdp,
-    /// AF_XDP inside of the driver, if that can.
+    /// AF_XDP inside of the driver, if the driver supports it.
     XdpNative,
-    /// AF_XDP without a copy, if the driver can.
+    /// AF_XDP without copying, if the driver supports it.
     XdpZeroCopy,
     /// AF_PACKET.
     Packet,
 }
 
 impl LanIo {
-    /// Whether AF_XDP must be had.
+    /// Whether AF_XDP is required.
     pub(crate) const fn wants_xdp(self) -> bool {
         matches!(self, Self::Xdp | Self::XdpNative | Self::XdpZeroCopy)
     }
 }
 
-/// What happens when another gateway is found on the LAN.
+/// What happens if another gateway is on the LAN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondGateway {
-    /// It is said and counted.
+    /// The gateway logs an error and continues.
     #[default]
     Warn,
-    /// This gateway stops carrying.
+    /// The gateway stops carrying frames if its identity is the higher one.
     Stop,
 }
 
-/// The side of the other gateways.
+/// The underlay side.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Underlay {
-    /// Address of the tunnel (UDP) and of the management channel (TCP).
+    /// The address of the tunnel (UDP) and of the management channel (TCP).
     pub listen: SocketAddr,
     /// How datagrams are read and written.
     pub io: UnderlayIo,
-    /// The interface: `xdp` needs one, and one that is named must be there.
+    /// Name of the interface. `xdp` needs one; an interface that is named must exist.
     #[serde(deserialize_with = "some_interface")]
     pub interface: Option<String>,
-    /// The largest IP packet of the tunnel.
+    /// The largest IP packet of the tunnel, in bytes.
     pub mtu: Mtu,
 }
 
@@ -225,21 +227,21 @@ impl Default for Underlay {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnderlayIo {
-    /// AF_XDP if there is an interface and it can be had, else UDP sockets.
+    /// AF_XDP if an interface is named and AF_XDP can be used, otherwise UDP sockets.
     #[default]
     Auto,
-    /// AF_XDP, of any driver.
+    /// AF_XDP with any driver.
     Xdp,
-    /// AF_XDP inside of the driver, if that can.
+    /// AF_XDP inside of the driver, if the driver supports it.
     XdpNative,
-    /// AF_XDP without a copy, if the driver can.
+    /// AF_XDP without copying, if the driver supports it.
     XdpZeroCopy,
     /// UDP sockets, in batches.
     Udp,
 }
 
 impl UnderlayIo {
-    /// Whether AF_XDP must be had.
+    /// Whether AF_XDP is required.
     pub(crate) const fn wants_xdp(self) -> bool {
         matches!(self, Self::Xdp | Self::XdpNative | Self::XdpZeroCopy)
     }
@@ -248,33 +250,33 @@ impl UnderlayIo {
 /// The largest IP packet of the tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mtu {
-    /// Found for each peer.
+    /// The size is found for each peer with probes.
     #[default]
     Probe,
-    /// So many bytes, 576 to 65535, with the IP header.
+    /// This number of bytes with the IP header, 576 to 65535.
     Bytes(u16),
 }
 
-/// What may be remembered.
+/// Limits on flows, stations and memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Flows at a time: 16 to 1 048 576.
+    /// Most flows, and most stations, at a time: 16 to 1 048 576.
     #[serde(deserialize_with = "within::<_, _, 16, 1_048_576>")]
     pub flows: u32,
-    /// Flows of one source address: 1 to 65 536.
+    /// Most flows of one source address: 1 to 65 536.
     #[serde(deserialize_with = "within::<_, _, 1, 65_536>")]
     pub flows_per_source: u32,
-    /// Flows begun each second: 1 to 100 000.
+    /// Most new flows a second: 1 to 100 000.
     #[serde(deserialize_with = "within::<_, _, 1, 100_000>")]
     pub new_flows_per_second: u32,
-    /// A flow that carried nothing for so long is forgotten: 10 s to 24 h.
+    /// How long a flow may be idle before it is removed: 10 s to 24 h.
     #[serde(deserialize_with = "time::<_, { 10 * SECOND }, DAY>")]
     pub flow_timeout: Duration,
-    /// Frames that wait until a peer knows their flow: 0 to 65 536.
+    /// Most frames that are held until a peer knows their flow: 0 to 65 536.
     #[serde(deserialize_with = "within::<_, _, 0, 65_536>")]
     pub held_frames: u32,
-    /// Bytes of frames that are not complete, for each peer: 64 KiB to 1 GiB.
+    /// Most bytes of incomplete frames for each peer: 64 KiB to 1 GiB.
     #[serde(deserialize_with = "bytes::<_, { 64 << 10 }, { 1 << 30 }>")]
     pub reassembly_bytes: usize,
 }
@@ -292,11 +294,11 @@ impl Default for Limits {
     }
 }
 
-/// How often keys of the tunnel change.
+/// How often the keys of the tunnel change.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rekey {
-    /// Time between two epochs: 10 s to 24 h.
+    /// How long the keys of an epoch are used: 10 s to 24 h.
     #[serde(deserialize_with = "time::<_, { 10 * SECOND }, DAY>")]
     pub every: Duration,
 }
@@ -307,20 +309,20 @@ impl Default for Rekey {
     }
 }
 
-/// Connections with the other gateways.
+/// The management channels to the other gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Management {
-    /// A peer that was not heard of for so long is down: 2 s to 5 min.
+    /// How long a peer may be silent before its connection is considered dead: 2 s to 5 min.
     #[serde(deserialize_with = "time::<_, { 2 * SECOND }, { 5 * MINUTE }>")]
     pub dead_after: Duration,
-    /// A connection must be authenticated within: 1 s to 1 min.
+    /// How long a connection may take to be authenticated: 1 s to 1 min.
     #[serde(deserialize_with = "time::<_, SECOND, MINUTE>")]
     pub handshake_timeout: Duration,
-    /// Connections that are not authenticated yet: 1 to 4096.
+    /// Most connections that are not authenticated yet: 1 to 4096.
     #[serde(deserialize_with = "within::<_, _, 1, 4_096>")]
     pub unauthenticated: u32,
-    /// A connection is replaced by another, with fresh secrets: 1 min to 7 d.
+    /// The time after which a connection is replaced by a new one with fresh secrets: 1 min to 7 d.
     #[serde(deserialize_with = "time::<_, MINUTE, { 7 * DAY }>")]
     pub renew_every: Duration,
 }
@@ -336,7 +338,7 @@ impl Default for Management {
     }
 }
 
-/// Where Prometheus asks.
+/// Where Prometheus reads metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
@@ -344,36 +346,37 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
-/// Another gateway.
+/// Another gateway, that is a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name here, in logs and metrics; as [`Gateway::name`].
+    /// The peer's name in logs and metrics; the same characters as in [`Gateway::name`].
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// Who it is.
+    /// The public key of the peer, which is its identity.
     pub public_key: PublicKey,
-    /// Where it is, as `host:port`. Absent: it comes to us.
+    /// The address of the peer, as `host:port`. If absent, the peer must connect to this gateway.
     #[serde(default, deserialize_with = "endpoint")]
     pub endpoint: Option<String>,
-    /// Send something so often, for the NATs on the way: 1 s to 1 h. The shortest of all peers is
-    /// used for each of them. Absent everywhere: only when needed.
+    /// Interval between keepalives, which keep the bindings of NATs on the path: 1 s to 1 h. The
+    /// shortest interval of all peers is used for each of them. If absent for all peers, keepalives
+    /// are sent only when new keys are agreed on.
     #[serde(default, deserialize_with = "some_time::<_, SECOND, HOUR>")]
     pub keepalive: Option<Duration>,
 }
 
 impl Peer {
-    /// The port of its endpoint, if it has one.
+    /// The port of the peer's endpoint, if it has one.
     pub fn endpoint_port(&self) -> Option<u16> {
         self.endpoint.as_ref()?.rsplit_once(':')?.1.parse().ok()
     }
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// It cannot be read, or something in it is wrong.
+    /// If the file cannot be read, or its content is invalid.
     pub fn load(path: &Path) -> Result<Self, OneLine> {
         let name = format!("configuration {}", path.display());
         let failed = |error: std::io::Error| OneLine::of(&name, error);
@@ -390,10 +393,10 @@ impl Config {
         Self::parse(&name, &text)
     }
 
-    /// Reads a text, which errors call `name`.
+    /// Parses a configuration. `name` is the name of the text in error messages.
     ///
     /// # Errors
-    /// Something in it is wrong.
+    /// If the content is invalid.
     pub fn parse(name: &str, text: &str) -> Result<Self, OneLine> {
         let config: Self = toml::from_str(text).map_err(|error| located(name, text, &error))?;
         config.consistent(text).map_err(|(at, what)| match at {
@@ -411,10 +414,10 @@ impl Config {
         }
     }
 
-    /// Whether all peers are other gateways than the one with this key.
+    /// Checks that no peer has the key of this gateway.
     ///
     /// # Errors
-    /// One is not.
+    /// If a peer has it.
     pub(crate) fn has_others_only(&self, own: PublicKey) -> Result<(), OneLine> {
         match self.peers.iter().find(|peer| peer.public_key == own) {
             Some(Peer { name, .. }) => {
@@ -424,34 +427,34 @@ impl Config {
         }
     }
 
-    /// The user to become.
+    /// The user that the process is to become.
     ///
     /// # Errors
-    /// There is none of that name, or it is root.
+    /// If there is no such user, or the user is root.
     pub(crate) fn user(&self) -> Result<Option<User>, OneLine> {
         let user = self.gateway.user.as_deref().map(User::named).transpose();
         user.map_err(|error| OneLine::new(format_args!("[gateway] {error}")))
     }
 }
 
-/// Whether datagrams can go to `remote` from a socket that listens at `listen`: of one family, but
-/// `[::]` stands for IPv4 too.
+/// Whether datagrams can be sent to `remote` from a socket that listens at `listen`: both must be
+/// of one address family, but `[::]` stands for IPv4 too.
 pub(crate) fn sends_to(listen: IpAddr, remote: IpAddr) -> bool {
     remote.is_ipv4() == listen.is_ipv4() || listen == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
 }
 
-/// A name that the kernel takes for an interface (`dev_valid_name`).
+/// Whether the kernel accepts the name for an interface (`dev_valid_name`).
 pub fn is_interface_name(name: &str) -> bool {
     let wrong = |c: char| c.is_whitespace() || c.is_control() || c == '/' || c == ':';
     (1..=15).contains(&name.len()) && !name.contains(wrong) && name != "." && name != ".."
 }
 
-/// The number of the line with byte `at`, from 1 on.
+/// The line number of the byte at `at`, from 1 on.
 fn line(text: &str, at: usize) -> usize {
     text.get(..at).unwrap_or_default().matches('\n').count() + 1
 }
 
-/// Names the setting and the line of a TOML error, without the drawing that comes with it.
+/// Names the setting and the line of a TOML error, without the multi-line excerpt of the parser.
 fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
     let what = error.message();
     let Some(span) = error.span() else {
@@ -465,7 +468,7 @@ fn located(name: &str, text: &str, error: &toml::de::Error) -> OneLine {
         !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     };
     match key.filter(is_key) {
-        // It names the field itself.
+        // Otherwise the message names the field itself.
         Some(key) if !what.contains(&format!("`{key}`")) => {
             OneLine::of(name, format_args!("{key}: {what}"))
         }
@@ -480,11 +483,13 @@ const fn one() -> u32 {
 fn name<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     let name = String::deserialize(d)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    // It becomes part of a path.
+    // The name becomes part of a path.
     if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('.') {
         return Ok(name);
     }
-    Err(Error::custom("a name has 1 to 64 letters, digits, `-`, `_` and `.`"))
+    Err(Error::custom(
+        "a name has 1 to 64 letters, digits, `-`, `_` and `.`, and does not begin with `.`",
+    ))
 }
 
 fn interface<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
@@ -492,7 +497,7 @@ fn interface<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     if is_interface_name(&name) {
         return Ok(name);
     }
-    Err(Error::custom(format_args!("{name:?} is no name of an interface (1 to 15 bytes)")))
+    Err(Error::custom(format_args!("{name:?} is no interface name (1 to 15 bytes)")))
 }
 
 fn some_interface<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
@@ -537,7 +542,7 @@ impl<'de> Deserialize<'de> for Mtu {
 impl<'de> Deserialize<'de> for Allowed {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        // IEEE 802 numbers, the registry of EtherTypes.
+        // The registry of EtherTypes (IEEE 802 numbers).
         let ether_type = match text.as_str() {
             "bpdu" => return Ok(Self::Bpdu),
             "ipv4" => Some(0x0800),
@@ -550,13 +555,13 @@ impl<'de> Deserialize<'de> for Allowed {
             other => other.strip_prefix("0x").and_then(|hex| u16::from_str_radix(hex, 16).ok()),
         };
         match ether_type {
-            Some(0x88E5) => Err(Error::custom("MACsec's frames (0x88e5) are always carried")),
-            Some(0x888E) => Err(Error::custom("MKA's frames (0x888e): see `mka`")),
+            Some(0x88E5) => Err(Error::custom("MACsec frames (0x88e5) are always carried")),
+            Some(0x888E) => Err(Error::custom("MKA frames (0x888e): see the setting `mka`")),
             Some(ANNOUNCEMENT) => {
-                Err(Error::custom("gateways' announcements (0x88b5) stay on their LAN"))
+                Err(Error::custom("announcements of gateways (0x88b5) are not carried"))
             }
             Some(0x8100 | 0x88A8) => {
-                Err(Error::custom("VLAN tags are looked through: name what is behind them"))
+                Err(Error::custom("VLAN tags are skipped: name the EtherType that follows them"))
             }
             Some(ether_type @ 0x0600..) => Ok(Self::EtherType(ether_type)),
             _ => Err(Error::custom(format_args!(

@@ -17,7 +17,7 @@ fn wrong(more: &str) -> String {
     parse(&format!("{}{more}", least())).unwrap_err().to_string()
 }
 
-/// The line of a mistake that stands at once after the least file.
+/// The line number of a mistake that follows the least configuration directly.
 const NEXT: usize = 6;
 
 #[test]
@@ -25,7 +25,7 @@ fn the_sample_says_what_the_defaults_are() {
     let sample = parse(SAMPLE).unwrap();
     assert_eq!(sample.gateway.name, "plant-a");
     assert_eq!(sample.peers[0].endpoint.as_deref(), Some("b.example.org:8885"));
-    // Every setting once, commented out or not.
+    // Every setting appears once, commented out or not.
     let uncommented: String = SAMPLE
         .lines()
         .map(|line| match line.strip_prefix('#') {
@@ -66,8 +66,11 @@ fn a_mistake_is_one_line_with_field_and_line() {
         ("[underlay]\nmtu = 575\n", "line 7: mtu: expected \"probe\" or 576 to 65535"),
         ("[underlay]\nmtu = \"big\"\n", "line 7: mtu: expected \"probe\""),
         ("[underlay]\nio = \"xdp\"\n", "line 7: [underlay] io: AF_XDP needs an interface"),
-        ("[underlay]\ninterface = \"eth1\"\n", "line 7: [underlay] interface: it is that of [lan]"),
-        ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no name"),
+        (
+            "[underlay]\ninterface = \"eth1\"\n",
+            "line 7: [underlay] interface: it is the interface of [lan]",
+        ),
+        ("[underlay]\ninterface = \"a/b\"\n", "line 7: interface: \"a/b\" is no interface name"),
         ("[[peer]]\nname = \"b\"\npublic_key = \"AAAA\"\n", "line 8: public_key: not a public key"),
         ("[[peer]]\nname = \"b/c\"\n", "line 7: name: a name has"),
         ("[[peer]]\nname = \"b\"\n", "missing field `public_key`"),
@@ -115,11 +118,11 @@ fn peers_differ_in_name_and_key() {
     let two = |a: &str, b: &str| parse(&format!("{}{a}{b}", least()));
     assert_eq!(two(&peer("b", KEYS[0]), &peer("c", KEYS[1])).unwrap().peers.len(), 2);
     let name = two(&peer("b", KEYS[0]), &peer("b", KEYS[1])).unwrap_err().to_string();
-    assert!(name.contains("line 10: name: \"b\" is another gateway's already"), "{name}");
+    assert!(name.contains("line 10: name: \"b\" is the name of another gateway already"), "{name}");
     let key = two(&peer("b", KEYS[0]), &peer("c", KEYS[0])).unwrap_err().to_string();
-    assert!(key.contains("line 11: public_key: it is another peer's already"), "{key}");
+    assert!(key.contains("line 11: public_key: it is the key of another peer already"), "{key}");
     let own = two(&peer("a", KEYS[0]), "").unwrap_err().to_string();
-    assert!(own.contains("\"a\" is another gateway's already"), "{own}");
+    assert!(own.contains("\"a\" is the name of another gateway already"), "{own}");
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn other_frames_are_named_or_numbered() {
     };
     assert_eq!(many(MOST_ALLOWED as u16).unwrap().len(), MOST_ALLOWED);
     let error = many(MOST_ALLOWED as u16 + 1).unwrap_err().to_string();
-    assert_eq!(error, "a.toml, line 4: allow: 61 kinds of frames are possible");
+    assert_eq!(error, "a.toml, line 4: allow: at most 61 kinds of frames are possible");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Values as people write them, each with its range.
+//! Values as people write them, with their ranges.
 
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
@@ -42,7 +42,7 @@ where
     Err(Error::custom(format_args!("out of range: {low} to {high} are possible")))
 }
 
-/// The same for a time that may be absent.
+/// A time within `LOW..=HIGH` milliseconds, for a setting that may be absent.
 pub(super) fn some_time<'de, D, const LOW: u64, const HIGH: u64>(
     d: D,
 ) -> Result<Option<Duration>, D::Error>
@@ -57,21 +57,24 @@ pub(super) fn user<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D:
     d.deserialize_any(User).map(Some)
 }
 
-/// Milliseconds in the largest unit that fits.
+/// Displays a number of milliseconds in the largest unit that divides it.
 struct Written(u64);
 
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = UNITS.iter().rfind(|(ms, _)| self.0.is_multiple_of(*ms)).expect("1 ms");
+        let (unit, name) = UNITS
+            .iter()
+            .rfind(|(ms, _)| self.0.is_multiple_of(*ms))
+            .expect("1 ms divides every number");
         write!(f, "{}{name}", self.0 / unit)
     }
 }
 
-/// Milliseconds of each unit, ascending.
+/// The milliseconds of each unit, ascending.
 const UNITS: [(u64, &str); 5] =
     [(1, "ms"), (1_000, "s"), (60_000, "m"), (3_600_000, "h"), (86_400_000, "d")];
 
-/// Splits `12ms` into 12 and `ms`.
+/// Splits `12ms` into 12 and `ms`; `None` if there is no number.
 fn split(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -99,7 +102,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     number.checked_mul(scale)
 }
 
-/// Reads a number, as text with a unit too if it counts bytes.
+/// Reads a number. If it is a number of bytes (`true`), also a text with a unit.
 struct Number(bool);
 
 impl Visitor<'_> for Number {
@@ -110,7 +113,7 @@ impl Visitor<'_> for Number {
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
-        u64::try_from(number).map_err(|_| E::custom("expected a number that is not negative"))
+        u64::try_from(number).map_err(|_| E::custom("the number must not be negative"))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
@@ -129,7 +132,7 @@ impl Visitor<'_> for User {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a user's name or number")
+        f.write_str("the name or number of a user")
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {

@@ -1,4 +1,4 @@
-//! The engine's settings, as the configuration has them.
+//! Converts the configuration into the settings of the engine.
 
 use crate::config::{self, Config};
 use crate::identity::Identity;
@@ -17,7 +17,7 @@ use gateway::schemes::sealed::Sealed;
 use std::time::Duration;
 use vocabulary::{Instant, Random};
 
-/// VXLAN's network identifier, where frames are so framed.
+/// The network identifier of VXLAN, under the scheme `plain`.
 const VNI: u32 = 1;
 
 pub(super) fn settings(config: &Config, identity: &Identity, lan_address: [u8; 6]) -> Settings {

@@ -1,4 +1,4 @@
-//! What tasks share to say how a gateway stands.
+//! State that tasks share, to report the state of a gateway.
 
 use super::past::Past;
 use super::standing::{About, standing};
@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// A gateway as its present configuration has it.
+/// The state of a gateway under its present configuration.
 pub(super) struct Keeper {
     pub(super) config: Config,
     pub(super) public_key: PublicKey,
@@ -24,24 +24,27 @@ pub(super) struct Keeper {
     pub(super) started: Instant,
     tallies: Vec<Arc<Tally>>,
     channels: Mutex<Channels>,
-    /// What was counted before the configuration was read again.
+    /// The counters of earlier engines, from before the configuration was read again.
     past: OnceLock<Past>,
 }
 
-/// The management channels, as they stand.
+/// The state of the management channels, by peer.
 pub(super) struct Channels(pub(super) Vec<ChannelState>);
 
+/// The state of the management channel to one peer.
 #[derive(Clone, Debug)]
 pub(super) struct ChannelState {
     pub(super) up: bool,
+    /// When the channel came up or went down last.
     pub(super) since: Instant,
+    /// Why the channel is down, if it has been tried.
     pub(super) why_down: Option<String>,
-    /// The other end of its last connection.
+    /// The other end of the last connection.
     pub(super) remote: Option<IpAddr>,
 }
 
 impl Keeper {
-    /// No channel is up.
+    /// All channels are down.
     pub(super) fn new(
         config: Config,
         public_key: PublicKey,
@@ -57,8 +60,8 @@ impl Keeper {
         Self { config, public_key, gateway, io, programs, started, tallies, channels, past }
     }
 
-    /// Goes on counting where `former`, whose threads have ended, has stopped, and knows where it
-    /// has found the peers.
+    /// Continues the counters of `former`, whose threads have ended, and takes over the addresses
+    /// of peers that it has learned.
     pub(super) fn follow(&self, former: &Self) {
         for (link, peer) in self.gateway.links.iter().zip(&self.config.peers) {
             let is_same = |(_, was): &(&Link, &Peer)| {
@@ -73,11 +76,11 @@ impl Keeper {
         if let Some(earlier) = former.past.get() {
             past.add(earlier);
         }
-        // Nobody follows twice.
+        // Each keeper follows one other keeper only, so the value was not set before.
         let _ = self.past.set(past);
     }
 
-    /// How it stands now.
+    /// The present state, with the counters of earlier engines.
     pub(super) fn standing(&self) -> Standing {
         let passed = self.programs[0].as_ref().map(Attachment::passed).unwrap_or_default();
         let mut told = self.told(passed, Tally::total(&self.tallies));
@@ -87,7 +90,8 @@ impl Keeper {
         told
     }
 
-    /// The same, with what is told of the ports, which outlive the engine.
+    /// The present state of this engine alone. The counters of the ports are given, since ports
+    /// outlive an engine.
     fn told(&self, passed: Passed, ports: Counted) -> Standing {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         standing(&About {
@@ -103,7 +107,8 @@ impl Keeper {
         })
     }
 
-    /// Notes that the channel to a peer came up or went down. Whether that, or the reason, is new.
+    /// Notes whether the channel to a peer is up, and why not. Returns whether the state or the
+    /// reason has changed.
     pub(super) fn note(&self, peer: usize, up: bool, why: Option<String>) -> bool {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = channels.0.get_mut(peer) else { return false };
@@ -122,8 +127,9 @@ impl Keeper {
         channels.0.get(usize::from(peer.0)).is_some_and(|state| state.up)
     }
 
-    /// Notes the other end of the channel to a peer. If we dialled it, datagrams go there too. If a
-    /// peer with an endpoint dialled, they go to its host if the peer is not heard where it was.
+    /// Notes the other end of the channel to a peer. If this gateway dialled it, datagrams are sent
+    /// there too. If a peer with an endpoint dialled, they are sent to the peer's host unless the
+    /// peer is still heard at its present address.
     pub(super) fn note_remote(
         &self,
         now: vocabulary::Instant,
@@ -147,8 +153,8 @@ impl Keeper {
         }
     }
 
-    /// Notes the addresses of a peer's name. Datagrams go to the one that the channel has, if that
-    /// is among them, otherwise to the first.
+    /// Notes the addresses to which the name of a peer was resolved. Datagrams are sent to the
+    /// address of the management channel if it is among them, otherwise to the first.
     pub(super) fn note_resolved(&self, peer: usize, found: impl IntoIterator<Item = SocketAddr>) {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let remote = channels.0.get(peer).and_then(|state| state.remote);
@@ -161,7 +167,7 @@ impl Keeper {
         }
     }
 
-    /// Since when the channel to a peer is up, if it is.
+    /// When the channel to a peer came up, if it is up.
     pub(super) fn up_since(&self, peer: PeerIndex) -> Option<Instant> {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let state = channels.0.get(usize::from(peer.0))?;
@@ -174,7 +180,8 @@ impl Keeper {
     }
 }
 
-/// The address that the channel has, or else the first, of those that our socket can send to.
+/// Chooses among the addresses that a socket at `listen` can send to: `remote`, the address of the
+/// management channel, or else the first.
 fn choose(
     found: impl IntoIterator<Item = SocketAddr>,
     remote: Option<IpAddr>,
@@ -186,7 +193,7 @@ fn choose(
     if is_it(&first) { Some(first) } else { usable.find(is_it).or(Some(first)) }
 }
 
-/// The keeper of the day, for tasks that outlive it.
+/// The keeper of the present configuration, for tasks that outlive a keeper.
 #[derive(Clone)]
 pub(super) struct Shown(Arc<Mutex<Arc<Keeper>>>);
 
@@ -204,7 +211,8 @@ impl Shown {
     }
 }
 
-/// One with a peer and without threads; `gateway` and `sections` are lines of its configuration.
+/// A keeper with one peer and without threads; `gateway` and `sections` are lines for its
+/// configuration.
 #[cfg(test)]
 pub(super) fn at_rest(gateway: &str, sections: &str) -> Keeper {
     use super::engine;
@@ -247,7 +255,7 @@ mod tests {
         let mut other = at_rest("", "");
         other.config.peers[0].endpoint = Some("elsewhere.example:8885".to_owned());
         other.follow(&former);
-        assert_eq!(address(&other), None, "it has moved");
+        assert_eq!(address(&other), None, "the peer has a new endpoint");
     }
 
     #[test]
@@ -257,7 +265,7 @@ mod tests {
         let mut keeper = at_rest("", "");
         let dialled: SocketAddr = "10.6.0.11:41000".parse().unwrap();
         keeper.note_remote(now, 0, dialled, false);
-        assert_eq!(address(&keeper), None, "its port is known from what it sends alone");
+        assert_eq!(address(&keeper), None, "the port of the tunnel is not that of the channel");
         keeper.config.peers[0].endpoint = Some("10.6.0.1:8885".to_owned());
         let endpoint = "10.6.0.1:8885".parse().unwrap();
         keeper.note_resolved(0, [endpoint]);
@@ -266,7 +274,7 @@ mod tests {
         let moved = Some("10.6.0.11:8885".parse().unwrap());
         assert_eq!(address(&keeper), moved);
         keeper.note_resolved(0, [endpoint]);
-        assert_eq!(address(&keeper), moved, "its name has the old address still");
+        assert_eq!(address(&keeper), moved, "its name still has the old address");
     }
 
     #[test]
@@ -277,11 +285,19 @@ mod tests {
         let [any, any4, own] = ["::", "0.0.0.0", "2001:db8::9"].map(|ip| ip.parse().unwrap());
         assert_eq!(choose([six, four], None, any), Some(six));
         assert_eq!(choose([six, four], Some(four.ip()), any), Some(four));
-        assert_eq!(choose([six, four], Some(other.ip()), any), Some(six), "it has moved");
+        assert_eq!(
+            choose([six, four], Some(other.ip()), any),
+            Some(six),
+            "the channel's address is not among them"
+        );
         assert_eq!(choose([six, four, other], Some(other.ip()), any4), Some(other));
         assert_eq!(choose([six, four, other], Some(six.ip()), any4), Some(four));
         assert_eq!(choose([six], Some(six.ip()), any4), None);
         assert_eq!(choose([], Some(six.ip()), any), None);
-        assert_eq!(choose([four, six], Some(four.ip()), own), Some(six), "a socket of IPv6 alone");
+        assert_eq!(
+            choose([four, six], Some(four.ip()), own),
+            Some(six),
+            "the socket sends to IPv6 only"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! A gateway from one reading of its configuration to the next: an engine, channels and threads.
+//! A gateway under one configuration, until the configuration is read again: an engine, management
+//! channels and threads.
 //!
-//! Its ports are lent to it, and given back when the configuration is read again: what arrives
-//! meanwhile waits in their queues.
+//! The ports are lent to it, and returned when the configuration is read again. Packets that arrive
+//! meanwhile wait in the queues of the ports.
 
 use super::engine;
 use super::keeper::Keeper;
@@ -29,16 +30,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{self, JoinSet};
 
-/// Names are resolved again so often.
+/// Interval at which the names of endpoints are resolved again.
 const RESOLVE: Duration = Duration::from_secs(60);
-/// So much is done for the control path before channels can send what was said.
+/// Most outputs of the control path that are handled in a row, before management channels get time
+/// to send their messages.
 const AT_ONCE: usize = 64;
-/// Of another gateway on the LAN nothing was told for so long: every ten seconds it would be.
+/// How long after the last notice of another gateway on the LAN it counts as gone. While it is
+/// there, notices come at intervals of ten seconds.
 const ALONE: Duration = Duration::from_secs(25);
-/// Timers are looked at so often.
+/// Interval at which the timers of the control path are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What outlives a reading of the configuration.
+/// State that outlives a configuration.
 pub(super) struct Fixed {
     pub(super) identity: Identity,
     pub(super) clock: Clock,
@@ -50,7 +53,7 @@ pub(super) struct Fixed {
     pub(super) tallies: Vec<Arc<Tally>>,
 }
 
-/// An engine and its channels, ready for ports.
+/// An engine and its channels, before ports are lent to it.
 pub(super) struct Life {
     pub(super) keeper: Arc<Keeper>,
     control: Control,
@@ -61,10 +64,10 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Everything that can fail for what a configuration says.
+    /// Creates everything that can fail because of the configuration.
     ///
     /// # Errors
-    /// What is wrong with it, or missing.
+    /// If the configuration is wrong, or something that it needs is missing.
     pub(super) fn new(fixed: &Fixed, config: Config) -> Result<Self, OneLine> {
         let mut random = crate::os_random()
             .map_err(|error| OneLine::of("randomness of the operating system", error))?;
@@ -91,10 +94,10 @@ impl Life {
         Ok(Self { keeper, control, channel, sender, events, clock: fixed.clock })
     }
 
-    /// Starts threads, with one set of ports each, and lets peers come.
+    /// Starts one thread for each set of ports, and accepts connections from peers.
     ///
     /// # Errors
-    /// The operating system has no descriptor or thread left.
+    /// If the operating system has no free descriptor or thread.
     pub(super) fn start(self, ports: Vec<Ports>) -> Result<Living, OneLine> {
         let Self { keeper, control, channel, sender, events, clock } = self;
         let (end_channel, channel_ends) = oneshot::channel::<()>();
@@ -105,7 +108,7 @@ impl Life {
             .iter()
             .map(|_| Mailbox::new().map(Arc::new))
             .collect::<Result<_, _>>()
-            .map_err(|error| OneLine::of("an event descriptor", error))?;
+            .map_err(|error| OneLine::of("cannot create an event descriptor", error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (failed, failures) = mpsc::channel(1);
         let busy_wait = Duration::from_micros(keeper.config.lan.busy_wait_us.into());
@@ -116,7 +119,7 @@ impl Life {
             let stop = Arc::clone(&stop);
             let work = move || worker.run(&stop, busy_wait);
             let thread = start_queue(lane, failed.clone(), work);
-            threads.push(thread.map_err(|error| OneLine::of("a thread", error))?);
+            threads.push(thread.map_err(|error| OneLine::of("cannot start a thread", error))?);
         }
         let resolving = tokio::spawn(resolve(Arc::clone(&keeper)));
         let tick = tokio::time::interval(TICK);
@@ -142,7 +145,7 @@ impl Life {
     }
 }
 
-/// Starts the thread of a queue, which tells `failed` if its work ends with an error, or a panic.
+/// Starts the thread of a queue, which sends an error to `failed` if its work fails or panics.
 fn start_queue<P: Send + 'static>(
     lane: usize,
     failed: mpsc::Sender<OneLine>,
@@ -158,7 +161,7 @@ fn start_queue<P: Send + 'static>(
     })
 }
 
-/// Tells if the thread that has it panics.
+/// Sends an error if the thread that owns it panics.
 struct Alarm(mpsc::Sender<OneLine>);
 
 impl Drop for Alarm {
@@ -170,10 +173,11 @@ impl Drop for Alarm {
 }
 
 fn panicked() -> OneLine {
-    OneLine::new("a queue's thread has panicked")
+    OneLine::new("the thread of a queue has panicked")
 }
 
-/// A gateway that carries. Brings the engine's control path together with channels and threads.
+/// A gateway that carries frames. Connects the control path of the engine with channels and
+/// threads.
 pub(super) struct Living {
     pub(super) keeper: Arc<Keeper>,
     control: Control,
@@ -181,14 +185,14 @@ pub(super) struct Living {
     sender: channel::Sender,
     events: channel::Events,
     failures: mpsc::Receiver<OneLine>,
-    /// The control path has more to do.
+    /// Whether the control path has more outputs.
     unfinished: bool,
-    /// Another gateway on this LAN, and when it was told of last.
+    /// Another gateway on this LAN, and the time of the last notice of it.
     second: Option<(GatewayId, Instant)>,
-    /// One a peer.
+    /// The reports about each peer's path.
     watches: Vec<Watch>,
     tick: tokio::time::Interval,
-    /// One a thread; errands are the first's.
+    /// The mailbox of each thread; tasks go to the first thread.
     mailboxes: Vec<Arc<Mailbox>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Ports>>,
@@ -198,10 +202,10 @@ pub(super) struct Living {
 }
 
 impl Living {
-    /// Waits for something to do and does it. May be dropped between two things.
+    /// Waits for one event and handles it. The future may be dropped while it waits.
     ///
     /// # Errors
-    /// A port or the management channel is lost, or a thread has panicked.
+    /// If a port or the management channel is lost, or a thread has panicked.
     pub(super) async fn step(&mut self) -> Result<(), OneLine> {
         tokio::select! {
             event = self.events.recv() => match event {
@@ -229,13 +233,14 @@ impl Living {
         self.attend();
     }
 
-    /// Ends channels and threads; their ports.
+    /// Ends channels and threads, and returns their ports.
     ///
     /// # Errors
-    /// A thread has panicked, and its ports are lost.
+    /// If a thread has panicked, so that its ports are lost.
     pub(super) async fn end(self) -> Result<Vec<Ports>, OneLine> {
         self.resolving.abort();
-        // A peer that is far, or does not answer, is waited for while frames go on with their keys.
+        // The end of a channel to a distant or silent peer may take a while. Meanwhile frames are
+        // still carried with the present keys.
         drop(self.events);
         let _gone = self.end_channel.send(());
         let _ended = self.channel.await;
@@ -244,7 +249,8 @@ impl Living {
             mailbox.ring();
         }
         let threads = self.threads;
-        // They look at once whether they should stop, but one may be waiting for its core.
+        // The threads check at once whether they should stop, but a thread may have to wait for a
+        // core.
         let joined = task::spawn_blocking(|| {
             threads.into_iter().map(JoinHandle::join).collect::<Result<_, _>>().ok()
         });
@@ -274,7 +280,7 @@ impl Living {
             }
             ChannelEvent::Message { peer, bytes } => {
                 self.control.handle_message(now, index(peer), &bytes);
-                // It may have let go what was held.
+                // The message may have released frames that were held.
                 self.mailboxes[0].ring();
             }
             ChannelEvent::Down { peer, why } => {
@@ -285,9 +291,9 @@ impl Living {
             ChannelEvent::NotReached { peer, why } => {
                 let name = self.keeper.name(index(peer));
                 if self.keeper.note(peer.0, false, Some(why.to_string())) {
-                    tracing::warn!(peer = name, %why, "not reached");
+                    tracing::warn!(peer = name, %why, "the peer could not be reached");
                 } else {
-                    tracing::debug!(peer = name, %why, "not reached");
+                    tracing::debug!(peer = name, %why, "the peer could not be reached");
                 }
             }
         }
@@ -298,11 +304,13 @@ impl Living {
             Output::Message(peer, bytes) => {
                 let to = channel::PeerIndex(peer.0.into());
                 if self.sender.send(to, bytes) == Err(SendError::Full) {
-                    // Of what it is to know nothing may be missing: it is told all anew.
+                    // The peer must not miss a message, so the channel is closed: the next one
+                    // establishes all state again.
                     tracing::error!(peer = self.keeper.name(peer), "{}", SendError::Full);
                     self.sender.close(to, SendError::Full.to_string());
                 }
-                // A peer that is gone is told all when it comes again.
+                // If the peer is down, nothing is lost: the next channel establishes all state
+                // again.
             }
             Output::Mka(peer, bytes) => {
                 let to = channel::PeerIndex(peer.0.into());
@@ -326,7 +334,7 @@ impl Living {
         }
     }
 
-    /// Logs what is to be said of the peers' paths.
+    /// Logs reports about the peers' paths.
     fn watch(&mut self) {
         let now = Instant::now();
         for (link, watch) in self.keeper.gateway.links.iter().zip(&mut self.watches) {
@@ -346,7 +354,7 @@ impl Living {
         }
     }
 
-    /// Leaves the first thread an errand.
+    /// Gives a task to the first thread.
     fn leave(&self, errand: Errand) {
         if !self.mailboxes[0].leave(errand) {
             self.keeper.gateway.drops.count(Reason::Full);
@@ -361,16 +369,20 @@ impl Living {
                 let what = "the peer's configuration has another scheme; both need the same one";
                 tracing::error!(peer = name(peer), %scheme, version, "{what}");
             }
-            // A peer that does not answer has no path to speak of.
+            // Without a channel the peer is down, and its MTU is of little interest.
             Event::Mtu(peer, bytes) if !self.keeper.is_up(peer) => {
                 tracing::debug!(peer = name(peer), bytes, "the path's MTU");
             }
             Event::Mtu(peer, bytes) => {
                 tracing::info!(peer = name(peer), bytes, "the path's MTU");
             }
-            // Told once the channel has been up for a while.
-            Event::Unanswered(peer) => tracing::debug!(peer = name(peer), "nothing is answered"),
-            Event::Answered(peer) => tracing::debug!(peer = name(peer), "answered again"),
+            // A warning follows once the channel has been up for a while.
+            Event::Unanswered(peer) => {
+                tracing::debug!(peer = name(peer), "the tunnel is not answered")
+            }
+            Event::Answered(peer) => {
+                tracing::debug!(peer = name(peer), "the tunnel is answered again")
+            }
             Event::SecondGateway(id) => {
                 let before = self.second.replace((id, Instant::now()));
                 if before.is_none_or(|(known, _)| known != id) {
@@ -384,20 +396,22 @@ impl Living {
     }
 }
 
-/// Finds out where peers with a name are, at the start and again and again.
+/// Resolves the names of endpoints, at the start and then periodically.
 async fn resolve(keeper: Arc<Keeper>) {
     let mut tasks = JoinSet::new();
     for (at, peer) in keeper.config.peers.iter().enumerate() {
         let Some(endpoint) = peer.endpoint.clone() else { continue };
         let (keeper, name) = (Arc::clone(&keeper), peer.name.clone());
-        // A name that nobody answers for takes its time, and none of the others'.
+        // Each name has its own task, since one that cannot be resolved takes long.
         tasks.spawn(async move {
             let mut every = tokio::time::interval(RESOLVE);
             loop {
                 every.tick().await;
                 match tokio::net::lookup_host(&endpoint).await {
                     Ok(found) => keeper.note_resolved(at, found),
-                    Err(error) => tracing::warn!(peer = name, endpoint, %error, "no address"),
+                    Err(error) => {
+                        tracing::warn!(peer = name, endpoint, %error, "name not resolved")
+                    }
                 }
             }
         });
@@ -415,7 +429,7 @@ mod tests {
     use vocabulary::Decode;
     use zeroize::Zeroizing;
 
-    /// A gateway of this seed that has the other for its peer, over ports in memory.
+    /// A gateway with this seed, whose only peer is the other gateway, over ports in memory.
     fn living(seed: u8, listeners: &[TcpListener; 2], network: &memory::Network) -> Living {
         let own = usize::from(seed - 1);
         let [near, far]: [SocketAddr; 2] =
@@ -448,7 +462,7 @@ mod tests {
         life.start(vec![ports]).unwrap()
     }
 
-    /// Of a frame of the flow of this number.
+    /// The header of a frame of the flow with this number.
     fn header(flow: u16) -> Header {
         let [a, b] = flow.to_be_bytes();
         let source = [2, 0, 0, 1, a, b];
@@ -458,7 +472,7 @@ mod tests {
         Header::decode(&bytes).unwrap()
     }
 
-    /// Runs both until `is_reached`.
+    /// Runs both gateways until `is_reached`.
     async fn run(pair: &mut [Living; 2], is_reached: impl Fn(&[Living; 2]) -> bool) {
         let until = Instant::now() + Duration::from_secs(60);
         while !is_reached(pair) {
@@ -488,7 +502,7 @@ mod tests {
             pair[0].rekey();
             run(&mut pair, |pair| are(pair, true, 2)).await;
             pair[at].sender.send(channel::PeerIndex(0), vec![99]).unwrap();
-            // Both go on with the keys they have until they agree on new ones.
+            // Both continue with their present keys until they agree on new ones.
             run(&mut pair, |pair| are(pair, false, 2)).await;
             let told = pair[1 - at].keeper.standing();
             assert!(
@@ -527,7 +541,7 @@ mod tests {
                 for (living, gateway) in [&one, &other].into_iter().zip(&gateways) {
                     let now = living.clock.now();
                     for number in rounds * 300..(rounds + 1) * 300_u32 {
-                        // None is like another.
+                        // Every frame is different.
                         mka[100..104].copy_from_slice(&number.to_be_bytes());
                         let _dropped = gateway.from_lan(now, &mka);
                     }
@@ -563,7 +577,7 @@ mod tests {
         ];
         let told = ends.map(|work| {
             let (failed, mut failures) = mpsc::channel(1);
-            // Another thread goes on.
+            // The sender of another thread stays open.
             let _other = failed.clone();
             let ports = start_queue(7, failed, work).unwrap().join();
             (ports.ok(), failures.try_recv().ok().map(|failure| failure.to_string()))
@@ -573,6 +587,6 @@ mod tests {
             matches!(&told[1], (Some(2), Some(why)) if why.starts_with("queue 7: ")),
             "{told:?}"
         );
-        assert_eq!(told[2], (None, Some("a queue's thread has panicked".to_owned())));
+        assert_eq!(told[2], (None, Some("the thread of a queue has panicked".to_owned())));
     }
 }

@@ -1,4 +1,5 @@
-//! What the control path leaves for a thread of the data path, and how that wakes.
+//! Tasks that the control path gives to a thread of the data path, and the event descriptor that
+//! wakes the thread.
 
 use gateway::bridge::PeerIndex;
 use gateway::codepoints::Whole;
@@ -10,39 +11,40 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Errands that wait at most: more than any burst of probes to a thousand peers.
+/// Most tasks that wait: more than any burst of probes to a thousand peers.
 const MOST: usize = 16_384;
 
-/// Something to be done by a thread that has ports.
+/// A task for a thread that has ports.
 #[derive(Debug)]
 pub(super) enum Errand {
-    /// Seal this for the peer and send it.
+    /// Seal this content for the peer and send it.
     Datagram(PeerIndex, Whole, Vec<u8>),
     /// Put this frame on the LAN.
     Frame(Vec<u8>),
 }
 
-/// Errands for one thread.
+/// The tasks that wait for one thread.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     errands: Mutex<VecDeque<Errand>>,
+    /// An eventfd, on which a sleeping thread waits.
     bell: OwnedFd,
-    /// There may be an errand, or the bell rings. A thread at work looks here, which takes no system
-    /// call. Becomes false with the errands locked.
+    /// True if there may be a task, or the eventfd may be readable. A busy thread checks this flag,
+    /// which needs no system call. It becomes false only while `errands` is locked.
     has_some: AtomicBool,
 }
 
 impl Mailbox {
-    /// An empty one.
+    /// An empty mailbox.
     ///
     /// # Errors
-    /// The kernel has no descriptor left.
+    /// If the kernel has no free descriptor.
     pub(super) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { errands: Mutex::default(), bell, has_some: AtomicBool::new(false) })
     }
 
-    /// Leaves an errand, unless too many wait: whether it was taken.
+    /// Adds a task; `false` if too many wait.
     #[must_use]
     pub(super) fn leave(&self, errand: Errand) -> bool {
         let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,13 +60,15 @@ impl Mailbox {
 
     /// Wakes the thread.
     pub(super) fn ring(&self) {
-        // Full means that it rings already.
+        // An error means that the counter of the eventfd is at its maximum, so it is readable
+        // already.
         let _already = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-        // Afterwards: a thread that looks in between finds the bell ringing, and looks again.
+        // Set after the write: a thread that checks the flag in between finds the eventfd readable
+        // when it sleeps, and checks again.
         self.has_some.store(true, Ordering::Release);
     }
 
-    /// The next errand. The bell is silent once there is none.
+    /// Removes the next task. If there is none, the eventfd is no longer readable.
     pub(super) fn take(&self) -> Option<Errand> {
         if !self.has_some.load(Ordering::Acquire) {
             return None;

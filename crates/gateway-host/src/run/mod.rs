@@ -1,4 +1,5 @@
-//! A gateway that runs: sockets, a thread a queue, and one task for all that is not a frame.
+//! A running gateway: sockets, one thread for each queue, and one task for everything that is not a
+//! frame.
 //!
 //! ```text
 //!  LAN ── PacketPort ─┐                      ┌─ UdpUnderlay ── peers' tunnels
@@ -9,8 +10,8 @@
 //!                             └─ status, metrics
 //! ```
 //!
-//! Order matters at the start: sockets are opened, privileges are given up, and only then are
-//! threads started and peers heard.
+//! The order at the start matters: sockets are opened, then privileges are given up, and only then
+//! are threads started and messages from peers accepted.
 
 mod engine;
 mod keeper;
@@ -37,10 +38,10 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// What a running gateway is told to do.
+/// An order for a running gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// End.
+    /// Stop the gateway.
     Stop,
     /// Read the configuration again.
     Reload,
@@ -59,7 +60,7 @@ impl Host {
     /// Opens all sockets. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// What is missing, in use or not allowed.
+    /// If something is missing, in use or not permitted.
     pub async fn open(config: Config, identity: Identity) -> Result<Self, OneLine> {
         config.has_others_only(identity.public_key())?;
         config.user()?;
@@ -82,16 +83,16 @@ impl Host {
         Ok(Self { config, fixed, ports: threads, status, metrics })
     }
 
-    /// How frames and datagrams come and go.
+    /// How frames and datagrams are read and written: for example `packet, udp`.
     pub fn io(&self) -> &str {
         &self.fixed.io
     }
 
-    /// Gives up all rights that open sockets do not need. To be called before [`serve`](Self::serve),
-    /// while the process has one thread.
+    /// Gives up all rights that open sockets do not need. To be called before
+    /// [`serve`](Self::serve), while the process has one thread.
     ///
     /// # Errors
-    /// The operating system refuses, or there is no such user.
+    /// If the operating system refuses, or the configured user does not exist.
     pub fn drop_privileges(&self) -> Result<(), OneLine> {
         let user = self.config.user()?;
         if privileges::stays_root(user) {
@@ -100,13 +101,14 @@ impl Host {
         privileges::drop_to(user)
     }
 
-    /// Carries frames until `orders` says [`Order::Stop`]; it must be cancel safe. At
-    /// [`Order::Reload`] the configuration is what `read` returns: sockets stay, frames wait in
-    /// their queues, and peers agree on keys anew. If it cannot be read, or differs in what is
-    /// read once only, that is logged and all stays as it is.
+    /// Carries frames until `orders` returns [`Order::Stop`]; `orders` must be cancel safe. At
+    /// [`Order::Reload`] the gateway continues with the configuration that `read` returns: sockets
+    /// stay open, frames wait in their queues, and peers agree on new keys. If the configuration
+    /// cannot be read, or changes a setting that needs a restart, the error is logged and the
+    /// gateway continues unchanged.
     ///
     /// # Errors
-    /// A socket or an interface is lost.
+    /// If a socket or an interface is lost.
     pub async fn serve(
         self,
         read: impl Fn() -> Result<Config, OneLine>,
@@ -128,10 +130,10 @@ impl Host {
     }
 }
 
-/// Carries frames until it is told to stop.
+/// Carries frames until the gateway is told to stop.
 ///
 /// # Errors
-/// A socket or an interface is lost.
+/// If a socket or an interface is lost.
 async fn carry(
     fixed: &Fixed,
     mut living: Living,
@@ -168,10 +170,10 @@ async fn carry(
     outcome.and(living.end().await.map(drop))
 }
 
-/// Starts anew with what the configuration says now, or goes on as before.
+/// Continues with the configuration that `read` returns, or as before if that is not possible.
 ///
 /// # Errors
-/// The operating system has nothing left to start threads with.
+/// If the operating system has no resources left for threads.
 async fn again(
     fixed: &Fixed,
     living: Living,
@@ -197,13 +199,13 @@ async fn again(
             Ok(living)
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration stays as it was");
+            tracing::error!(%error, "the present configuration stays in use");
             Ok(living)
         }
     }
 }
 
-/// What an administrator wants done.
+/// A request of an administrator.
 enum Wanted {
     Rekey,
     Reload,
@@ -216,7 +218,7 @@ fn answerer(
 {
     let ask = move |what| match wanted.try_send(what) {
         Ok(()) => Ok(serde_json::Value::Null),
-        Err(_) => Err("it is busy".to_owned()),
+        Err(_) => Err("the gateway is busy".to_owned()),
     };
     move |request| {
         std::future::ready(match request {

@@ -1,24 +1,25 @@
-//! What was counted before the configuration was read again: counters go on where they were.
+//! Counters from before the configuration was read again, so that counters never decrease.
 
 use crate::status::{Standing, Traffic};
 use std::collections::BTreeMap;
 
-/// How engines that have ended stood; of it only what is counted matters.
+/// The sum of the counters of engines that have ended. The other fields have no meaning.
 pub(super) struct Past(Standing);
 
 impl Past {
-    /// What one engine has counted.
+    /// The counters of one engine that has ended.
     pub(super) fn new(ended: Standing) -> Self {
         Self(ended)
     }
 
-    /// What those before it have counted.
+    /// Adds the counters of the engines before it.
     pub(super) fn add(&mut self, earlier: &Self) {
-        // A peer that was left out meanwhile begins anew when it comes back.
+        // Counters of a peer that was removed from the configuration start at zero when the peer is
+        // added again.
         earlier.add_to(&mut self.0);
     }
 
-    /// Adds all that to what an engine has counted since.
+    /// Adds these counters to those of the present engine.
     pub(super) fn add_to(&self, now: &mut Standing) {
         let past = &self.0;
         add(&mut now.lan.received, past.lan.received);

@@ -1,4 +1,4 @@
-//! A gateway's sockets, one set for each of its threads.
+//! The sockets of a gateway: one set for each of its threads.
 
 use super::tally::Tally;
 use crate::OneLine;
@@ -13,46 +13,49 @@ use packet_io::xdp::{self, Attachment, Mode, XdpLan, XdpUnderlay};
 use packet_io::{Interface, LanPort, OpenError, Pool, PoolSettings, Underlay};
 use std::sync::Arc;
 
-/// Entries of an AF_XDP socket's rings: what comes while another thread has this one's core for a
-/// few milliseconds. With a quarter of that a loaded machine of two cores carries less than half.
+/// Number of entries in the rings of an AF_XDP socket: enough for the packets that arrive while
+/// another thread has this thread's core for a few milliseconds. With a quarter of that, a loaded
+/// machine with two cores carries less than half.
 const RING: u32 = 4096;
-/// Frames of a thread's pool: what the rings of two AF_XDP sockets hold, and as many under way.
+/// Number of frames in a thread's pool: those in the rings of two AF_XDP sockets, and as many in
+/// use.
 const FRAMES: usize = 4 * RING as usize;
 
-/// EtherTypes that are carried, or heard, whatever is allowed.
+/// EtherTypes that are carried or received whatever the configuration allows.
 const ALWAYS: [u16; 3] = [ETHERTYPE_MACSEC, ETHERTYPE_EAPOL, ANNOUNCEMENT];
 const _: () = assert!(ALWAYS.len() + MOST_ALLOWED <= xdp::MOST_ETHERTYPES);
 
-/// What one thread works with.
+/// The ports of one thread.
 pub(super) struct Ports {
     pub(super) pool: Pool,
     pub(super) lan: Box<dyn LanPort + Send>,
     pub(super) underlay: Box<dyn Underlay + Send>,
-    /// Where it says what has happened at them.
+    /// Where the thread reports the counters of its ports.
     pub(super) tally: Arc<Tally>,
 }
 
-/// All threads' ports, and what they are called.
+/// The ports of all threads.
 pub(super) struct Opened {
     pub(super) threads: Vec<Ports>,
     pub(super) interface: Interface,
-    /// The programs on interfaces: the LAN's, the underlay's.
+    /// The AF_XDP programs on the interfaces of the LAN and the underlay.
     pub(super) programs: [Option<Attachment>; 2],
     remarks: Vec<Remark>,
 }
 
-/// What one should know of ports.
+/// A remark about the ports for the log.
 enum Remark {
     /// Why AF_XDP is not used.
     NoXdp(String),
-    /// Queues of the LAN without a thread: what comes there is not carried.
+    /// The LAN has queues without a thread. Frames that arrive on these queues are not carried.
     Unheard(Spread),
-    /// Queues of the underlay without a thread: what comes there takes the kernel's way.
+    /// The underlay has queues without a thread. Datagrams that arrive on these queues pass through
+    /// kernel sockets, which is slower.
     Slower(Spread),
 }
 
 impl Opened {
-    /// Logs what one should know, once nothing can fail any more.
+    /// Logs the remarks. To be called once nothing can fail any more.
     pub(super) fn say(&self) {
         for remark in &self.remarks {
             match remark {
@@ -61,13 +64,13 @@ impl Opened {
                     tracing::warn!(%spread, "frames on other queues are not carried");
                 }
                 Remark::Slower(spread) => {
-                    tracing::info!(%spread, "datagrams on other queues take the kernel's way");
+                    tracing::info!(%spread, "datagrams on other queues go through kernel sockets");
                 }
             }
         }
     }
 
-    /// How frames and datagrams come and go.
+    /// How frames and datagrams are read and written.
     pub(super) fn describe(&self) -> String {
         let [lan, underlay] = self.programs.each_ref().map(|program| match program {
             None => None,
@@ -81,11 +84,11 @@ impl Opened {
     }
 }
 
-/// The LAN's place among programs, and the underlay's.
+/// The indices of the LAN and the underlay in `programs`.
 const LAN: usize = 0;
 const UNDERLAY: usize = 1;
 
-/// Opens what the configuration names. Nothing is said before all of it is open.
+/// Opens the ports that the configuration names. Logs nothing.
 pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
     let (interface, lan) = sides::lan(config)?;
     let underlay = sides::underlay(config, Some(&interface))?;
@@ -104,7 +107,7 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
         let pools = (0..config.lan.queues).map(|_| Pool::new(settings));
         let mut pools = pools
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| OneLine::of("memory for frames", error))?;
+            .map_err(|error| OneLine::of("cannot allocate memory for frames", error))?;
         let opened = lans(&interface, programs[LAN].as_ref(), &mut pools)
             .map_err(|error| (LAN, error))
             .and_then(|lans| match underlays(config, programs[UNDERLAY].as_ref(), &mut pools) {
@@ -123,7 +126,8 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
                 remarks.extend(underlay.map(Remark::Slower));
                 return Ok(Opened { threads, interface, programs, remarks });
             }
-            // A program may be attached, and its sockets refused. Again, then, with fresh pools.
+            // Attaching a program may succeed and opening its sockets fail. Tries again without
+            // AF_XDP, with new pools.
             Err((side, error)) if optional[side] && programs[side].take().is_some() => {
                 remarks.push(Remark::NoXdp(error.to_string()));
             }
@@ -136,14 +140,14 @@ pub(super) fn open(config: &Config) -> Result<Opened, OneLine> {
     }
 }
 
-/// A port of the LAN for each thread.
+/// Opens the LAN port of each thread.
 fn lans(
     interface: &Interface,
     program: Option<&Attachment>,
     pools: &mut [Pool],
 ) -> Result<Vec<Box<dyn LanPort + Send>>, OpenError> {
     let Some(program) = program else {
-        // All frames, for the gateway counts those that it does not carry.
+        // Receives all frames, since the gateway counts those that it does not carry.
         let settings = af_packet::Settings::default();
         let ports = PacketPort::open_shared(interface, &settings, pools.len())?;
         return Ok(ports.into_iter().map(|port| Box::new(port) as _).collect());
@@ -152,7 +156,7 @@ fn lans(
     (0..).zip(pools).map(open).collect()
 }
 
-/// A port of the underlay for each thread.
+/// Opens the underlay port of each thread.
 fn underlays(
     config: &Config,
     program: Option<&Attachment>,
@@ -174,7 +178,7 @@ fn of_queue(queue: u32) -> xdp::Settings {
     xdp::Settings { queue, ring: RING, ..xdp::Settings::default() }
 }
 
-/// EtherTypes that AF_XDP takes.
+/// The EtherTypes that the AF_XDP program passes to the gateway.
 fn carried(config: &Config) -> Vec<u16> {
     let allowed = config.gateway.allow.iter().filter_map(|allowed| match allowed {
         Allowed::EtherType(number) => Some(*number),
@@ -183,7 +187,7 @@ fn carried(config: &Config) -> Vec<u16> {
     ALWAYS.into_iter().chain(allowed).collect()
 }
 
-/// A side's program. What was asked for must be there; what is only better need not.
+/// Attaches the AF_XDP program of one side. Fails only if the configuration requires AF_XDP.
 fn attached(
     setting: &str,
     side: &Side,

@@ -1,4 +1,4 @@
-//! How a gateway stands, read off its counters.
+//! Reads the state of a gateway from its counters.
 
 use super::keeper::{ChannelState, Channels};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use packet_io::xdp::Passed;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What is told beside the counters.
+/// The sources of the state.
 pub(super) struct About<'a> {
     pub(super) config: &'a Config,
     pub(super) public_key: PublicKey,
@@ -19,9 +19,9 @@ pub(super) struct About<'a> {
     pub(super) started: Instant,
     pub(super) now: Instant,
     pub(super) io: &'a str,
-    /// What AF_XDP's program on the LAN left to the kernel.
+    /// The frames that the AF_XDP program on the LAN left to the kernel.
     pub(super) passed: Passed,
-    /// What has happened at its ports.
+    /// The counters of the ports.
     pub(super) ports: super::tally::Counted,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
     };
     let mut drops = BTreeMap::new();
     for &reason in Reason::ALL {
-        // What the program on the interface does not hand over was received all the same.
+        // Frames that the program on the interface did not pass to the gateway were received too.
         let passed = if reason == Reason::NotAllowed { about.passed.foreign } else { 0 };
         let count = dropped(reason) + passed;
         if count > 0 {
@@ -80,7 +80,7 @@ pub(super) fn standing(about: &About<'_>) -> Standing {
     }
 }
 
-/// The counters of one side's ports, by name.
+/// The counters of the ports of one side, by name.
 fn of_ports(side: &str, told: packet_io::Statistics) -> [(String, u64); 7] {
     [
         ("received", told.received),
@@ -115,8 +115,8 @@ fn peers(about: &About<'_>) -> Vec<PeerStanding> {
     links.zip(about.config.peers.iter().zip(&about.channels.0)).map(of).collect()
 }
 
-/// Frames of the LAN: those that were handed over, and those that only the program on the interface
-/// has seen. Bytes are those of the former.
+/// Frames received from the LAN: those that the gateway has read, and those that only the program
+/// on the interface has seen. The bytes are only those of the frames that the gateway has read.
 fn received_from_lan(about: &About<'_>) -> Traffic {
     let mut received = traffic(&about.gateway.from_lan);
     received.frames += about.passed.foreign;

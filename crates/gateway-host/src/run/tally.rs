@@ -1,18 +1,18 @@
-//! What has happened at the ports of a gateway's threads, for whoever asks another thread.
+//! The counters of the ports of a gateway's threads, readable from other threads.
 
 use packet_io::Statistics;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The counters of one thread's ports, as it told them last.
+/// The counters of one thread's ports, as it reported them last.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     counted: Mutex<Counted>,
-    /// Packets of the underlay that were refused and are not worth a word.
+    /// How many packets that the underlay refused were probes, which are not counted as refused.
     forgiven: AtomicU64,
 }
 
-/// Counters of ports.
+/// Counters of the ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) lan: Statistics,
@@ -20,17 +20,19 @@ pub(super) struct Counted {
 }
 
 impl Tally {
-    /// So many of the packets that the underlay refused were probes of what it refuses.
+    /// Notes that `probes` of the packets that the underlay refused were probes that are longer
+    /// than the interface allows.
     pub(super) fn forgive(&self, probes: u64) {
         self.forgiven.fetch_add(probes, Ordering::Relaxed);
     }
 
+    /// Reports the counters of the thread's ports.
     pub(super) fn tell(&self, lan: Statistics, mut underlay: Statistics) {
         underlay.refused = underlay.refused.saturating_sub(self.forgiven.load(Ordering::Relaxed));
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Counted { lan, underlay };
     }
 
-    /// Those of all threads together.
+    /// The sum of the counters of all threads.
     pub(super) fn total(tallies: &[Arc<Self>]) -> Counted {
         tallies.iter().fold(Counted::default(), |sum, tally| {
             let told = *tally.counted.lock().unwrap_or_else(PoisonError::into_inner);

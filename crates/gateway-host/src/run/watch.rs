@@ -1,41 +1,41 @@
-//! What of a peer's path an administrator should know although nothing ends: it answers nothing, or
-//! frames are split for long.
+//! Conditions of a peer's path that an administrator should know although the gateway continues:
+//! the path does not answer, or many frames are split.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A channel may be up for so long before what goes through the tunnel must be answered.
+/// How long a management channel must be up before an unanswered path is reported.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Splitting is looked at over this time.
+/// The period over which split frames are counted.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Frames split in a window, from which on it is worth a word: one a second.
+/// The least number of frames split in a period for a report: one a second.
 const SPLIT: u64 = 60;
-/// One frame in so many of those that went to the peer is enough.
+/// The least share of split frames for a report: one frame in this many.
 const SHARE: u64 = 10;
 
-/// A peer's path, at one moment.
+/// The state of the path to a peer at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    /// When the channel came up, if it is up.
+    /// When the management channel came up, if it is up.
     pub(super) up_since: Option<Instant>,
-    /// Nothing that is sent to the peer is answered.
+    /// Whether nothing that is sent to the peer is answered.
     pub(super) unanswered: bool,
-    /// Frames that went to the peer.
+    /// Number of frames that were sent to the peer.
     pub(super) frames: u64,
-    /// Those of them that were split.
+    /// Number of frames that were split for the peer.
     pub(super) split: u64,
 }
 
-/// Something to be logged.
+/// A report for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remark {
-    /// The channel is up, and nothing that goes through the tunnel is answered.
+    /// The management channel is up, and nothing that is sent through the tunnel is answered.
     Unanswered,
-    /// It is again.
+    /// The path answers again.
     Answered,
-    /// So many of so many frames were split in a minute.
+    /// How many frames were split in a period, and how many were sent.
     Split(u64, u64),
-    /// None is split any more.
+    /// No frame is split any more.
     Whole,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Remark {
                 "the channel is up, but nothing comes back through the tunnel: does a firewall \
                  drop UDP, or is the peer's address wrong?",
             ),
-            Self::Answered => f.write_str("what goes through the tunnel is answered again"),
+            Self::Answered => f.write_str("the tunnel is answered again"),
             Self::Split(split, frames) => write!(
                 f,
                 "{split} of {frames} frames were split in the last minute: give the path a larger \
@@ -63,17 +63,18 @@ impl fmt::Display for Remark {
     }
 }
 
-/// What was said of one peer's path.
+/// What was reported about the path to one peer.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     said_unanswered: bool,
     said_split: bool,
-    /// Where a window began: when, and what had been counted.
+    /// The start of the present period: the time, and the numbers of frames sent and split until
+    /// then.
     window: Option<(Instant, u64, u64)>,
 }
 
 impl Watch {
-    /// What is to be said now.
+    /// The reports that are due now.
     pub(super) fn look(&mut self, now: Instant, path: &Path) -> impl Iterator<Item = Remark> {
         [self.answers(now, path), self.splitting(now, path)].into_iter().flatten()
     }
@@ -112,7 +113,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// What is said in each of these seconds.
+    /// The reports in each of `seconds` seconds, with the second of each.
     fn said(
         watch: &mut Watch,
         from: Instant,
@@ -134,7 +135,7 @@ mod tests {
         let path = |up: bool, unanswered| {
             move |_| Path { up_since: up.then_some(start), unanswered, frames: 0, split: 0 }
         };
-        assert_eq!(said(&mut watch, start, 600, path(false, true)), [], "it is down");
+        assert_eq!(said(&mut watch, start, 600, path(false, true)), [], "the channel is down");
         let mut watch = Watch::default();
         let told = said(&mut watch, start, 600, path(true, true));
         assert_eq!(told, [(10, Remark::Unanswered)]);
@@ -156,7 +157,7 @@ mod tests {
         };
         let told = |split, frames| said(&mut Watch::default(), start, 600, path(split, frames));
         assert_eq!(told(10, 100), [(60, Remark::Split(600, 6000))]);
-        assert_eq!(told(9, 100), [], "less than a tenth");
+        assert_eq!(told(9, 100), [], "less than a tenth of the frames was split");
         assert_eq!(told(1, 1), [(60, Remark::Split(60, 60))]);
         let mut watch = Watch::default();
         said(&mut watch, start, 61, path(10, 100));

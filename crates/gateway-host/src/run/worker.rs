@@ -1,8 +1,8 @@
-//! One thread of a gateway: it owns a pool of frames, a port of the LAN and one of the underlay,
-//! and carries what comes at one out at the other, in a lane of its own.
+//! One thread of a gateway. It owns a pool of frames, a port of the LAN and a port of the underlay.
+//! It carries frames from one port to the other, and sends in a lane of its own.
 //!
-//! A frame stays where it was received while headers and tags are put around it or taken off;
-//! only what goes to several peers, or in pieces, is copied.
+//! A frame stays in its buffer while headers and tags are added or removed. Only frames for several
+//! peers and frames in pieces are copied.
 
 use super::mailbox::{Errand, Mailbox};
 use super::ports::Ports;
@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Threads look at least so often whether they should stop.
+/// Longest time that a thread sleeps before it checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Ports are asked for their counters so often, which takes system calls.
+/// Interval between two reports of the ports' counters, since reading them takes system calls.
 const TELL: Duration = Duration::from_millis(100);
 
-/// A thread's share of a gateway.
+/// The state of one thread.
 pub(super) struct Worker {
     gateway: Arc<Gateway>,
     lane: u8,
@@ -36,18 +36,22 @@ pub(super) struct Worker {
     mailbox: Arc<Mailbox>,
     clock: Clock,
     tally: Arc<Tally>,
+    /// When the ports' counters were reported last.
     told_at: vocabulary::Instant,
     frames: Vec<Frame>,
     datagrams: Vec<Datagram>,
+    /// Datagrams to send with the next flush.
     outgoing: Vec<Datagram>,
+    /// Frames to put on the LAN with the next flush.
     deliveries: Vec<Frame>,
+    /// The bytes of a piece while it is copied.
     scratch: Vec<u8>,
-    /// Probes among `outgoing`: where to, and how long.
+    /// Probes among `outgoing`: the destination and the length in bytes of each.
     probes: Vec<(SocketAddr, usize)>,
 }
 
 impl Worker {
-    /// A thread that sends in `lane`.
+    /// A worker that sends in `lane`.
     pub(super) fn new(
         gateway: Arc<Gateway>,
         lane: u8,
@@ -75,10 +79,10 @@ impl Worker {
         }
     }
 
-    /// Carries until `stop` is set, and gives the ports back. Without work for `busy_wait` the
-    /// thread sleeps.
+    /// Carries frames until `stop` is set, and returns the ports. The thread sleeps after it had no
+    /// work for `busy_wait`.
     ///
-    /// The result is an error if a port is lost, such as with an interface that was removed.
+    /// The result is an error if a port is lost, for example with an interface that was removed.
     pub(super) fn run(mut self, stop: &AtomicBool, busy_wait: Duration) -> (Ports, io::Result<()>) {
         let ended = self.carry(stop, busy_wait);
         let Self { pool, lan, underlay, tally, .. } = self;
@@ -99,10 +103,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes a batch from each side, and errands; says how much that was.
+    /// Handles a batch of packets from each side, and the tasks in the mailbox. Returns how many
+    /// there were.
     ///
     /// # Errors
-    /// A port is lost.
+    /// If a port is lost.
     pub(super) fn round(&mut self) -> io::Result<usize> {
         let now = self.clock.now();
         let from_lan = self.lan.receive(&mut self.pool, &mut self.frames)?;
@@ -136,7 +141,7 @@ impl Worker {
         Ok(from_lan + from_peers + errands)
     }
 
-    /// Sends what is ready; what finds no room is dropped, as on any wire.
+    /// Sends all packets that are ready. Packets for which a queue has no room are dropped.
     fn flush(&mut self) -> io::Result<()> {
         if !self.outgoing.is_empty() {
             self.underlay.transmit(&mut self.pool, &mut self.outgoing)?;
@@ -156,7 +161,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Probes that are longer than the interface takes are no packets that were lost.
+    /// Does not count probes as refused that are longer than the interface allows: their loss is
+    /// expected.
     fn forgive_probes(&mut self) {
         if self.probes.is_empty() {
             return;
@@ -171,7 +177,7 @@ impl Worker {
         self.probes.clear();
     }
 
-    /// A frame of the LAN.
+    /// Handles a frame of the LAN.
     fn out(&mut self, now: vocabulary::Instant, frame: Frame) {
         let Ok(mut parcel) = self.gateway.from_lan(now, self.pool.bytes(&frame)) else {
             self.pool.release(frame);
@@ -180,7 +186,7 @@ impl Worker {
         let mut frame = frame;
         let padding = frame.len() - parcel.len;
         self.pool.with(&mut frame, |packet| packet.take_back(padding).is_some());
-        // The last peer gets the frame itself, the others copies.
+        // The frame itself is sent to the last peer, and copies to the others.
         while let Some(peer) = parcel.to.next() {
             if parcel.to.is_empty() {
                 self.send(now, peer, &parcel, frame);
@@ -194,7 +200,7 @@ impl Worker {
         self.pool.release(frame);
     }
 
-    /// A frame, or a copy, on its way to one peer.
+    /// Sends a frame or a copy to one peer.
     fn send(&mut self, now: vocabulary::Instant, peer: PeerIndex, parcel: &Parcel, frame: Frame) {
         let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
             self.gateway.drops.count(Reason::NoPeer);
@@ -258,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// A datagram of a peer, or of somebody.
+    /// Handles a datagram, whose sender is not known yet.
     fn inward(&mut self, now: vocabulary::Instant, datagram: Datagram) {
         let Datagram { mut frame, remote, .. } = datagram;
         let gateway = &self.gateway;
@@ -280,14 +286,15 @@ impl Worker {
         }
     }
 
-    /// Something of the control path.
+    /// Handles a task of the control path.
     fn attend(&mut self, errand: Errand) {
         match errand {
             Errand::Datagram(peer, kind, content) => {
                 let Some(way) = self.gateway.links.get(peer).and_then(Way::of) else {
                     return self.gateway.drops.count(Reason::NoPeer);
                 };
-                // A probe that is longer than any frame of this machine is not answered either.
+                // The probe does not fit a frame of the pool. It gets no answer, like a probe that
+                // is too long for the path.
                 if kind == Whole::Probe && content.len() > self.pool.max_packet() {
                     return;
                 }
@@ -313,7 +320,7 @@ impl Worker {
     }
 }
 
-/// How datagrams get to a peer.
+/// Where datagrams for a peer are sent, and whether from the port that the peer sends to.
 #[derive(Clone, Copy)]
 struct Way {
     remote: SocketAddr,
@@ -368,9 +375,13 @@ mod tests {
         for len in [1000, 1500, 9000] {
             assert_eq!(refused(&mut worker, Whole::Probe, len), 0, "{len}");
         }
-        assert_eq!(worker.underlay.statistics().refused, 1, "the one of 1500");
+        assert_eq!(worker.underlay.statistics().refused, 1, "the probe of 1500 bytes");
         assert_eq!(gateway.drops.total(), 0);
-        assert_eq!(refused(&mut worker, Whole::Beacon, 1500), 1, "others count");
+        assert_eq!(
+            refused(&mut worker, Whole::Beacon, 1500),
+            1,
+            "packets other than probes are counted"
+        );
         refused(&mut worker, Whole::Beacon, 9000);
         assert_eq!(gateway.drops.of(Reason::NoBuffer), 1);
     }

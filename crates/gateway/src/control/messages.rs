@@ -1,50 +1,51 @@
-//! What two gateways say over the management channel, which is reliable, in order and secure.
+//! Messages between two gateways over the management channel, which is reliable, ordered and
+//! secure.
 
 use crate::schemes::SchemeName;
 use vocabulary::wire::BufferFull;
 use vocabulary::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// The version of all of this.
+/// The version of the protocol on the management channel.
 pub const VERSION: u8 = 1;
 /// The longest message, in bytes.
 pub const MAX_LEN: usize = 20_000;
 
-/// A message; its first byte is its type.
+/// A message. Its first byte is its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// First in both directions: what the sender is set to (type 1).
+    /// The first message in both directions: the sender's configuration (type 1).
     Hello(Hello),
-    /// New keys are proposed (type 2).
+    /// The sender proposes new keys (type 2).
     Propose(Offer),
-    /// They are agreed on, and their sender opens what is sealed with them (type 3).
+    /// The sender agrees, and opens datagrams that are sealed with the new keys (type 3).
     Answer(Offer),
-    /// The proposer opens what is sealed with the keys of this epoch (type 4).
+    /// The proposer opens datagrams that are sealed with the keys of this epoch (type 4).
     Ready(u32),
-    /// Whoever proposes keys is asked for new ones (type 5).
+    /// The sender asks the proposer for new keys (type 5).
     Rekey,
-    /// What a scheme has to say to itself (type 6).
+    /// A message from a scheme to the peer's scheme (type 6).
     Scheme(&'a [u8]),
     /// An MKA frame (type 7).
     Mka(&'a [u8]),
 }
 
-/// What must be the same at both ends.
+/// The values that both gateways must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The version of the messages.
     pub version: u8,
-    /// What MACsec frames look like outside.
+    /// The scheme, which determines the representation of MACsec frames in datagrams.
     pub scheme: SchemeName,
 }
 
-/// One end's part of an epoch's keys.
+/// The contribution of one gateway to the keys of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The epoch, counted from 1 in each management channel.
     pub epoch: u32,
-    /// Fresh randomness.
+    /// A fresh random nonce.
     pub nonce: [u8; 32],
-    /// What the offering end calls the keys by which it receives.
+    /// The receiver index under which the offering gateway opens datagrams with these keys.
     pub index: u32,
 }
 
@@ -92,10 +93,10 @@ impl Encode for Message<'_> {
 }
 
 impl Message<'_> {
-    /// The message in bytes of its own.
+    /// Encodes the message in a new vector.
     ///
     /// # Panics
-    /// If its content is longer than [`MAX_LEN`] allows.
+    /// If the message is longer than [`MAX_LEN`].
     pub fn to_vec(&self) -> Vec<u8> {
         let content = match self {
             Self::Scheme(content) | Self::Mka(content) => content.len(),
@@ -103,9 +104,9 @@ impl Message<'_> {
         };
         let mut bytes = vec![0; content + 1];
         let mut writer = Writer::new(&mut bytes);
-        self.write(&mut writer).expect("the buffer is as long as the longest");
+        self.write(&mut writer).expect("the buffer has room for the message");
         let len = writer.len();
-        assert!(len <= MAX_LEN, "a message is longer than the peer takes");
+        assert!(len <= MAX_LEN, "the message is longer than the peer accepts");
         bytes.truncate(len);
         bytes
     }

@@ -1,9 +1,9 @@
-//! The management of a gateway's links, sans I/O: keys, flows, signs of life.
+//! The control path of a gateway, sans I/O: key agreement, flows, keepalives and path probing.
 //!
-//! A host tells [`Control`] when the management channel to a peer is up and what came over it,
-//! and asks for what is to be done ([`Control::poll`]). Of each two gateways the one with the
-//! lower identity proposes keys; each end is ready to open before the other seals, so that a
-//! change of keys loses nothing:
+//! A host tells [`Control`] when the management channel to a peer is up and which messages arrive,
+//! and asks for what is to be done ([`Control::poll`]). The gateway with the lower identity proposes
+//! new keys. Each gateway opens with the new keys before the other one seals with them, so a change
+//! of keys loses no frames:
 //!
 //! ```text
 //! leader                              follower
@@ -16,8 +16,9 @@
 //!   |----------------------------------->| seals with them
 //! ```
 //!
-//! Without a channel a link goes on with the keys it has, until these are used up. Where it is lost
-//! before Ready comes, the first datagram under the new keys says the same.
+//! Without a management channel a link continues with its keys until these are used up. If the
+//! channel is lost before Ready arrives, the first datagram under the new keys has the same effect
+//! as Ready.
 
 pub mod messages;
 mod probing;
@@ -41,19 +42,20 @@ use std::sync::Arc;
 use vocabulary::{Decode, DecodeError, Instant, Random};
 use zeroize::Zeroizing;
 
-/// How often a link's keys change, and what keeps its path open.
+/// Intervals of the control path, and how paths are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// An epoch lasts so long.
+    /// How long the keys of an epoch are used.
     pub rekey: Duration,
-    /// A peer hears of us at least so often; 0 is never.
+    /// Interval between keepalives to a peer; 0 sends none.
     pub keepalive: Duration,
-    /// Whether the path's MTU is probed.
+    /// Whether the path's MTU is searched for with probes.
     pub probe: bool,
-    /// Whether a path whose MTU is not probed is asked if it brings anything back, while frames go
-    /// there.
+    /// Whether a path whose MTU is not searched for is probed while frames are sent, to find out
+    /// whether the peer answers.
     pub check: bool,
-    /// The LAN hears of this gateway so often, so that another one notices; 0 is never.
+    /// Interval between announcements on the LAN, by which other gateways notice this one; 0 sends
+    /// none.
     pub announce: Duration,
 }
 
@@ -69,44 +71,44 @@ impl Default for Timing {
     }
 }
 
-/// What the host is to do.
+/// An action for the host.
 #[derive(PartialEq, Eq)]
 pub enum Output {
-    /// Send this over the management channel. Where that cannot be, the channel is to be closed:
-    /// the next one begins with all there is to say.
+    /// Send this message over the management channel. If that fails, the channel has to be closed:
+    /// the messages on a new channel establish all state again.
     Message(PeerIndex, Zeroizing<Vec<u8>>),
-    /// Send this over the management channel, unless much waits there already: as on a LAN, it may
-    /// be lost.
+    /// Send this message over the management channel, unless many messages wait there already: an
+    /// MKA frame may be lost, as on a LAN.
     Mka(PeerIndex, Vec<u8>),
-    /// Seal this for the peer ([`Gateway::seal_whole`]) and send it.
+    /// Seal this content for the peer ([`Gateway::seal_whole`]) and send it.
     Datagram(PeerIndex, Whole, Vec<u8>),
     /// Put this frame on the LAN.
     Frame(Vec<u8>),
-    /// Close the management channel: what the peer says makes no sense.
+    /// Close the management channel, since a message of the peer is invalid.
     Close(PeerIndex, DecodeError),
-    /// Tell whoever watches.
+    /// Report this event.
     Event(Event),
 }
 
-/// What may be worth a line in the log.
+/// An event that may be worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Frames can go to the peer, with the keys of this epoch.
+    /// Frames can be sent to the peer, with the keys of this epoch.
     Up(PeerIndex, u32),
-    /// The peer is set to another scheme, or speaks another version.
+    /// The peer is configured with this scheme, which is not ours, or speaks this version.
     Incompatible(PeerIndex, SchemeName, u8),
     /// The path to the peer carries IP packets of this many bytes.
     Mtu(PeerIndex, usize),
-    /// Nothing that is sent to the peer through the tunnel is answered any more.
+    /// The peer no longer answers what is sent to it through the tunnel.
     Unanswered(PeerIndex),
-    /// What is sent to the peer through the tunnel is answered again.
+    /// The peer answers again what is sent to it through the tunnel.
     Answered(PeerIndex),
     /// Another gateway is on this LAN.
     SecondGateway(GatewayId),
 }
 
 impl fmt::Debug for Output {
-    /// Messages, which have secrets, by their lengths.
+    /// Shows only the lengths of messages, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |f: &mut fmt::Formatter<'_>, name, peer: &PeerIndex, len: usize| {
             f.debug_tuple(name).field(peer).field(&len).finish()
@@ -124,36 +126,45 @@ impl fmt::Debug for Output {
     }
 }
 
-/// One peer's management channel.
+/// The state of the management channel to one peer.
 #[derive(Debug, Default)]
 struct Channel {
+    /// The secret that was exported from the channel; `None` while the channel is down.
     exported: Option<Zeroizing<[u8; 32]>>,
+    /// Whether the peer's Hello has arrived.
     greeted: bool,
+    /// The last epoch whose keys were agreed on; 0 before the first.
     epoch: u32,
     step: Step,
-    /// Answered on channels that are no more, the newest last. The proposer may seal with any.
+    /// Keys that were answered on lost channels, the newest last. The proposer may seal with any of
+    /// them.
     late: VecDeque<Answered>,
+    /// When new keys are due.
     rekey_at: Option<Instant>,
+    /// Whether the proposer was asked for new keys.
     asked: bool,
+    /// When the next keepalive is due.
     keepalive_at: Option<Instant>,
     probing: Probing,
+    /// The MTU that was reported last.
     told_mtu: usize,
-    /// Where the path led, and how many frames had gone there, when the last probe was sent.
+    /// The peer's IP address, and the number of frames that were sent to it, at the time of the
+    /// last probe.
     probed: (Option<IpAddr>, u64),
 }
 
-/// Where the agreement on an epoch is.
+/// The state of the agreement on an epoch.
 #[derive(Debug, Default)]
 enum Step {
     #[default]
     Settled,
-    /// Proposed, and not answered yet.
+    /// This gateway has proposed keys, and has no answer yet.
     Proposed(Offer),
-    /// Answered; the proposer is not ready yet.
+    /// This gateway has answered, and the proposer is not ready yet.
     Answered(Answered),
 }
 
-/// Keys that are opened with, and not sealed with yet.
+/// Keys that open datagrams, but do not seal yet.
 #[derive(Debug)]
 struct Answered {
     epoch: u32,
@@ -161,7 +172,7 @@ struct Answered {
     outbound: Arc<Outbound>,
 }
 
-/// The management of all links of a gateway.
+/// The control path of a gateway, for all its links.
 #[derive(Debug)]
 pub struct Control {
     gateway: Arc<Gateway>,
@@ -174,13 +185,14 @@ pub struct Control {
     outputs: VecDeque<Output>,
 }
 
-/// Keys of lost channels that are kept until some are agreed on: channels are lost in a row.
+/// How many answered keys of lost channels are kept until an agreement is complete: several
+/// channels may be lost in succession.
 const LATE: usize = 4;
-/// How often timers are looked at.
+/// Interval between two calls of [`Control::handle_timeout`].
 const TICK: Duration = Duration::from_millis(100);
 
 impl Control {
-    /// The management of `gateway`, whose keys are used by `provider`.
+    /// Creates the control path of `gateway`, whose keys are for the cipher of `provider`.
     pub fn new(
         gateway: Arc<Gateway>,
         provider: &'static GcmProvider,
@@ -197,15 +209,15 @@ impl Control {
         Self { gateway, provider, random, timing, channels, questions, announce_at, outputs }
     }
 
-    /// The management channel to `peer` is up; `exported` is what [`EXPORTER`] gives for it at
-    /// both ends.
+    /// The management channel to `peer` is up. `exported` is the value that both ends export from
+    /// it with the label [`EXPORTER`].
     ///
     /// [`EXPORTER`]: crate::codepoints::EXPORTER
     pub fn handle_up(&mut self, _now: Instant, peer: PeerIndex, exported: Zeroizing<[u8; 32]>) {
         self.abandon(peer);
         let Some(channel) = self.channels.get_mut(usize::from(peer.0)) else { return };
         let Channel { mut probing, told_mtu, probed, late, .. } = core::mem::take(channel);
-        // The path was away, or is another one.
+        // The path was down for a while, or is another one.
         probing.restart();
         let exported = Some(exported);
         *channel = Channel { exported, probing, told_mtu, probed, late, ..Channel::default() };
@@ -213,7 +225,7 @@ impl Control {
         self.say(peer, &Message::Hello(hello));
     }
 
-    /// The management channel to `peer` is down. Frames go on with the keys there are.
+    /// The management channel to `peer` is down. Frames are sent with the present keys.
     pub fn handle_down(&mut self, _now: Instant, peer: PeerIndex) {
         self.abandon(peer);
         if let Some(channel) = self.channels.get_mut(usize::from(peer.0)) {
@@ -222,8 +234,8 @@ impl Control {
         }
     }
 
-    /// Takes a message of `peer`. One that makes no sense ends its channel; what was under way
-    /// behind it is nothing any more.
+    /// Handles a message of `peer`. An invalid message closes the channel, and messages behind it
+    /// on the old channel are ignored.
     pub fn handle_message(&mut self, now: Instant, peer: PeerIndex, bytes: &[u8]) {
         if self.channel(peer).is_ok_and(|channel| channel.exported.is_none()) {
             return;
@@ -243,9 +255,9 @@ impl Control {
     ) -> Result<(), DecodeError> {
         let leads = self.leads(peer);
         let channel = self.channel(peer)?;
-        // A second one would have keys proposed while others are.
+        // A second Hello would start a proposal during another one.
         if channel.greeted == matches!(message, Message::Hello(_)) {
-            return Err(DecodeError::Invalid("first message"));
+            return Err(DecodeError::Invalid("message order: Hello comes first, and once"));
         }
         match (message, leads) {
             (Message::Hello(hello), _) => {
@@ -253,10 +265,12 @@ impl Control {
                 if hello.scheme != ours || hello.version != VERSION {
                     let event = Event::Incompatible(peer, hello.scheme, hello.version);
                     self.outputs.push_back(Output::Event(event));
-                    return Err(DecodeError::Invalid("scheme: the peer is set to another"));
+                    return Err(DecodeError::Invalid(
+                        "scheme: the peer is configured with another one",
+                    ));
                 }
                 self.channel(peer)?.greeted = true;
-                // Not before: what the scheme says until then goes nowhere.
+                // Not earlier: messages of the scheme are not sent before Hello has arrived.
                 self.gateway.scheme.restart(now, peer);
                 if leads {
                     self.propose(peer)?;
@@ -277,12 +291,12 @@ impl Control {
                 }
                 Ok(())
             }
-            _ => Err(DecodeError::Invalid("message of the other side")),
+            _ => Err(DecodeError::Invalid("message for the role of this gateway")),
         }
     }
 
-    /// Forgets what was to be said on a channel that is no more, and an agreement that is not
-    /// complete. If it was answered, the peer may seal with its keys already.
+    /// Discards messages for a channel that is closed, and an incomplete agreement. If this gateway
+    /// has answered a proposal, its keys are kept: the peer may seal with them already.
     fn abandon(&mut self, peer: PeerIndex) {
         let of_it = |output: &Output| matches!(output, Output::Message(to, _) | Output::Mka(to, _) if *to == peer);
         self.outputs.retain(|output| !of_it(output));
@@ -296,18 +310,18 @@ impl Control {
         }
     }
 
-    /// Seals with keys that were answered on a channel that is no more, once the peer does.
+    /// Seals with keys that were answered on a lost channel, as soon as the peer seals with them.
     fn follow(&mut self, now: Instant, peer: PeerIndex) -> Result<(), DecodeError> {
         let gateway = Arc::clone(&self.gateway);
         let channel = self.channel(peer)?;
         let is_used = |late: &Answered| gateway.links.is_used(late.index);
         let Some(newest) = channel.late.iter().rposition(is_used) else { return Ok(()) };
-        // What was answered after these may have been agreed on as well.
+        // Keys that were answered later may have been agreed on as well.
         let late = channel.late.drain(..=newest).next_back();
         late.map_or(Ok(()), |late| self.change(now, peer, late))
     }
 
-    /// Whether we are who proposes keys.
+    /// Whether this gateway proposes keys, rather than the peer.
     fn leads(&self, peer: PeerIndex) -> bool {
         let ours = self.gateway.settings().id;
         self.gateway.links.get(peer).is_some_and(|link| ours < link.id)
@@ -326,7 +340,7 @@ impl Control {
     fn answer(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
         self.follow(now, peer)?;
         let channel = self.channel(peer)?;
-        // Who proposes anew, and was not ready in between, has not had the answer.
+        // A proposer that proposes again without Ready has not received the answer.
         if let Step::Answered(Answered { index, .. }) = core::mem::take(&mut channel.step) {
             self.gateway.links.remove(index);
         }
@@ -350,7 +364,7 @@ impl Control {
     fn agree(&mut self, now: Instant, peer: PeerIndex, theirs: &Offer) -> Result<(), DecodeError> {
         let channel = self.channel(peer)?;
         let Step::Proposed(ours) = core::mem::take(&mut channel.step) else {
-            return Err(DecodeError::Invalid("answer to nothing"));
+            return Err(DecodeError::Invalid("answer without a proposal"));
         };
         if ours.epoch != theirs.epoch {
             return Err(DecodeError::Invalid("epoch"));
@@ -377,7 +391,7 @@ impl Control {
         }
     }
 
-    /// Seals with new keys, and lets the old ones open what is under way.
+    /// Seals with new keys from now on, and lets the old ones expire after a while.
     fn change(
         &mut self,
         now: Instant,
@@ -388,7 +402,7 @@ impl Control {
         let channel = self.channel(peer)?;
         channel.rekey_at = Some(rekey_at);
         channel.asked = false;
-        // A sign of life at once: the peer learns where we are.
+        // A keepalive at once tells the peer our address.
         channel.keepalive_at = Some(now);
         let step = match &channel.step {
             Step::Answered(answered) => Some(answered),
@@ -418,14 +432,14 @@ impl Control {
         Ok((inbound, outbound))
     }
 
-    /// Agrees on new keys with every peer whose channel is up.
+    /// Asks for new keys with every peer.
     pub fn rekey(&mut self) {
         for channel in &mut self.channels {
             channel.rekey_at = channel.rekey_at.map(|_| Instant::ZERO);
         }
     }
 
-    /// Lets timers fire.
+    /// Runs the timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.gateway.handle_timeout(now);
         let gateway = Arc::clone(&self.gateway);
@@ -490,15 +504,15 @@ impl Control {
         }
         self.tell_path(link);
         for mtu in probes {
-            // What sealing adds, and the kind, are not of the content.
+            // Sealing adds the prefix and the tag, and the kind takes one byte.
             let around = link.headers() + crate::link::SEALING + 1;
             let padding = vec![0; mtu.saturating_sub(around)];
             self.outputs.push_back(Output::Datagram(peer, Whole::Probe, padding));
         }
     }
 
-    /// Tells what is known of the path to a peer, if it has changed. Answers come in one after the
-    /// other: what they end in is told.
+    /// Reports the MTU and the state of the path to a peer if they have changed. Not called for
+    /// each answer to a probe, so that only the result of a search is reported.
     fn tell_path(&mut self, link: &Link) {
         let peer = link.peer;
         let Ok(channel) = self.channel(peer) else { return };
@@ -515,14 +529,15 @@ impl Control {
         link.set_unanswered(unanswered);
     }
 
-    /// The next thing to do, or `None`: then come back at [`wake_at`](Self::wake_at).
+    /// The next action, or `None`: then the host should wait until [`wake_at`](Self::wake_at).
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         loop {
-            // One after the other: the rest stays where it is bounded.
+            // Outputs are made one by one; further events stay in queues that have limits.
             if let Some(output) = self.outputs.pop_front() {
                 return Some(output);
             }
-            // Notices come last: whoever floods the LAN with MKA makes as many as there is room for.
+            // Notices come last: a device that floods the LAN with MKA frames fills their whole
+            // queue.
             if let Some((peer, content)) = self.gateway.scheme.poll_message(now) {
                 let content = Zeroizing::new(content);
                 if self.channel(peer).is_ok_and(|channel| channel.greeted) {

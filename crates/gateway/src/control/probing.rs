@@ -1,65 +1,73 @@
-//! How long a datagram may be on its way to a peer, and whether any arrives (RFC 8899, in little).
+//! Path MTU discovery for datagrams to a peer, and detection of paths that are down: a small form
+//! of RFC 8899.
 //!
-//! Routers need not tell, so probes of the sizes that networks have are sent, encrypted like
-//! anything else, and the longest that is answered counts. The size in use is confirmed again and
-//! again: a probe that is not answered is repeated, with all shorter ones beside it, so that a path
-//! which got narrower has its new size when the old one is given up. Where none is answered the path
-//! is *lost*: the least size alone is tried until an answer comes, and then the search begins anew.
+//! Routers need not report that a packet was too long. Therefore probes of common sizes are sent,
+//! encrypted like other datagrams, and the longest size that is answered is used. The size in use
+//! is confirmed periodically. A probe that is not answered is repeated together with probes of all
+//! shorter sizes, so that the new size of a path that became narrower is known when the old size is
+//! given up. If no probe is answered, the path is *lost*: only the smallest size is probed until an
+//! answer arrives, and then the search begins again.
 
 use crate::tuning::LEAST_MTU;
 use core::time::Duration;
 use vocabulary::Instant;
 
-/// MTUs that networks have; the first needs no probe (RFC 8200, section 5). Those from 1572 to 1596
-/// are what a LAN of 1500 takes under `sealed`, with and without a VLAN tag, over IPv4 and IPv6.
+/// Common MTUs in bytes. The first needs no probe (RFC 8200, section 5). The sizes from 1572 to
+/// 1596 fit the frames of a LAN with an MTU of 1500 under `sealed`, with and without a VLAN tag,
+/// over IPv4 and IPv6.
 const MTUS: [usize; 17] = [
     LEAST_MTU, 1320, 1350, 1380, 1400, 1420, 1450, 1472, 1492, 1500, 1572, 1576, 1592, 1596, 1600,
     9000, 9216,
 ];
-/// Probes of one size before it counts as too long (RFC 8899, MAX_PROBES).
+/// Number of probes of one size before the size counts as too long (RFC 8899, MAX_PROBES).
 const TRIES: u8 = 3;
-/// Between two tries: longer than any round trip that we should wait for.
+/// Interval between two tries, which is longer than any expected round trip.
 const SPACING: Duration = Duration::from_secs(1);
-/// A path is searched anew so often (RFC 8899, PMTU_RAISE_TIMER).
+/// Interval between two searches of a path (RFC 8899, PMTU_RAISE_TIMER).
 const AGAIN: Duration = Duration::from_secs(600);
-/// A path that got narrower is searched anew after this time: perhaps probes were lost by chance.
+/// Time from the moment when a path became narrower to the next search: perhaps probes were only
+/// lost by chance.
 const AGAIN_SOON: Duration = Duration::from_secs(60);
-/// The size in use is confirmed so often, so that a path that got narrower is noticed.
+/// Interval at which the size in use is confirmed, to notice a path that became narrower.
 const CONFIRM: Duration = Duration::from_secs(10);
-/// The same while frames go there that need more than the least MTU: a narrower path loses them all.
+/// The interval at which the size in use is confirmed while frames are sent that need more than the
+/// smallest size: a narrower path would lose all of them.
 const CONFIRM_IN_USE: Duration = Duration::from_secs(2);
 
-/// What has happened on the path since the last probe was sent.
+/// What happened on the path since the last probe was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    /// Something authentic came from the peer.
+    /// Whether an authentic datagram arrived from the peer.
     pub(super) heard: bool,
-    /// Frames went to the peer.
+    /// Whether frames were sent to the peer.
     pub(super) sent: bool,
-    /// Some of them need more than the least MTU.
+    /// Whether frames were sent to the peer that need more than the smallest size.
     pub(super) sent_long: bool,
 }
 
-/// The search along one path.
+/// The state of the search on one path.
 #[derive(Debug)]
 pub(super) struct Probing {
+    /// The size in use.
     mtu: usize,
-    /// Whether the MTU was told: then it is not searched for, and only whether anything arrives is
-    /// asked, while frames go there.
+    /// Whether the MTU is configured. It is then not searched for, and a path is probed only while
+    /// frames are sent, to find out whether the peer answers.
     is_told: bool,
-    /// Rounds of the search that are left.
+    /// Number of rounds of the search that remain.
     rounds: u8,
+    /// When the last probe was sent.
     sent_at: Option<Instant>,
+    /// When the next search begins.
     search_at: Option<Instant>,
-    /// The size in use was probed, and no answer has come.
+    /// Whether the size in use was probed and no answer has arrived.
     awaits: bool,
-    /// Probes of the size in use, in a row, that were not answered.
+    /// Number of successive probes of the size in use that were not answered.
     missed: u8,
-    /// The longest of the shorter ones that was answered meanwhile.
+    /// The longest of the shorter sizes that was answered meanwhile.
     shorter: Option<usize>,
-    /// Only the least size is tried.
+    /// Whether the path is lost or was not confirmed yet, so that only the smallest size is probed.
     lost: bool,
-    /// The path was lost, and nothing was answered since.
+    /// Whether the path was lost and no probe was answered since.
     unanswered: bool,
 }
 
@@ -81,17 +89,17 @@ impl Default for Probing {
 }
 
 impl Probing {
-    /// A path whose MTU is known.
+    /// A path whose MTU is configured.
     pub(super) fn told(mtu: usize) -> Self {
         Self { mtu, is_told: true, rounds: 0, ..Self::default() }
     }
 
-    /// IP packets of this many bytes arrive.
+    /// The size in use: IP packets of this many bytes arrive.
     pub(super) const fn mtu(&self) -> usize {
         self.mtu
     }
 
-    /// Whether nothing that is sent is answered.
+    /// Whether the peer answers nothing that is sent to it.
     pub(super) const fn is_unanswered(&self) -> bool {
         self.unanswered
     }
@@ -101,15 +109,16 @@ impl Probing {
         self.sent_at
     }
 
-    /// Searches at once: the path may be another one.
+    /// Starts a search at once, since the path may be another one.
     pub(super) fn restart(&mut self) {
         self.rounds = if self.is_told { 0 } else { TRIES };
         (self.sent_at, self.awaits, self.missed, self.shorter) = (None, false, 0, None);
         self.lost = false;
     }
 
-    /// Asks at the least size first, and searches once that is answered: the peer is said to be
-    /// elsewhere, and nobody shall have a search sent to an address of his choice.
+    /// Probes the smallest size first, and searches after its answer: the peer seems to have
+    /// another address, and an attacker must not be able to direct a whole search to an address of
+    /// his choice.
     pub(super) fn revalidate(&mut self) {
         self.restart();
         self.lost = true;
@@ -118,7 +127,8 @@ impl Probing {
         }
     }
 
-    /// Calls `send` with the MTU of each probe that is due; 0 is the shortest probe there is.
+    /// Calls `send` with the size of each probe that is due; 0 stands for the shortest possible
+    /// probe.
     pub(super) fn handle_timeout(&mut self, now: Instant, seen: Seen, send: impl FnMut(usize)) {
         if self.sent_at.is_some_and(|sent_at| now - sent_at < self.pause(seen)) {
             return;
@@ -136,7 +146,7 @@ impl Probing {
         self.send(now, send);
     }
 
-    /// How long after a probe the next one is due.
+    /// The time between the last probe and the next one.
     fn pause(&self, seen: Seen) -> Duration {
         match self.lost {
             true if seen.heard || !self.unanswered => SPACING,
@@ -147,7 +157,7 @@ impl Probing {
         }
     }
 
-    /// The size in use was not answered in time.
+    /// Counts a probe of the size in use that was not answered in time.
     fn miss(&mut self, now: Instant) {
         self.missed += 1;
         if self.missed < TRIES {
@@ -188,7 +198,7 @@ impl Probing {
         }
     }
 
-    /// A probe of `mtu` arrived at the peer.
+    /// A probe of `mtu` bytes was answered.
     pub(super) fn handle_answer(&mut self, mtu: usize) {
         if !self.is_told && !MTUS.contains(&mtu) {
             return;
@@ -215,11 +225,11 @@ mod tests {
     const BUSY: Seen = Seen { heard: true, sent: true, sent_long: true };
     const IDLE: Seen = Seen { heard: false, sent: false, sent_long: false };
 
-    /// A path, in ticks of a tenth of a second.
+    /// A path in virtual time, in ticks of a tenth of a second.
     struct Path {
         probing: Probing,
         ticks: u64,
-        /// Sizes of the probes that were sent, with their tick.
+        /// The probes that were sent: tick and size in bytes.
         sent: Vec<(u64, usize)>,
     }
 
@@ -228,8 +238,8 @@ mod tests {
             Self { probing, ticks: 10, sent: Vec::new() }
         }
 
-        /// Goes on for this many ticks; the path carries `mtu` bytes. Returns what was found in the
-        /// end.
+        /// Runs for this many ticks on a path that carries packets of up to `mtu` bytes. Returns
+        /// the size in use at the end.
         fn run(&mut self, ticks: u64, mtu: usize, seen: Seen) -> usize {
             for _ in 0..ticks {
                 let mut sent = Vec::new();
@@ -244,7 +254,8 @@ mod tests {
             self.probing.mtu()
         }
 
-        /// The ticks until `mtu` is known, on a path that carries `carries`.
+        /// The number of ticks until the size in use is `mtu`, on a path that carries packets of up
+        /// to `carries` bytes.
         fn until(&mut self, mtu: usize, carries: usize, seen: Seen) -> u64 {
             (1..10_000).find(|_| self.run(1, carries, seen) == mtu).unwrap()
         }
@@ -260,8 +271,8 @@ mod tests {
         let mut path = Path::new(Probing::default());
         assert_eq!(path.run(200, 1500, IDLE), 1500);
         assert_eq!(path.run(600, 1400, IDLE), 1400);
-        assert_eq!(path.run(700, 1500, IDLE), 1500, "a wider one after a minute");
-        assert_eq!(path.run(7000, 9100, IDLE), 9000, "and in any case in time");
+        assert_eq!(path.run(700, 1500, IDLE), 1500, "a wider path is found after a minute");
+        assert_eq!(path.run(7000, 9100, IDLE), 9000, "and after ten minutes in any case");
     }
 
     #[test]
@@ -283,7 +294,7 @@ mod tests {
         for _ in 0..3000 {
             let before = path.sent.len();
             let tries = path.sent.iter().filter(|&&(_, size)| size == 1500).count();
-            // Of each three probes of the size in use the last arrives.
+            // Only the last of three successive probes of the size in use arrives.
             path.run(1, if tries % 3 == 2 { 1500 } else { 1400 }, BUSY);
             assert_eq!(path.probing.mtu(), 1500, "{:?}", &path.sent[before..]);
         }
@@ -300,7 +311,7 @@ mod tests {
             assert!(took <= 12, "{took} ticks after {outage}");
             assert!(!path.probing.is_unanswered());
         }
-        // Without frames the first question that is answered has it searched.
+        // If no frames are sent, the first probe that is answered starts a search.
         let mut path = Path::new(Probing::default());
         path.run(100, 1500, IDLE);
         path.run(300, 0, IDLE);
@@ -318,7 +329,7 @@ mod tests {
             assert!(path.sent.len() <= most, "{}", path.sent.len());
             assert!(path.sent.iter().all(|&(_, size)| size == MTUS[0]));
         }
-        // A channel that comes up has everything tried at once.
+        // A management channel that comes up starts a search at once.
         path.probing.restart();
         assert_eq!(path.run(1, 1500, IDLE), 1500);
     }

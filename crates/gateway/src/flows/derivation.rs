@@ -1,41 +1,42 @@
-//! Rotating identifiers: what stands in a datagram instead of a header.
+//! Rotating identifiers: a datagram carries one in place of the frame's header.
 
 use super::BaseIdentifier;
 use siphasher::{sip, sip128};
 
-/// How a flow's identifiers derive from its base identifier.
+/// How the rotating identifiers (ridf) of a flow are derived from its base identifier (bidf).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Derivation {
-    /// SipHash-2-4-128 keyed with bidf, over PN (8) ‖ AN (1) ‖ 1: of its 16 bytes the first 8
-    /// are ridf, the next two hide TCI and SL.
+    /// SipHash-2-4-128 keyed with bidf, over PN (8 bytes) ‖ AN (1) ‖ 1. The first 8 of its 16 bytes
+    /// are ridf; the next two mask TCI and SL.
     Keyed,
-    /// As the paper has it (section 5): SipHash-2-4 keyed with the PN, as a 128-bit number, over
-    /// bidf. A hash function is no PRF of its message under a known key: nothing but the
-    /// secrecy of 128 bits of input keeps identifiers apart from guesses.
+    /// The paper's derivation (section 5): SipHash-2-4 keyed with the PN, as a 128-bit number, over
+    /// bidf. A keyed hash function is not a PRF of its message when the key is known, so only the
+    /// secrecy of the 128-bit input protects identifiers against guesses.
     Paper,
 }
 
-/// Separates this use of bidf from any later one.
+/// Domain separation: keeps this use of bidf apart from any later one.
 const DOMAIN: u8 = 1;
 
-/// The identifier of one frame.
+/// The rotating identifier of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotating {
-    /// ridf.
+    /// ridf, the rotating identifier.
     pub identifier: [u8; 8],
-    /// What TCI and SL are masked with.
+    /// Mask for the TCI and the SL in the datagram (XOR).
     pub mask: [u8; 2],
 }
 
 impl Rotating {
-    /// ridf as tables have it.
+    /// ridf as the key of the identifier table.
     pub(super) const fn key(&self) -> u64 {
         u64::from_le_bytes(self.identifier)
     }
 }
 
 impl Derivation {
-    /// The identifier of the frame with this extended packet number.
+    /// Derives the identifier of the frame with the extended packet number `pn` and the association
+    /// number `an`.
     pub fn derive(self, base: &BaseIdentifier, pn: u64, an: u8) -> Rotating {
         match self {
             Self::Keyed => {

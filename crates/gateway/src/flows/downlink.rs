@@ -1,4 +1,4 @@
-//! Flows that a gateway receives, and the identifiers it looks out for.
+//! Flows that a gateway receives, and the table of identifiers that it expects.
 
 use super::messages::Register;
 use super::uplink::{forget_one, recover};
@@ -14,10 +14,11 @@ use macsec::Header;
 use std::collections::VecDeque;
 use vocabulary::{DecodeError, Instant, Random};
 
-/// How often a peer's channel was new: what is of an earlier one is apart.
+/// Counts the management channels of a peer. Flows of an earlier channel have an earlier
+/// generation, so their numbers do not collide with new ones.
 type Generation = u32;
 
-/// Where a number of a peer leads.
+/// A flow number with its peer and channel, which make it unique.
 type Number = (PeerIndex, Generation, u32);
 
 /// A flow: an entry of the paper's downlink table.
@@ -27,23 +28,24 @@ struct Flow {
     group: (PeerIndex, Generation, SaKey),
     template: Template,
     secret: Option<BaseIdentifier>,
-    /// Identifiers of packet numbers from here on count at all.
+    /// The lowest packet number for which the flow has identifiers.
     start: u64,
-    /// Those in `low..top` are in the table, if they were not seen.
+    /// The identifiers of the packet numbers in `low..top` are in the table, except those that were
+    /// received already.
     low: u64,
     top: u64,
-    /// Which of them were seen.
+    /// Which packet numbers in `low..top` were received.
     seen: Seen,
-    /// When it is forgotten, if its channel is no more or its group was refused.
+    /// When the flow is removed: set once its channel was replaced or its group was refused.
     until: Option<Instant>,
 }
 
-/// A bit for each packet number of a flow's window, in a ring.
+/// One bit for each packet number of a flow's window, as a ring.
 #[derive(Debug)]
 struct Seen(Box<[u64]>);
 
 impl Seen {
-    /// Of so many packet numbers in a row.
+    /// A ring for `span` successive packet numbers.
     fn of(span: u64) -> Self {
         Self(vec![0; span.div_ceil(64) as usize].into_boxed_slice())
     }
@@ -64,10 +66,11 @@ impl Seen {
     }
 }
 
-/// Flows of one association: they are bound, since they share packet numbers.
+/// The flows of one association. They share one sequence of packet numbers, so their windows move
+/// together (*bound* flows in the paper).
 #[derive(Debug)]
 struct Group {
-    /// One more than the highest packet number known of; windows of flows may lag behind it.
+    /// One more than the highest known packet number. The windows of flows may lag behind it.
     next: u64,
     flows: Vec<u32>,
 }
@@ -76,7 +79,7 @@ struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     flow: u32,
-    /// Over the octets in clear of its datagram.
+    /// Mask for the TCI and SL in the datagram, which are outside of MACsec's encryption.
     mask: [u8; 2],
     pn: u64,
 }
@@ -85,11 +88,11 @@ struct Place {
 struct Peer {
     generation: Generation,
     flows: usize,
-    /// Those that are forgotten soon, and when.
+    /// Flows that will be removed, each with its time, in the order of these times.
     old: VecDeque<(Instant, Number)>,
-    /// Identifiers that it may have derived for new flows.
+    /// Tokens for identifiers of flows that the peer registers.
     registered: Bucket,
-    /// The same for packet numbers of which no frame came.
+    /// Tokens for identifiers of packet numbers for which no frame arrived.
     derived: Bucket,
 }
 
@@ -114,12 +117,12 @@ pub struct Downlink {
     numbers: Table<Number, u32>,
     groups: Table<(PeerIndex, Generation, SaKey), Group>,
     identifiers: Table<u64, Place>,
-    /// Groups with windows that lag.
+    /// Groups that have windows which lag behind.
     lagging: VecDeque<(PeerIndex, Generation, SaKey)>,
     peers: Vec<Peer>,
-    /// Flows that were known and are no more, of which their senders are to be told.
+    /// Flows that were known and are known no longer; their senders have to be told.
     refused: Vec<(PeerIndex, u32)>,
-    /// How many flows go from one station to another, and to a station at all.
+    /// How many flows there are from one station to another, and to a station in all.
     pairs: Table<([u8; 6], [u8; 6]), usize>,
     stations: Table<[u8; 6], usize>,
 }
@@ -134,7 +137,7 @@ impl core::fmt::Debug for Downlink {
 }
 
 impl Downlink {
-    /// No flows yet.
+    /// Creates empty tables.
     pub fn new(needs: Needs, limits: Limits, random: &mut Random) -> Self {
         let keyed = Keyed::new(random.array());
         Self {
@@ -153,17 +156,17 @@ impl Downlink {
         }
     }
 
-    /// Flows there are.
+    /// How many flows there are.
     pub fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Identifiers that are looked out for.
+    /// How many identifiers are expected.
     pub fn identifiers(&self) -> usize {
         self.identifiers.len()
     }
@@ -180,10 +183,11 @@ impl Downlink {
         self.peers.get(usize::from(peer.0)).map_or(0, |peer| peer.generation)
     }
 
-    /// Takes a flow; `false` if there is no room for it, or the peer registers too many a second.
+    /// Accepts a flow; `false` if there is no room for it, or if the peer registers too many flows
+    /// a second.
     ///
     /// # Errors
-    /// If its number is taken.
+    /// If the flow number is in use.
     pub fn register(
         &mut self,
         now: Instant,
@@ -194,7 +198,7 @@ impl Downlink {
         let generation = self.peer(now, peer).generation;
         let number = (peer, generation, number);
         if self.numbers.contains_key(&number) {
-            return Err(DecodeError::Invalid("number of a flow that there is"));
+            return Err(DecodeError::Invalid("flow number: it is in use"));
         }
         if self.is_full(peer) {
             self.drop_old(usize::from(peer.0), DROPPED, |_| true);
@@ -228,7 +232,7 @@ impl Downlink {
             start: next,
             low: next,
             top: next,
-            // One more word: the window begins anywhere in its first.
+            // One word more, since the window may begin at any bit of its first word.
             seen: Seen::of(match self.needs.derivation {
                 Some(_) => self.needs.ahead + self.needs.behind + 64,
                 None => 0,
@@ -239,7 +243,7 @@ impl Downlink {
             Some(slot) => slot,
             None => {
                 self.flows.push(None);
-                // Far fewer than 2^32: each is counted against a limit.
+                // Flow slots are far fewer than 2^32, since the number of flows is limited.
                 (self.flows.len() - 1) as u32
             }
         };
@@ -259,7 +263,7 @@ impl Downlink {
             || self.needs.derivation.is_some() && identifiers > self.limits.identifiers
     }
 
-    /// Forgets a flow of `peer`.
+    /// Removes a flow of `peer`.
     pub fn remove(&mut self, peer: PeerIndex, number: u32) {
         let number = (peer, self.generation(peer), number);
         if let Some(&slot) = self.numbers.get(&number) {
@@ -289,7 +293,8 @@ impl Downlink {
         }
     }
 
-    /// Forgets an identifier. One that was seen is gone already, which spares deriving it.
+    /// Removes an identifier from the table. The identifier of a packet number that was received is
+    /// gone already, and need not be derived.
     fn forget_identifier(&mut self, flow: &mut Flow, slot: u32, pn: u64) {
         if flow.seen.has(pn) {
             return;
@@ -300,7 +305,8 @@ impl Downlink {
         }
     }
 
-    /// The channel to `peer` is new: its flows are known for a while, and new ones are apart.
+    /// The management channel to `peer` is new. The flows of the old channel stay known for a
+    /// while, and the new channel numbers its flows independently.
     pub fn restart(&mut self, now: Instant, peer: PeerIndex) {
         let state = self.peer(now, peer);
         state.generation = state.generation.wrapping_add(1);
@@ -313,8 +319,8 @@ impl Downlink {
         }
     }
 
-    /// Has a flow forgotten after a while, in which what is under way is known. Returns its number
-    /// if it was not old already.
+    /// Has a flow removed after a while, so that frames which are under way are still recognised.
+    /// Returns the flow's number unless the flow was retired before.
     fn retire(&mut self, now: Instant, slot: u32) -> Option<Number> {
         let flow = self.flows.get_mut(slot as usize)?.as_mut()?;
         let number = flow.number;
@@ -327,7 +333,7 @@ impl Downlink {
         Some(number)
     }
 
-    /// Forgets some flows whose time is over, and says whether there may be more.
+    /// Removes some of the flows that are due, and says whether more may be due.
     pub fn expire(&mut self, now: Instant) -> bool {
         let mut most = DROPPED;
         for peer in 0..self.peers.len() {
@@ -336,7 +342,8 @@ impl Downlink {
         most == 0
     }
 
-    /// Forgets as many as `most` of a peer's old flows, the oldest first, and says how many.
+    /// Removes at most `most` of a peer's retired flows, the oldest first, and says how many it
+    /// removed.
     fn drop_old(&mut self, peer: usize, most: usize, due: impl Fn(Instant) -> bool) -> usize {
         let mut dropped = 0;
         while dropped < most
@@ -345,7 +352,7 @@ impl Downlink {
             && due(until)
         {
             state.old.pop_front();
-            // It may have been removed meanwhile, and its number have another flow.
+            // The flow may have been removed meanwhile, and its number may belong to another flow.
             let slot = self.numbers.get(&number).copied();
             let flow = slot.and_then(|slot| self.flows.get(slot as usize)?.as_ref());
             if let Some(slot) = slot
@@ -358,13 +365,13 @@ impl Downlink {
         dropped
     }
 
-    /// The next flow that is known no more, and its sender.
+    /// The next flow that is known no longer, with the peer that sends it.
     pub fn poll_refused(&mut self) -> Option<(PeerIndex, u32)> {
         self.refused.pop()
     }
 
-    /// Whether the destination of frames with this header sends to their source; for groups,
-    /// whether anybody does.
+    /// Whether the destination of frames with this header sends frames to their source. For a group
+    /// address: whether any station does.
     pub fn answers(&self, header: &Header) -> bool {
         if header.destination[0] & 1 == 1 {
             self.stations.contains_key(&header.source)
@@ -373,12 +380,13 @@ impl Downlink {
         }
     }
 
-    /// The header of the frame under an identifier, with TCI and SL as they are masked in its
-    /// datagram, and which peer sent it. The identifier is used up.
+    /// Finds the frame to which an identifier belongs, and returns the peer that sent it and the
+    /// frame's header. `[tci, sl]` are masked as in the datagram; `rest` is the number of bytes
+    /// that follow them. The identifier is removed from the table.
     ///
     /// # Errors
-    /// [`Reason::UnknownIdentifier`], or [`Reason::Malformed`] if `rest`, the bytes behind it,
-    /// cannot be a frame's with that TCI and SL.
+    /// [`Reason::UnknownIdentifier`], or [`Reason::Malformed`] if a frame with this TCI and SL
+    /// cannot have `rest` more bytes.
     pub fn take(
         &mut self,
         now: Instant,
@@ -410,13 +418,13 @@ impl Downlink {
         Ok((peer, header))
     }
 
-    /// The header that a flow's frames have in common.
+    /// The header fields that all frames of a flow have in common.
     ///
     /// # Errors
     /// [`Reason::UnknownFlow`].
     pub fn find(&self, peer: PeerIndex, number: u32) -> Result<&Template, Reason> {
         let newest = self.generation(peer);
-        // A datagram may be older than the channel.
+        // A datagram may have been sent before the present channel was up.
         let found = [newest, newest.wrapping_sub(1)]
             .into_iter()
             .find_map(|generation| self.numbers.get(&(peer, generation, number)));
@@ -424,7 +432,7 @@ impl Downlink {
         flow.map(|flow| &flow.template).ok_or(Reason::UnknownFlow)
     }
 
-    /// Whether `peer` has a flow of the association of this SCI and AN.
+    /// Whether `peer` has a flow of the association with this SCI and AN.
     pub fn has_channel(&self, peer: PeerIndex, sci: [u8; 8], an: u8) -> bool {
         let newest = self.generation(peer);
         let key = SaKey::named(sci, an);
@@ -433,7 +441,8 @@ impl Downlink {
             .any(|generation| self.groups.contains_key(&(peer, generation, key)))
     }
 
-    /// A frame of `peer` with this header came sealed: identifiers go on from there.
+    /// A frame of `peer` with this header arrived sealed. The windows of its association move on to
+    /// the packet numbers after it.
     pub fn hear(&mut self, now: Instant, peer: PeerIndex, header: &Header) {
         let key = (peer, self.generation(peer), SaKey::of(header));
         let Some(group) = self.groups.get(&key) else { return };
@@ -442,7 +451,8 @@ impl Downlink {
         }
     }
 
-    /// The peer says how far the association of its flow `number` is.
+    /// The peer reports `pn` as the highest packet number of the association that its flow `number`
+    /// belongs to.
     pub fn advance_to(&mut self, now: Instant, peer: PeerIndex, number: u32, pn: u64) {
         let number = (peer, self.generation(peer), number);
         let flow = self.numbers.get(&number).and_then(|&slot| self.flows[slot as usize].as_ref());
@@ -451,9 +461,11 @@ impl Downlink {
         }
     }
 
-    /// Moves the windows of all flows of an association on, never back, on the word of so many
-    /// frames: each pays for one packet number, late ones afterwards. For others the peer's bucket
-    /// pays, and where that is empty the group is refused.
+    /// Moves the windows of all flows of an association forward to `next`, never backward, because
+    /// of `frames` frames that arrived. A frame moves the windows by one packet number free of
+    /// charge. A late frame moves nothing, and returns the tokens that were paid when its number
+    /// was skipped. For any further packet number the peer's bucket pays; if that is empty, the
+    /// group is refused.
     fn slide_group(
         &mut self,
         now: Instant,
@@ -484,12 +496,12 @@ impl Downlink {
         }
     }
 
-    /// Whether windows lag, since all at once would have kept frames waiting.
+    /// Whether windows lag behind. Long moves are done in steps, since frames wait for the lock.
     pub fn lags(&self) -> bool {
         !self.lagging.is_empty()
     }
 
-    /// Moves some windows on that lag.
+    /// Moves some of the windows that lag behind.
     pub fn catch_up(&mut self) {
         if let Some(key) = self.lagging.pop_front()
             && !self.slide_some(&key)
@@ -498,12 +510,13 @@ impl Downlink {
         }
     }
 
-    /// Moves some windows of a group on, and says whether all are where they should be.
+    /// Moves some windows of a group, and says whether all of them have reached their position.
     fn slide_some(&mut self, key: &(PeerIndex, Generation, SaKey)) -> bool {
         let Some(group) = self.groups.get_mut(key) else { return true };
         let next = group.next;
         let flows = core::mem::take(&mut group.flows);
-        // One that is where the frame before left it never lags.
+        // Per flow a frame adds and removes one identifier, so a group that did not lag before does
+        // not lag after it.
         let most = STEP.max(2 * flows.len() as u64);
         let mut work = 0;
         let mut left = flows.iter();
@@ -519,8 +532,8 @@ impl Downlink {
         done
     }
 
-    /// No identifiers are derived for these flows any more, and their sender is told. It may use
-    /// those that there are until it knows.
+    /// Derives no more identifiers for the flows of this group, and has their sender told. Until
+    /// the sender knows, it may use the identifiers that are in the table.
     fn refuse_group(&mut self, now: Instant, key: &(PeerIndex, Generation, SaKey)) {
         let Some(group) = self.groups.remove(key) else { return };
         for slot in group.flows {
@@ -532,7 +545,7 @@ impl Downlink {
         }
     }
 
-    /// Returns how many identifiers came or went.
+    /// Moves one window to `next`, and returns how many identifiers were added and removed.
     fn slide(&mut self, slot: u32, next: u64) -> u64 {
         let Needs { ahead, behind, .. } = self.needs;
         let Some(mut flow) = self.flows.get_mut(slot as usize).and_then(Option::take) else {
@@ -557,7 +570,7 @@ impl Downlink {
     }
 }
 
-/// What so many identifiers for each of so many flows cost.
+/// The tokens for `numbers` identifiers in each of `flows` flows.
 fn tokens(numbers: u64, flows: u64) -> u32 {
     u32::try_from(numbers.saturating_mul(flows)).unwrap_or(u32::MAX)
 }
@@ -579,7 +592,7 @@ mod tests {
         let (mut seen, mut model) = (Seen::of(SPAN + 64), BTreeSet::new());
         let mut random = Random::insecure(1);
         for top in SPAN..20 * SPAN {
-            // As the window moves on by one: its newest is not seen yet.
+            // The window moves on by one: its newest number was not received yet.
             seen.set(top - 1, false);
             let pn = top - 1 - random.below(SPAN);
             seen.set(pn, true);

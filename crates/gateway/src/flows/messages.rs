@@ -1,4 +1,4 @@
-//! What two gateways say of flows over the management channel.
+//! Messages about flows between two gateways, over the management channel.
 //!
 //! ```text
 //! Register     1 | number (3) | next PN (8) | 0, or 16 and bidf | header without PN, SL, E, C
@@ -24,7 +24,7 @@ impl BaseIdentifier {
         Self(bytes)
     }
 
-    /// The bytes, for whoever derives from them.
+    /// The bytes, for deriving identifiers from them.
     pub const fn expose(&self) -> &[u8; 16] {
         &self.0
     }
@@ -42,29 +42,29 @@ impl fmt::Debug for BaseIdentifier {
     }
 }
 
-/// A flow that its sender wants to send in short.
+/// The registration of a flow whose frames the sender wants to send in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Register {
-    /// Its number, of 24 bits, never used before by this sender on this channel.
+    /// The flow number, of 24 bits, never used before by this sender on this channel.
     pub number: u32,
-    /// The extended packet number from which on its frames may come in short.
+    /// The extended packet number from which on frames of the flow may come in short form.
     pub next: u64,
-    /// What its identifiers derive from, in schemes that have them.
+    /// The base identifier of the flow, in schemes that have rotating identifiers.
     pub secret: Option<BaseIdentifier>,
-    /// What its frames have in common.
+    /// The header fields that all frames of the flow have in common.
     pub template: Template,
 }
 
-/// A message.
+/// A message about a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A flow is made known.
+    /// The sender registers a flow.
     Register(Register),
-    /// The peer knows the flow of this number.
+    /// The receiver knows the flow of this number.
     Acknowledge(u32),
-    /// The peer does not take it, or knows it no more.
+    /// The receiver did not accept the flow of this number, or knows it no longer.
     Refuse(u32),
-    /// The sender is done with it.
+    /// The sender uses the flow of this number no longer.
     Remove(u32),
 }
 
@@ -72,11 +72,11 @@ impl Message {
     /// The longest message's length in bytes.
     pub const MAX_LEN: usize = 1 + 3 + 8 + 17 + Header::MAX_LEN;
 
-    /// The message in bytes of its own.
+    /// Encodes the message in a new vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; Self::MAX_LEN];
         let mut writer = Writer::new(&mut bytes);
-        self.write(&mut writer).expect("the buffer is as long as the longest");
+        self.write(&mut writer).expect("the buffer has room for the message");
         let len = writer.len();
         bytes.truncate(len);
         bytes
@@ -97,15 +97,16 @@ impl<'a> Decode<'a> for Message {
                 };
                 let header = Header::read(reader)?;
                 let template = Template::of(&header, true);
+                // A template has PN, SL, E and C zero.
                 if *template.header() != header {
-                    return Err(DecodeError::Invalid("flow's header"));
+                    return Err(DecodeError::Invalid("header of a flow"));
                 }
                 Ok(Self::Register(Register { number, next, secret, template }))
             }
             2 => Ok(Self::Acknowledge(number)),
             3 => Ok(Self::Refuse(number)),
             4 => Ok(Self::Remove(number)),
-            _ => Err(DecodeError::Invalid("type of a flow's message")),
+            _ => Err(DecodeError::Invalid("type of a flow message")),
         }
     }
 }
@@ -133,7 +134,7 @@ impl Encode for Message {
     }
 }
 
-/// How far the packet numbers of associations are: the content of a beacon, after its kind.
+/// The highest packet numbers of associations: the content of a beacon, after its kind byte.
 ///
 /// ```text
 /// { number of any flow of the association (3) | its highest extended PN (8) } ...
@@ -142,10 +143,10 @@ impl Encode for Message {
 pub struct Beacon(pub Vec<(u32, u64)>);
 
 impl Beacon {
-    /// Associations in one beacon at most: 700 bytes fit everywhere.
+    /// Most associations in one beacon: some 700 bytes, which fit every path.
     pub const MOST: usize = 64;
 
-    /// As in a datagram.
+    /// Encodes the beacon as the content of a datagram.
     pub fn to_vec(&self) -> Vec<u8> {
         let entry = |&(number, pn): &(u32, u64)| {
             let [_, a, b, c] = number.to_be_bytes();

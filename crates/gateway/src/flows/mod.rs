@@ -1,17 +1,18 @@
-//! Flows: what both ends of a tunnel know of frames that follow each other, so that their
-//! headers need not travel (the paper's section 4.2 and Table 1).
+//! Flows: state that both ends of a tunnel keep for frames with a common header, so that the header
+//! need not be sent with each frame (the paper's section 4.2 and Table 1).
 //!
-//! A flow is what one MACsec association sends to one destination, by way of one peer. Its
-//! sender numbers it and registers it over the management channel; once the peer has
-//! acknowledged it, frames go in short. [`uplink`] is the sender's side, [`downlink`] the
-//! receiver's; [`Flows`] has both, and speaks to the [`Flows`] at the other end.
+//! A flow is the sequence of frames that one MACsec association sends to one destination through
+//! one peer gateway. The sending gateway numbers the flow and registers it over the management
+//! channel. Once the peer has acknowledged it, its frames are sent in short form. [`uplink`] is the
+//! sender's side, [`downlink`] the receiver's side. [`Flows`] has both, and exchanges messages with
+//! the [`Flows`] of the other gateway.
 //!
 //! | the paper's Table 1 | here |
 //! |---|---|
 //! | flow table entry uplink, key SCI ∣ SA | [`uplink`]: association by [`SaKey`]; its flows, one a destination (the broadcast address too) and remote gateway, each with bidf and timeout |
 //! | flow table entry downlink, key bidf | [`downlink`]: flow by peer and number, with its header ([`Template`]), window and bidf |
 //! | bound | flows of one association share the next expected PN; their windows move together |
-//! | identifier table, key ridf | [`downlink`]: ridf to flow and PN; an entry goes when its frame was seen |
+//! | identifier table, key ridf | [`downlink`]: ridf to flow and PN; an entry is removed when its frame has arrived |
 
 pub mod derivation;
 pub mod downlink;
@@ -38,34 +39,35 @@ use std::sync::Mutex;
 use uplink::{Uplink, Way};
 use vocabulary::{Decode, DecodeError, Instant, Random};
 
-/// Numbers of flows are below this: they travel in three bytes.
+/// Flow numbers are below this value: they have three bytes on the wire.
 pub const NUMBERS: u32 = 1 << 24;
 
 /// How many flows there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows that are sent, in all. One that goes to several peers counts once for each.
+    /// Most flows that are sent in all. A flow to several peers counts once for each peer.
     pub flows: usize,
-    /// Of these, to one peer.
+    /// Most flows that are sent to one peer.
     pub flows_a_peer: usize,
-    /// Of these, of one source address.
+    /// Most flows that are sent with one source address.
     pub flows_a_source: usize,
-    /// Of these, of one SCI.
+    /// Most flows that are sent with one SCI.
     pub flows_an_sci: usize,
-    /// New ones a second.
+    /// Most new flows a second, on average.
     pub new_a_second: u32,
-    /// New ones at once.
+    /// Most new flows in a burst.
     pub burst: u32,
-    /// A flow that was silent for so long is forgotten.
+    /// How long a flow may be idle before it is removed.
     pub timeout: Duration,
-    /// The same for one whose destination never sent anything back.
+    /// How long a flow may be idle before it is removed, while its destination has sent nothing
+    /// back.
     pub probation: Duration,
-    /// Flows that all peers may register here.
+    /// Most flows that all peers together may register here.
     pub received: usize,
-    /// Flows that one peer may register here.
+    /// Most flows that one peer may register here.
     pub received_a_peer: usize,
-    /// Identifiers that are looked ahead for and behind, of all flows that are received: up to
-    /// some 50 bytes each, as their table doubles when it is nearly full.
+    /// Most identifiers in the table of expected identifiers, over all flows that are received.
+    /// Each takes up to some 50 bytes, since the table doubles when it is nearly full.
     pub identifiers: usize,
 }
 
@@ -87,40 +89,40 @@ impl Default for Limits {
     }
 }
 
-/// What a scheme needs of flows.
+/// What a scheme requires of its flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Whether a flow is of one AN only.
+    /// Whether a flow has one AN only: a new AN is a new flow.
     pub an: bool,
-    /// Whether it follows packet numbers.
+    /// Whether the flow follows packet numbers, that is extends them to 64 bits.
     pub follows: bool,
-    /// How identifiers derive, in schemes that have them.
+    /// How identifiers are derived, in schemes that have them.
     pub derivation: Option<Derivation>,
-    /// Identifiers ahead of the highest packet number that are recognised.
+    /// How many packet numbers ahead of the highest one have identifiers in the receiver's table.
     pub ahead: u64,
-    /// The same behind.
+    /// How many packet numbers behind the highest one have identifiers in the receiver's table.
     pub behind: u64,
-    /// Whether the sender tells how far packet numbers are.
+    /// Whether the sender reports its highest packet numbers in beacons.
     pub beacons: bool,
 }
 
-/// Flows in both directions.
+/// The flows in both directions.
 #[derive(Debug)]
 pub struct Flows {
     needs: Needs,
     uplink: Uplink,
-    /// Fair where work is long: frames wait for the same lock.
+    /// A fair lock: work on the table can be long, and frames wait for the lock.
     downlink: parking_lot::Mutex<Downlink>,
     outbox: Mutex<VecDeque<(PeerIndex, Message)>>,
     acknowledged: AtomicU64,
-    /// The time when it was last told, in microseconds.
+    /// The time of the last call of `handle_timeout`, in microseconds.
     clock: AtomicU64,
-    /// When silent flows were last looked for, in microseconds.
+    /// When idle flows were last searched for, in microseconds.
     swept_at: AtomicU64,
 }
 
 impl Flows {
-    /// None yet.
+    /// Creates empty tables.
     pub fn new(needs: Needs, limits: Limits, random: &mut Random, now: Instant) -> Self {
         Self {
             needs,
@@ -133,17 +135,18 @@ impl Flows {
         }
     }
 
-    /// What the scheme needs of flows.
+    /// What the scheme requires of flows.
     pub const fn needs(&self) -> &Needs {
         &self.needs
     }
 
-    /// How a frame with this header goes to `peer`. One of a flow that is new is registered.
+    /// How a frame with this header is to be sent to `peer`. If its flow is new, it is registered.
     pub fn way(&self, now: Instant, peer: PeerIndex, header: &Header) -> Way {
         self.uplink.way(now, peer, header, &mut |peer, message| self.say(peer, message))
     }
 
-    /// Whether a frame with this header would go in short now; if not, its flow is registered.
+    /// Whether a frame with this header could be sent in short form now; if not, its flow is
+    /// registered.
     pub fn is_known_now(&self, peer: PeerIndex, header: &Header) -> bool {
         let known = self.is_known(peer, header);
         if !known {
@@ -152,17 +155,18 @@ impl Flows {
         known
     }
 
-    /// Whether a frame with this header would go in short now; nothing changes.
+    /// Whether a frame with this header could be sent in short form now. Changes nothing.
     pub fn is_known(&self, peer: PeerIndex, header: &Header) -> bool {
         self.uplink.is_known(peer, header)
     }
 
-    /// How often a peer acknowledged a flow; where it grew, frames that were held may go.
+    /// How many acknowledgements of flows have arrived. When the count has grown, frames that were
+    /// held may be ready.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Acquire)
     }
 
-    /// What is received: to look up, and to note.
+    /// Locks the table of flows that are received.
     pub fn downlink(&self) -> impl core::ops::DerefMut<Target = Downlink> {
         self.downlink.lock()
     }
@@ -171,10 +175,10 @@ impl Flows {
         lock(&self.outbox).push_back((peer, message));
     }
 
-    /// Takes what `peer` says of flows.
+    /// Handles a message of `peer` about flows.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// If the message is malformed or does not fit the scheme.
     pub fn handle_message(
         &self,
         now: Instant,
@@ -184,7 +188,9 @@ impl Flows {
         match Message::decode(bytes)? {
             Message::Register(register) => {
                 if register.secret.is_some() != self.needs.derivation.is_some() {
-                    return Err(DecodeError::Invalid("flow with the secret of another scheme"));
+                    return Err(DecodeError::Invalid(
+                        "flow: base identifier missing or unexpected",
+                    ));
                 }
                 let number = register.number;
                 let took = self.downlink.lock().register(now, peer, register)?;
@@ -202,7 +208,7 @@ impl Flows {
         Ok(())
     }
 
-    /// The next message for a peer.
+    /// The next message that is to be sent to a peer.
     pub fn poll_message(&self) -> Option<(PeerIndex, Vec<u8>)> {
         let said = lock(&self.outbox).pop_front();
         let (peer, message) = said.or_else(|| {
@@ -212,12 +218,12 @@ impl Flows {
         Some((peer, message.to_vec()))
     }
 
-    /// The next beacon for a peer.
+    /// The next beacon that is to be sent to a peer.
     pub fn poll_beacon(&self) -> Option<(PeerIndex, Vec<u8>)> {
         self.uplink.poll_beacon().map(|(peer, beacon)| (peer, beacon.to_vec()))
     }
 
-    /// Takes a beacon of `peer`, which is authentic.
+    /// Handles a beacon of `peer`, which is authentic.
     pub fn handle_beacon(&self, now: Instant, peer: PeerIndex, content: &[u8]) {
         let Ok(Beacon(entries)) = Beacon::decode(content) else { return };
         let mut downlink = self.downlink.lock();
@@ -228,7 +234,8 @@ impl Flows {
         }
     }
 
-    /// A frame of `peer` with this header came sealed: identifiers go on from there.
+    /// A frame of `peer` with this header arrived sealed. The expected identifiers move on to the
+    /// packet numbers after it.
     pub fn hear(&self, peer: PeerIndex, header: &Header) {
         let now = self.last_told();
         let mut downlink = self.downlink.lock();
@@ -236,10 +243,10 @@ impl Flows {
         catch_up(&mut downlink);
     }
 
-    /// As [`Downlink::take`].
+    /// Finds the frame of an identifier, see [`Downlink::take`].
     ///
     /// # Errors
-    /// The same.
+    /// As for [`Downlink::take`].
     pub fn take(
         &self,
         now: Instant,
@@ -252,12 +259,12 @@ impl Flows {
         let taken = downlink.take(now, ridf, clear, rest);
         match taken {
             Err((_, Reason::UnknownIdentifier)) if lagged => {
-                // Its window may be among those that lag.
+                // The identifier may belong to a window that lags behind.
                 catch_up(&mut downlink);
                 downlink.take(now, ridf, clear, rest)
             }
             _ => {
-                // Whoever had them lag sees to that.
+                // The thread that made the windows lag moves them on.
                 if !lagged {
                     catch_up(&mut downlink);
                 }
@@ -270,20 +277,20 @@ impl Flows {
         Instant::from_micros(self.clock.load(Ordering::Relaxed))
     }
 
-    /// The management channel to `peer` is new: flows are registered anew as their frames come,
-    /// and those of the peer are known for a while yet.
+    /// The management channel to `peer` is new. Flows to the peer are registered anew with their
+    /// next frames; flows from the peer stay known for a while.
     pub fn restart(&self, now: Instant, peer: PeerIndex) {
         lock(&self.outbox).retain(|(to, _)| *to != peer);
         self.uplink.restart(peer);
         self.downlink.lock().restart(now, peer);
     }
 
-    /// Makes beacons due, lets some flows go that are of channels that are no more, and once a
-    /// second those that were silent for too long.
+    /// Makes beacons due, removes some flows of closed management channels, and once a second those
+    /// flows that were idle for too long. To be called about ten times a second.
     pub fn handle_timeout(&self, now: Instant) {
         self.clock.store(now.as_micros(), Ordering::Relaxed);
         self.uplink.make_due();
-        // A few at a time: frames wait for the same lock.
+        // A few flows at a time, since frames wait for the same lock.
         let mut downlink = self.downlink.lock();
         for _ in 0..DROPS_A_TICK {
             if !downlink.expire(now) {
@@ -302,13 +309,14 @@ impl Flows {
             .expire(now, &answered, &mut |peer, number| self.say(peer, Message::Remove(number)));
     }
 
-    /// Flows that are sent, and that are received.
+    /// How many flows are sent and how many are received.
     pub fn count(&self) -> (usize, usize) {
         (self.uplink.len(), self.downlink.lock().len())
     }
 }
 
-/// Moves all windows to where they should be, step by step: frames have their turn between two.
+/// Moves all windows to their positions, step by step. Between two steps, frames that wait for the
+/// lock get it.
 fn catch_up(downlink: &mut MutexGuard<'_, Downlink>) {
     while downlink.lags() {
         downlink.catch_up();

@@ -1,20 +1,20 @@
-//! What all frames of a flow have in common.
+//! The header fields that all frames of a flow have in common.
 
 use macsec::{AssociationNumber, Header, Protection, SecTag, ShortLength};
 
-/// V, which is never set (IEEE 802.1AE-2018, clause 9.5).
+/// V, which is always 0 (IEEE 802.1AE-2018, clause 9.5).
 const VERSION: u8 = 0x80;
-/// ES, SC and SCB: they say where the SCI is, and are the same in all frames of a flow.
+/// ES, SC and SCB: they say where the SCI is, and do not change within a flow.
 const SOURCE: u8 = 0x70;
 const ENCRYPTED: u8 = 0x08;
 const CHANGED: u8 = 0x04;
 const AN: u8 = 0x03;
 
-/// A secure association as a gateway tells them apart: all its frames share one sequence of packet
-/// numbers, whatever their destinations.
+/// A secure association as gateways distinguish them. All frames of an association share one
+/// sequence of packet numbers, whatever their destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SaKey {
-    /// The SCI; where a frame has none, its source address and two zeros.
+    /// The SCI; for frames without one, the source address and two zero bytes.
     sci: [u8; 8],
     named: bool,
     an: u8,
@@ -35,24 +35,25 @@ impl SaKey {
         }
     }
 
-    /// The association that an SCI in a frame's tag and an AN name.
+    /// The association with the AN `an` whose frames carry the SCI `sci` in their tag.
     pub const fn named(sci: [u8; 8], an: u8) -> Self {
         Self { sci, named: true, an }
     }
 
-    /// The SCI, or what stands for it.
+    /// The SCI, or the value in its place, and whether frames carry an SCI.
     pub const fn channel(&self) -> ([u8; 8], bool) {
         (self.sci, self.named)
     }
 }
 
-/// A header without what differs from frame to frame: PN, SL, E and C, and, if a flow outlives a
-/// change of keys, AN.
+/// A header with the fields set to zero that differ from frame to frame: PN, SL, E and C, and also
+/// AN if a flow outlives a change of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template(Header);
 
 impl Template {
-    /// Of the frames with this header, and of its AN alone if `an`.
+    /// The template of frames with this header. If `an`, the flow is for the AN of this header
+    /// only.
     pub fn of(header: &Header, an: bool) -> Self {
         let tag = SecTag {
             protection: Protection::Integrity,
@@ -64,13 +65,13 @@ impl Template {
         Self(Header { tag, ..*header })
     }
 
-    /// The header with all that differs zero.
+    /// The header with all variable fields zero.
     pub const fn header(&self) -> &Header {
         &self.0
     }
 
-    /// The header of one frame: `octet` is its TCI and AN, `short_length` its SL. `None` if
-    /// these cannot be a frame's of the flow.
+    /// Restores the header of one frame from its TCI and AN (`octet`), its SL (`short_length`) and
+    /// its packet number. `None` if these values cannot occur in a frame of the flow.
     pub fn restore(&self, octet: u8, short_length: u8, pn: u32) -> Option<Header> {
         let of_flow = octet & (VERSION | SOURCE) == self.0.tag.tci_an() & SOURCE;
         let protection = match (octet & ENCRYPTED != 0, octet & CHANGED != 0) {
@@ -96,7 +97,7 @@ pub(crate) mod tests {
     use macsec::{Sci, SciField, VlanTag};
     use proptest::prelude::*;
 
-    /// Headers of every shape.
+    /// Arbitrary headers of every shape.
     pub(crate) fn header() -> impl Strategy<Value = Header> {
         let addresses = (any::<[u8; 6]>(), any::<[u8; 6]>());
         let tags = (0usize..3, any::<u16>());

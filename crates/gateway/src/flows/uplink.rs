@@ -14,55 +14,61 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 use vocabulary::{Instant, Random};
 
-/// How a frame goes to a peer.
+/// How a frame is to be sent to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// In short: the peer knows the flow.
+    /// In short form: the peer knows the flow.
     Short(Known),
-    /// The peer has not acknowledged its flow yet.
+    /// The flow is registered, and the peer has not acknowledged it yet.
     NotYet,
-    /// It is of no flow: a limit is reached, or its packet number is far behind the others.
+    /// Without a flow: a limit is reached, the peer refused the flow, or the packet number is far
+    /// behind the highest one.
     Over,
 }
 
-/// A frame of a flow that the peer knows.
+/// A frame whose flow the peer knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The flow's number.
     pub number: u32,
-    /// The frame's extended packet number; where flows do not follow them, the one in its tag.
+    /// The extended packet number of the frame; in schemes that do not follow packet numbers, the
+    /// one in its tag.
     pub pn: u64,
     /// The flow's base identifier, in schemes that have them.
     pub secret: Option<BaseIdentifier>,
-    /// Whether the peer was not told for long how far packet numbers are: sealed whole, the
-    /// frame tells it.
+    /// Whether the peer should be told the packet number, since it was not told for long: if this
+    /// frame is sent sealed, its header tells it.
     pub should_tell: bool,
 }
 
-/// Packet numbers in a row that are far behind before their association counts as begun anew: it has
-/// other keys under the same AN.
+/// Number of successive packet numbers far behind the highest one after which the association
+/// counts as restarted: it has new keys under the same AN.
 const ANEW: u8 = 3;
 const SHARDS: usize = 16;
 
 /// One association: an entry of the paper's uplink table.
 #[derive(Debug)]
 struct Association {
+    /// The highest extended packet number so far.
     highest: u64,
-    /// Packet numbers in a row that were far behind, and the last of them: a frame comes here once
-    /// for each peer it goes to.
+    /// How many successive packet numbers were far behind, and the last of them. A frame to several
+    /// peers is looked up once for each of them, and counts once.
     late: u8,
     last_late: u32,
+    /// What each peer with a flow was told.
     told: Vec<Told>,
     flows: Vec<Flow>,
 }
 
-/// What a peer was told of an association's packet numbers.
+/// What a peer was told about the packet numbers of an association.
 #[derive(Debug)]
 struct Told {
     peer: PeerIndex,
+    /// The highest packet number that the peer was told.
     pn: u64,
+    /// Whether a beacon to this peer is due.
     due: bool,
-    /// It is among those that are told with the next tick.
+    /// Whether a beacon becomes due with the next tick.
     awaits: bool,
 }
 
@@ -73,16 +79,17 @@ struct Flow {
     number: u32,
     secret: Option<BaseIdentifier>,
     standing: Standing,
+    /// When the flow's last frame was sent, or its state changed.
     used: Instant,
-    /// Where its registration has it begin: the peer knows no identifier of any number before.
+    /// The packet number at the registration: the peer has no identifiers for lower numbers.
     start: u64,
-    /// Which packet numbers went in short: an association may begin anew inside of the window,
-    /// and no identifier is sent twice.
+    /// Packet numbers that were sent in short form. An association may restart with a number inside
+    /// of the window, and no identifier may be sent twice.
     sent: Option<Box<Window>>,
 }
 
 impl Flow {
-    /// Whether the peer looks out for the identifier of `pn`, as far as that can be known.
+    /// Whether the peer is expected to have the identifier of `pn` in its table.
     fn may_go_short(&self, pn: u64) -> bool {
         self.sent.as_ref().is_none_or(|sent| pn >= self.start && sent.check(pn))
     }
@@ -90,21 +97,26 @@ impl Flow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// The channel is new: the next frame registers it.
+    /// The management channel is new: the next frame registers the flow again.
     Unregistered,
+    /// The registration was sent, and there is no answer yet.
     Registered,
+    /// The peer has acknowledged the flow.
     Known,
+    /// The peer has refused the flow, or its association has skipped too many packet numbers.
     Refused,
 }
 
-/// Who has how many flows.
+/// How many flows each peer, source address and SCI has, and the numbers in use.
 #[derive(Debug)]
 struct Census {
     all: usize,
     peers: Vec<usize>,
     sources: Table<[u8; 6], usize>,
     channels: Table<([u8; 8], bool), usize>,
+    /// Tokens for new flows.
     fresh: Bucket,
+    /// The flow number to try next.
     next: u32,
     numbers: Table<(PeerIndex, u32), SaKey>,
     random: Random,
@@ -118,12 +130,15 @@ pub struct Uplink {
     keyed: Hashing,
     shards: [Mutex<Table<SaKey, Association>>; SHARDS],
     census: Mutex<Census>,
+    /// Beacon entries that are due.
     due: Mutex<VecDeque<(PeerIndex, SaKey)>>,
+    /// Beacon entries that become due with the next tick.
     awaiting: Mutex<Vec<(PeerIndex, SaKey)>>,
+    /// Tokens for identifiers of skipped packet numbers.
     skips: Mutex<Bucket>,
 }
 
-/// A hasher whose key is not shown.
+/// A keyed hash function, whose key `Debug` does not show.
 struct Hashing(Keyed);
 
 impl core::fmt::Debug for Hashing {
@@ -133,7 +148,7 @@ impl core::fmt::Debug for Hashing {
 }
 
 impl Uplink {
-    /// No flows yet.
+    /// Creates empty tables.
     pub fn new(needs: Needs, limits: Limits, random: &mut Random, now: Instant) -> Self {
         let keyed = Keyed::new(random.array());
         let census = Census {
@@ -142,7 +157,8 @@ impl Uplink {
             sources: Table::with_hasher(keyed),
             channels: Table::with_hasher(keyed),
             fresh: Bucket::new(limits.new_a_second, limits.burst, now),
-            // What a gateway that starts again numbers meets nothing of before.
+            // A gateway that restarts begins at a random number, so that its flows are unlikely to
+            // have numbers that peers remember.
             next: random.below(u64::from(NUMBERS)) as u32,
             numbers: Table::with_hasher(keyed),
             random: random.fork(),
@@ -159,12 +175,12 @@ impl Uplink {
         }
     }
 
-    /// Flows there are.
+    /// How many flows there are.
     pub fn len(&self) -> usize {
         lock(&self.census).all
     }
 
-    /// Whether there is none.
+    /// Whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +195,8 @@ impl Uplink {
         lock(&self.shards[self.keyed.0.hash_one(key) as usize % SHARDS])
     }
 
-    /// As [`Flows::way`](super::Flows::way); `say` takes what is to be said to which peer.
+    /// See [`Flows::way`](super::Flows::way). `say` is called with each message that has to be sent
+    /// to a peer.
     pub fn way(
         &self,
         now: Instant,
@@ -246,7 +263,7 @@ impl Uplink {
         Way::NotYet
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the middle of `way`, with the shard locked")]
+    #[expect(clippy::too_many_arguments, reason = "a part of `way`, called with the shard locked")]
     fn known_way(
         &self,
         now: Instant,
@@ -294,7 +311,7 @@ impl Uplink {
         })
     }
 
-    /// As [`Flows::is_known`](super::Flows::is_known).
+    /// See [`Flows::is_known`](super::Flows::is_known).
     pub fn is_known(&self, peer: PeerIndex, header: &Header) -> bool {
         let (key, template) = self.key(header);
         let shard = self.shard(&key);
@@ -319,7 +336,7 @@ impl Uplink {
         self.needs.beacons.then(Box::default)
     }
 
-    /// Counts one more flow, if there may be one, and numbers it.
+    /// Counts one more flow and numbers it; `None` if a limit is reached.
     fn admit(
         &self,
         now: Instant,
@@ -349,7 +366,7 @@ impl Uplink {
         Some(census.number(peer, key, &self.needs))
     }
 
-    /// The peer acknowledged or refused a flow.
+    /// Handles the answer of a peer to a registration: acknowledged if `took`, otherwise refused.
     pub fn handle_answer(&self, now: Instant, peer: PeerIndex, number: u32, took: bool) {
         let key = lock(&self.census).numbers.get(&(peer, number)).copied();
         let Some(key) = key else { return };
@@ -360,15 +377,16 @@ impl Uplink {
         let Some(flow) = found else { return };
         flow.standing = match (flow.standing, took) {
             (Standing::Registered, true) => Standing::Known,
-            // It may know a flow for a while and then no more.
+            // A peer may know a flow for a while and refuse it later.
             (Standing::Registered | Standing::Known, false) => Standing::Refused,
             _ => return,
         };
         flow.used = now;
     }
 
-    /// Takes note that an association skipped packet numbers, for which peers derive identifiers
-    /// that nobody sends. Where that is too much, its frames go sealed for a while.
+    /// Notes that an association skipped packet numbers, for which peers derive identifiers that no
+    /// frame uses. If they would have to derive too many, the association's frames are sent sealed
+    /// for a while.
     fn skip(
         &self,
         now: Instant,
@@ -391,7 +409,8 @@ impl Uplink {
         }
     }
 
-    /// Beacons that are due by the number of frames, or will be by the time.
+    /// Makes beacons due for peers that are `ahead / 2` packet numbers behind, and has the other
+    /// peers told with the next tick.
     fn mark_due(&self, key: &SaKey, association: &mut Association) {
         let every = self.needs.ahead / 2;
         let highest = association.highest;
@@ -410,7 +429,8 @@ impl Uplink {
         }
     }
 
-    /// Makes beacons due of all associations that went on. To be called about ten times a second.
+    /// Makes beacons due for all associations whose packet numbers have advanced. To be called
+    /// about ten times a second.
     pub fn make_due(&self) {
         let awaiting = core::mem::take(&mut *lock(&self.awaiting));
         for (peer, key) in awaiting {
@@ -425,7 +445,7 @@ impl Uplink {
         }
     }
 
-    /// The next beacon.
+    /// The next beacon to send, with the peer it is for.
     pub fn poll_beacon(&self) -> Option<(PeerIndex, Beacon)> {
         loop {
             let to = lock(&self.due).front().map(|(peer, _)| *peer)?;
@@ -446,7 +466,7 @@ impl Uplink {
         if same { due.pop_front().map(|(_, key)| key) } else { None }
     }
 
-    /// What a beacon tells `peer` of an association.
+    /// The beacon entry that tells `peer` about an association.
     fn entry(&self, peer: PeerIndex, key: &SaKey) -> Option<(u32, u64)> {
         let mut shard = self.shard(key);
         let Association { highest, told, flows, .. } = shard.get_mut(key)?;
@@ -457,7 +477,7 @@ impl Uplink {
         flows.iter().find(known).map(|flow| (flow.number, *highest))
     }
 
-    /// Flows to `peer` are registered anew with their next frame.
+    /// Has every flow to `peer` registered again with its next frame.
     pub fn restart(&self, peer: PeerIndex) {
         for shard in &self.shards {
             for association in lock(shard).values_mut() {
@@ -467,7 +487,8 @@ impl Uplink {
         }
     }
 
-    /// Lets flows go that were silent, and says which. `answered` says whether whom a flow goes to sends back.
+    /// Removes idle flows, and calls `gone` with the peer and number of each. `answered` says
+    /// whether the destination of a header sends frames to its source.
     pub fn expire(
         &self,
         now: Instant,
@@ -506,14 +527,14 @@ fn register(
 }
 
 impl Census {
-    /// A number and a secret for a flow.
+    /// Draws a number and a base identifier for a flow.
     fn number(
         &mut self,
         peer: PeerIndex,
         key: &SaKey,
         needs: &Needs,
     ) -> (u32, Option<BaseIdentifier>) {
-        // There are far fewer flows than numbers.
+        // Terminates, since there are far fewer flows than numbers.
         let number = loop {
             let number = self.next;
             self.next = (number + 1) % NUMBERS;
@@ -537,7 +558,7 @@ impl Census {
     }
 }
 
-/// Counts one less, and nobody who has none.
+/// Decrements the count of `key`, and removes it at zero.
 pub(super) fn forget_one<K: Eq + core::hash::Hash>(counts: &mut Table<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
@@ -554,7 +575,7 @@ enum Follow {
 }
 
 impl Association {
-    /// Takes note of a packet number.
+    /// Extends and records a packet number; `behind` is how far it may be behind the highest.
     fn follow(&mut self, low: u32, behind: u64) -> Follow {
         match recover(self.highest, low) {
             Some(pn) if pn + behind > self.highest => {
@@ -575,8 +596,8 @@ impl Association {
     }
 }
 
-/// The extended packet number with the low half `low` that is nearest to `near`, as in IEEE
-/// 802.1AE-2018, clause 10.6.2, but to both sides; `None` below zero.
+/// The extended packet number that is nearest to `near` and has the low half `low`, as in IEEE
+/// 802.1AE-2018, clause 10.6.2, but in both directions; `None` if it would be below zero.
 pub(super) fn recover(near: u64, low: u32) -> Option<u64> {
     let ahead = low.wrapping_sub(near as u32) as i32;
     near.checked_add_signed(ahead.into())

@@ -1,4 +1,4 @@
-//! What a gateway opens of one peer in one epoch.
+//! The keys with which a gateway opens the datagrams of one peer in one epoch.
 
 use super::outbound::{SEALING, TAG_LEN};
 use super::prefix::{PREFIX_LEN, Prefix};
@@ -17,15 +17,15 @@ use zeroize::Zeroizing;
 /// Why a sealed datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Too short, or its lane or epoch cannot be.
+    /// The datagram is too short, or its lane or epoch is invalid.
     Malformed,
-    /// Its counter was accepted before.
+    /// A datagram with this counter was accepted before.
     Replayed,
-    /// Its counter is older than the window.
+    /// The counter is older than the replay window.
     Old,
-    /// Its tag is wrong.
+    /// The tag is wrong.
     Forged,
-    /// So many were forged under this key that nothing is opened with it any more.
+    /// The key opens no more datagrams, since too many were forged under it.
     Exhausted,
 }
 
@@ -37,7 +37,7 @@ pub struct Inbound {
     epoch: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
-    /// Whether anything was opened.
+    /// Whether any datagram was opened.
     used: AtomicBool,
     pcbc: OnceLock<Pcbc>,
 }
@@ -50,7 +50,7 @@ struct Lane {
 }
 
 impl Inbound {
-    /// Keys for what `receiver` opens of what `sender` seals in `epoch`.
+    /// Creates the keys with which `receiver` opens what `sender` seals in `epoch`.
     pub fn new(
         secret: EpochSecret,
         (sender, receiver): (GatewayId, GatewayId),
@@ -62,17 +62,17 @@ impl Inbound {
         Self { secret, sender, receiver, epoch, provider, lanes, used, pcbc }
     }
 
-    /// The epoch.
+    /// The number of the epoch.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Opens `packet` in place: prefix and tag are taken off and what was encrypted is plain.
-    /// Says whether its counter is the highest of its lane.
+    /// Opens `packet` in place: removes the prefix and the tag, and decrypts the encrypted part.
+    /// Returns whether the counter is the highest of its lane so far.
     ///
     /// # Errors
-    /// Where anything is not as the peer sealed it, or was accepted before. What was encrypted
-    /// may be garbled then.
+    /// If the datagram is not authentic, or its counter was accepted before. The encrypted part may
+    /// then be overwritten.
     pub fn open(&self, prefix: &Prefix, packet: &mut PacketBuf<'_>) -> Result<bool, OpenError> {
         let content = packet.len().checked_sub(SEALING).ok_or(OpenError::Malformed)?;
         let encrypted = if prefix.sealed == 0 { content } else { usize::from(prefix.sealed) };
@@ -106,12 +106,12 @@ impl Inbound {
         Ok(newest)
     }
 
-    /// Whether anything was opened.
+    /// Whether any datagram was opened.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The cipher of the scheme `encryption-paper`.
+    /// The block cipher of the scheme `encryption-paper`.
     pub fn pcbc(&self) -> &Pcbc {
         self.pcbc.get_or_init(|| {
             Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))

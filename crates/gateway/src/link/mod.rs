@@ -1,7 +1,7 @@
 //! Sealed datagrams between two gateways.
 //!
-//! A [`Link`] is what a gateway knows of one peer; [`Links`] has all of them, and finds the keys
-//! that open a datagram.
+//! A [`Link`] is the state of one peer. [`Links`] contains all peers, and finds the keys that open
+//! a datagram.
 
 mod inbound;
 mod outbound;
@@ -25,42 +25,48 @@ use place::{SILENCE, Sighting, Verdict, Whereabouts};
 use std::sync::{Arc, RwLock};
 use vocabulary::{Instant, PacketBuf, Random};
 
+/// Bytes of the IPv4 and UDP headers.
 const IPV4_HEADERS: usize = 20 + 8;
+/// Bytes of the IPv6 and UDP headers.
 const IPV6_HEADERS: usize = 40 + 8;
 
-/// What a gateway knows of one peer.
+/// The state of one peer.
 #[derive(Debug)]
 pub struct Link {
-    /// Which peer.
+    /// The index of the peer.
     pub peer: PeerIndex,
-    /// Who the peer is.
+    /// The identity of the peer.
     pub id: GatewayId,
-    /// What came and went.
+    /// Counters of the frames to and from the peer.
     pub counters: PeerCounters,
-    /// Whether the peer has no endpoint, so that its port is followed too.
+    /// Whether the peer has no configured endpoint. Its UDP port then follows its datagrams.
     roams: bool,
     outbound: RwLock<Option<Arc<Outbound>>>,
     place: RwLock<Whereabouts>,
-    /// Bytes of the IP and UDP headers on the way there; 0 where there is no address. Every frame
-    /// asks.
+    /// Bytes of the IP and UDP headers of datagrams to the peer; 0 if it has no address. Read for
+    /// every frame.
     headers: AtomicUsize,
-    /// When the peer was heard from its address last, in microseconds.
+    /// When the last datagram arrived from the peer's address, in microseconds.
     heard_at: AtomicU64,
-    /// When anything authentic came from the peer last, in microseconds.
+    /// When the last authentic datagram of the peer arrived, in microseconds.
     opened_at: AtomicU64,
     /// Whether nothing that is sent to the peer is answered.
     unanswered: AtomicBool,
-    /// Whether a frame went there, since somebody asked, that needs more than the least MTU.
+    /// Whether a frame was sent to the peer, since the last [`forget_long`](Self::forget_long),
+    /// that needs an MTU above [`LEAST_MTU`](crate::tuning::LEAST_MTU).
     sent_long: AtomicBool,
-    /// Bytes of an IP packet that arrive in one piece.
+    /// The path's MTU: IP packets of this many bytes reach the peer without fragmentation.
     mtu: AtomicUsize,
+    /// Whether a new epoch should be agreed on, since the keys are nearly used up.
     wants_epoch: AtomicBool,
+    /// The number for the pieces of the next frame that is split.
     next_piece: AtomicU32,
 }
 
 impl Link {
-    /// A peer without keys yet, at `address` if that is known, to which the path carries IP
-    /// packets of `mtu` bytes. If it `roams`, it has no endpoint: its port is that of what it sends.
+    /// Creates the state of a peer without keys, at `address` if that is known, on a path whose MTU
+    /// is `mtu` bytes. If it `roams`, it has no configured endpoint: its port follows its
+    /// datagrams.
     pub fn new(
         peer: PeerIndex,
         id: GatewayId,
@@ -93,37 +99,38 @@ impl Link {
         self.headers.load(Ordering::Relaxed) > 0 && read(&self.outbound).is_some()
     }
 
-    /// Where datagrams for the peer go.
+    /// The address that datagrams for the peer are sent to.
     pub fn address(&self) -> Option<SocketAddr> {
         read(&self.place).address()
     }
 
-    /// Where datagrams for the peer go, and whether they are to go from the port that it sends to: a
-    /// NAT on its way lets in nothing else.
+    /// The address that datagrams for the peer are sent to, and whether they must be sent from the
+    /// local port that the peer sends to: a NAT in front of the peer lets in no others.
     pub fn destination(&self) -> Option<(SocketAddr, bool)> {
         let place = *read(&self.place);
         place.address().map(|address| (address, self.roams || place.is_learned()))
     }
 
-    /// Datagrams go to `address` from now on, whatever was learned.
+    /// Sends datagrams to `address` from now on, whatever was learned.
     pub fn set_address(&self, address: Option<SocketAddr>) {
         self.change_place(|place| place.set(address));
     }
 
-    /// The configuration or the resolver says that the peer is at `address`. An address that was
-    /// learned since counts more while what is sent there is answered.
+    /// Notes the address from the configuration or the resolver. An address that was learned since
+    /// is kept as long as the peer answers.
     pub fn tell_address(&self, address: SocketAddr) {
         self.change_place(|place| place.tell(address, self.is_unanswered()));
     }
 
-    /// The management channel to the peer came from the host of `address`; the port is that of its
-    /// endpoint. Datagrams go there unless the peer is heard from where it was.
+    /// Notes that the management channel to the peer came from the host of `address`; the port is
+    /// that of the peer's endpoint. Datagrams are sent there, unless some still arrive from the
+    /// peer's present address.
     pub fn tell_channel(&self, now: Instant, address: SocketAddr) {
         let silent = self.is_silent(now);
         self.change_place(|place| place.connect(address, silent, self.is_unanswered()));
     }
 
-    /// The peer is where `former`, a link to it that is no more, has found it.
+    /// Takes over the address that `former`, an earlier link to the peer, has learned.
     pub fn resume(&self, former: &Self) {
         let known = *read(&former.place);
         self.change_place(|place| *place = known);
@@ -144,29 +151,30 @@ impl Link {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Says whether what is sent to the peer is answered.
+    /// Sets whether nothing that is sent to the peer is answered.
     pub(crate) fn set_unanswered(&self, unanswered: bool) {
         self.unanswered.store(unanswered, Ordering::Relaxed);
     }
 
-    /// When anything authentic came from the peer last.
+    /// When the last authentic datagram of the peer arrived.
     pub(crate) fn opened_at(&self) -> Instant {
         Instant::from_micros(self.opened_at.load(Ordering::Relaxed))
     }
 
-    /// A frame goes there that needs more than the least MTU.
+    /// Notes that a frame is sent to the peer that needs an MTU above
+    /// [`LEAST_MTU`](crate::tuning::LEAST_MTU).
     pub(crate) fn note_long(&self) {
         if !self.sent_long.load(Ordering::Relaxed) {
             self.sent_long.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether such a frame went there since [`forget_long`](Self::forget_long).
+    /// Whether such a frame was sent since the last [`forget_long`](Self::forget_long).
     pub(crate) fn has_sent_long(&self) -> bool {
         self.sent_long.load(Ordering::Relaxed)
     }
 
-    /// Such frames are noted anew.
+    /// Forgets that such a frame was sent.
     pub(crate) fn forget_long(&self) {
         self.sent_long.store(false, Ordering::Relaxed);
     }
@@ -175,22 +183,22 @@ impl Link {
         now - Instant::from_micros(self.heard_at.load(Ordering::Relaxed)) >= SILENCE
     }
 
-    /// Bytes of UDP payload that arrive in one piece.
+    /// The longest UDP payload in bytes that reaches the peer without fragmentation.
     pub fn payload(&self) -> usize {
         self.mtu().saturating_sub(self.headers())
     }
 
-    /// Bytes of an IP packet that arrive in one piece.
+    /// The path's MTU: IP packets of this many bytes reach the peer without fragmentation.
     pub fn mtu(&self) -> usize {
         self.mtu.load(Ordering::Relaxed)
     }
 
-    /// The path carries IP packets of `mtu` bytes in one piece.
+    /// Sets the path's MTU to `mtu` bytes.
     pub fn set_mtu(&self, mtu: usize) {
         self.mtu.store(mtu, Ordering::Relaxed);
     }
 
-    /// Bytes of the IP and UDP headers on the way to the peer.
+    /// Bytes of the IP and UDP headers of datagrams to the peer.
     pub fn headers(&self) -> usize {
         match self.headers.load(Ordering::Relaxed) {
             0 => IPV6_HEADERS,
@@ -198,18 +206,18 @@ impl Link {
         }
     }
 
-    /// What is sealed from now on is sealed with these keys, or nothing is.
+    /// Seals with these keys from now on; `None` if nothing can be sealed any more.
     pub fn set_outbound(&self, outbound: Option<Arc<Outbound>>) {
         *write(&self.outbound) = outbound;
         self.wants_epoch.store(false, Ordering::Relaxed);
     }
 
-    /// The epoch that is sealed in.
+    /// The epoch whose keys seal.
     pub fn epoch(&self) -> Option<u32> {
         read(&self.outbound).as_ref().map(|outbound| outbound.epoch())
     }
 
-    /// Whether the keys near their end.
+    /// Whether the keys are nearly used up.
     pub fn wants_epoch(&self) -> bool {
         self.wants_epoch.load(Ordering::Relaxed)
     }
@@ -222,8 +230,8 @@ impl Link {
     /// Seals `packet` in place, see [`Outbound::seal`].
     ///
     /// # Errors
-    /// [`Reason::NoPeer`] without keys, [`Reason::NoBuffer`] without room, and
-    /// [`Reason::KeyExhausted`].
+    /// [`Reason::NoPeer`] if there are no keys, [`Reason::NoBuffer`] if the packet has no room, and
+    /// [`Reason::KeyExhausted`] if the lane's key is used up.
     pub fn seal(
         &self,
         lane: u8,
@@ -248,11 +256,11 @@ impl Link {
         }
     }
 
-    /// Lends the cipher of the scheme `encryption-paper` towards this peer; returns what the
-    /// peer calls the key.
+    /// Calls `encrypt` with the block cipher of the scheme `encryption-paper` for this peer.
+    /// Returns the receiver index.
     ///
     /// # Errors
-    /// [`Reason::NoPeer`] without keys, [`Reason::NoBuffer`] if `encrypt` found too little.
+    /// [`Reason::NoPeer`] if there are no keys, [`Reason::NoBuffer`] if `encrypt` returned `None`.
     pub fn encrypt_blocks(&self, encrypt: impl FnOnce(&Pcbc) -> Option<()>) -> Result<u32, Reason> {
         let outbound = read(&self.outbound);
         let outbound = outbound.as_ref().ok_or(Reason::NoPeer)?;
@@ -260,10 +268,10 @@ impl Link {
         Ok(outbound.index())
     }
 
-    /// Makes a datagram of one of the kinds that are encrypted whole, in place.
+    /// Makes a datagram of one of the kinds that are encrypted as a whole, in place.
     ///
     /// # Errors
-    /// As [`seal`](Self::seal).
+    /// As for [`seal`](Self::seal).
     pub fn seal_whole(
         &self,
         lane: u8,
@@ -274,8 +282,8 @@ impl Link {
         self.seal(lane, Type::Whole, 0, packet)
     }
 
-    /// Takes note of where an authentic datagram came from, the newest of its lane; `first` under
-    /// new keys.
+    /// Notes the source address of an authentic datagram, the newest of its lane. `first`: it is
+    /// the first under new keys.
     fn heard_from(&self, now: Instant, from: SocketAddr, lane: u8, first: bool) {
         let (silent, lost) = (self.is_silent(now), self.is_unanswered());
         let sighting = Sighting { from, lane, first, silent, lost };
@@ -289,53 +297,56 @@ impl Link {
     }
 }
 
-/// Notes a time that nobody asks for more precisely than by [`PRECISION`]: threads share it.
+/// Stores a time for which the [`PRECISION`] suffices, so that threads seldom write to shared
+/// memory.
 fn note(at: &AtomicU64, now: Instant) {
     if now.as_micros().saturating_sub(at.load(Ordering::Relaxed)) >= PRECISION {
         at.store(now.as_micros(), Ordering::Relaxed);
     }
 }
 
-/// Microseconds between two notes of a time.
+/// Shortest interval in microseconds between two updates of a time.
 const PRECISION: u64 = 1000;
 
-/// All peers, and the keys by which what they send is opened.
+/// All peers, and the keys that open their datagrams.
 #[derive(Debug)]
 pub struct Links {
     links: Vec<Link>,
     receivers: RwLock<Table<u32, Receiver>>,
 }
 
+/// The keys with which datagrams for one receiver index are opened.
 #[derive(Debug)]
 struct Receiver {
     peer: PeerIndex,
     inbound: Inbound,
-    /// When these keys, which were replaced, open nothing any more.
+    /// When these keys, which were replaced, expire.
     until: Option<Instant>,
 }
 
 impl Links {
-    /// These peers, each at the place that its index says.
+    /// Creates the table; the position of each link must be its peer's index.
     pub fn new(links: Vec<Link>, random: &mut Random) -> Self {
         let keyed = Keyed::new(random.array());
-        // What a gateway that starts again numbers meets no pieces from before.
+        // A gateway that restarts begins at random numbers, so that its pieces are unlikely to
+        // match incomplete frames at its peers.
         for link in &links {
             link.next_piece.store(u32::from_be_bytes(random.array()), Ordering::Relaxed);
         }
         Self { links, receivers: RwLock::new(Table::with_hasher(keyed)) }
     }
 
-    /// Every peer.
+    /// Iterates over all links.
     pub fn iter(&self) -> impl Iterator<Item = &Link> {
         self.links.iter()
     }
 
-    /// One peer.
+    /// The link to `peer`.
     pub fn get(&self, peer: PeerIndex) -> Option<&Link> {
         self.links.get(usize::from(peer.0))
     }
 
-    /// An index by which no keys are known yet.
+    /// A random receiver index that is not in use.
     pub fn free_index(&self, random: &mut Random) -> u32 {
         let receivers = read(&self.receivers);
         loop {
@@ -346,27 +357,28 @@ impl Links {
         }
     }
 
-    /// Opens what arrives for `index` with these keys from now on.
+    /// Opens datagrams for `index` with these keys from now on.
     pub fn install(&self, index: u32, peer: PeerIndex, inbound: Inbound) {
         write(&self.receivers).insert(index, Receiver { peer, inbound, until: None });
     }
 
-    /// Opens nothing more with these keys.
+    /// Removes the keys at `index`.
     pub fn remove(&self, index: u32) {
         write(&self.receivers).remove(&index);
     }
 
-    /// Whether anything was opened with these keys: then the peer seals with them.
+    /// Whether any datagram was opened with the keys at `index`, so that the peer seals with them.
     pub fn is_used(&self, index: u32) -> bool {
         read(&self.receivers).get(&index).is_some_and(|receiver| receiver.inbound.is_used())
     }
 
-    /// How many keys there are to open with.
+    /// How many receiver indices have keys.
     pub fn receivers(&self) -> usize {
         read(&self.receivers).len()
     }
 
-    /// All keys of `peer` but those at `keep` open nothing any more after `until`.
+    /// Has all keys of `peer` expire at `until` at the latest, except those at the indices in
+    /// `keep`.
     pub fn retire(&self, peer: PeerIndex, keep: &[u32], until: Instant) {
         for (&index, receiver) in write(&self.receivers).iter_mut() {
             if receiver.peer == peer && !keep.contains(&index) {
@@ -375,16 +387,16 @@ impl Links {
         }
     }
 
-    /// Forgets keys that open nothing any more. To be called about once a second.
+    /// Removes keys that have expired. To be called about ten times a second.
     pub fn expire(&self, now: Instant) {
         write(&self.receivers).retain(|_, receiver| receiver.until.is_none_or(|until| now < until));
     }
 
-    /// Lends the cipher of the scheme `encryption-paper` by which what comes for `index` is
-    /// decrypted, and says which peer has it.
+    /// Calls `decrypt` with the block cipher of the scheme `encryption-paper` for datagrams with
+    /// the receiver index `index`, and returns the peer that sends them.
     ///
     /// # Errors
-    /// Where nobody has that index.
+    /// If no keys have this index.
     pub fn decrypt_blocks(
         &self,
         now: Instant,
@@ -400,10 +412,10 @@ impl Links {
         Ok(receiver.peer)
     }
 
-    /// Opens a sealed datagram in place and says whose it is.
+    /// Opens a sealed datagram in place, and says which peer sent it.
     ///
     /// # Errors
-    /// As [`Inbound::open`], and where nobody has its receiver index.
+    /// As for [`Inbound::open`], and if no keys have its receiver index.
     pub fn open(
         &self,
         now: Instant,

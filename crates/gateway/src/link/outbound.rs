@@ -1,4 +1,4 @@
-//! What a gateway seals for one peer in one epoch.
+//! The keys with which a gateway seals datagrams for one peer in one epoch.
 
 use super::prefix::{PREFIX_LEN, Prefix};
 use crate::codepoints::Type;
@@ -12,26 +12,28 @@ use std::sync::{Mutex, OnceLock};
 use vocabulary::PacketBuf;
 use zeroize::Zeroizing;
 
-/// Bytes of the tag behind everything that is sealed.
+/// Length in bytes of the tag at the end of a sealed datagram.
 pub const TAG_LEN: usize = 16;
-/// Bytes that sealing adds to what is sealed.
+/// How many bytes sealing adds to a packet.
 pub const SEALING: usize = PREFIX_LEN + TAG_LEN;
 
-/// Why something was not sealed.
+/// Why a packet was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
-    /// The buffer has no room for prefix and tag, or the packet is shorter than its sealed part.
+    /// The buffer has no room for the prefix and the tag, or the packet is shorter than the part to
+    /// encrypt.
     Room,
-    /// The lane does not exist, or its key has sealed all it may.
+    /// The lane does not exist, or its key has sealed as many packets as it may.
     Exhausted,
 }
 
-/// The keys of one epoch towards one peer.
+/// The keys of one epoch in the direction to one peer.
 pub struct Outbound {
     secret: EpochSecret,
     sender: GatewayId,
     receiver: GatewayId,
     epoch: u32,
+    /// The receiver index: the peer's name for these keys.
     index: u32,
     provider: &'static GcmProvider,
     lanes: [OnceLock<Mutex<Lane>>; LANES],
@@ -44,15 +46,16 @@ struct Lane {
     counter: u64,
 }
 
-/// What came of sealing.
+/// The state of a key after sealing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// Whether the key nears its end and a new epoch should be asked for.
+    /// Whether the key is nearly used up, so that a new epoch should be asked for.
     pub ages: bool,
 }
 
 impl Outbound {
-    /// Keys for what `sender` seals in `epoch` for `receiver`, which calls them `index`.
+    /// Creates the keys with which `sender` seals in `epoch` for `receiver`, which knows them by
+    /// the receiver index `index`.
     pub fn new(
         secret: EpochSecret,
         (sender, receiver): (GatewayId, GatewayId),
@@ -64,17 +67,18 @@ impl Outbound {
         Self { secret, sender, receiver, epoch, index, provider, lanes, pcbc: OnceLock::new() }
     }
 
-    /// The epoch.
+    /// The number of the epoch.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Seals `packet` in place. Its first `sealed` bytes are encrypted, or all if `sealed` is 0;
-    /// all of it is authenticated, and prefix and tag are put around it.
+    /// Seals `packet` in place. The first `sealed` bytes are encrypted, or the whole packet if
+    /// `sealed` is 0. The whole packet is authenticated; the prefix is put before it and the tag
+    /// behind it.
     ///
     /// # Errors
-    /// Where the packet has not [`PREFIX_LEN`] bytes of headroom and [`TAG_LEN`] of tailroom,
-    /// or the key is used up. The packet is as it was then.
+    /// If the packet has less than [`PREFIX_LEN`] bytes of headroom or [`TAG_LEN`] bytes of
+    /// tailroom, or the key is used up. The packet is unchanged then.
     pub fn seal(
         &self,
         lane: u8,
@@ -110,12 +114,12 @@ impl Outbound {
         Ok(Used { ages })
     }
 
-    /// What the receiver calls these keys.
+    /// The receiver index under which the peer opens what these keys seal.
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// The cipher of the scheme `encryption-paper`.
+    /// The block cipher of the scheme `encryption-paper`.
     pub fn pcbc(&self) -> &Pcbc {
         self.pcbc.get_or_init(|| {
             Pcbc::new(&self.secret.block_key(&self.sender, &self.receiver, self.epoch))

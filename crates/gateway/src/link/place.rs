@@ -1,21 +1,22 @@
-//! Where datagrams for a peer go.
+//! Where datagrams for a peer are sent.
 //!
-//! An authentic datagram from another IP address moves every peer. The UDP port of a peer with an
-//! endpoint stays that of the endpoint, since the peer's lanes may send from ports of their own; the
-//! port of a peer without one is followed, since a NAT chooses it.
+//! An authentic datagram from another IP address changes the address of any peer. The UDP port of a
+//! peer with a configured endpoint stays that of the endpoint, since the peer's lanes may send from
+//! other ports. The port of a peer without an endpoint follows its datagrams, since a NAT chooses
+//! it.
 
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// How long nothing must come from a peer's address before a datagram of another lane, from another
-/// port, may change it: a NAT may have forgotten the port. Lanes that take turns more quickly change
-/// nothing.
+/// How long nothing must arrive from a peer's address before a datagram of another lane from
+/// another port may change it: the peer's NAT may have restarted, so that the old port leads nowhere.
+/// Lanes that send in turn at shorter intervals change nothing.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
-/// What a peer's address was learned from.
+/// The source from which a peer's address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The configuration, or the resolver.
+    /// The configuration or the resolver.
     Told,
     /// The management channel.
     Channel,
@@ -23,34 +24,34 @@ enum Source {
     Lane(u8),
 }
 
-/// Where a peer is, and where it was said to be.
+/// The address of a peer: the one in use, and the one that was configured or resolved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Whereabouts {
     place: Option<(SocketAddr, Source)>,
     told: Option<SocketAddr>,
 }
 
-/// An authentic datagram, the newest of its lane.
+/// An authentic datagram, the newest of its lane, as evidence of the peer's address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sighting {
     pub(super) from: SocketAddr,
     pub(super) lane: u8,
-    /// It is the first under new keys.
+    /// Whether it is the first datagram under new keys.
     pub(super) first: bool,
-    /// Nothing has come from the peer's address for [`SILENCE`].
+    /// Whether nothing has arrived from the peer's address for [`SILENCE`].
     pub(super) silent: bool,
-    /// Nothing that this gateway sends there is answered.
+    /// Whether nothing that this gateway sends to the peer is answered.
     pub(super) lost: bool,
 }
 
-/// What a datagram says of the peer's address.
+/// What a datagram means for the peer's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The peer is where it was.
+    /// The address is unchanged.
     Here,
-    /// The datagram came from another port, which changes nothing.
+    /// The datagram came from another port, which has no effect.
     Elsewhere,
-    /// The peer has moved.
+    /// The peer has a new address.
     Moved,
 }
 
@@ -62,7 +63,7 @@ impl Whereabouts {
         }
     }
 
-    /// Whether the address is that of a datagram, which may have come through a NAT.
+    /// Whether the address was learned from a datagram, which may have passed a NAT.
     pub(super) const fn is_learned(&self) -> bool {
         matches!(self.place, Some((_, Source::Lane(_))))
     }
@@ -73,8 +74,8 @@ impl Whereabouts {
         self.place = address.map(|address| (address, Source::Told));
     }
 
-    /// The configuration or the resolver says where the peer is. What was learned since counts more
-    /// unless nothing that goes there is answered.
+    /// Notes the address from the configuration or the resolver. An address that was learned since
+    /// is kept, unless the peer is `lost`: nothing that is sent there is answered.
     pub(super) fn tell(&mut self, address: SocketAddr, lost: bool) {
         self.told = Some(address);
         match self.place {
@@ -83,8 +84,8 @@ impl Whereabouts {
         }
     }
 
-    /// The management channel came from the host of `address`, whose port is that of the endpoint.
-    /// Counts unless datagrams still come from where the peer is.
+    /// Notes the host that the management channel came from; the port of `address` is that of the
+    /// endpoint. It is used only if no datagrams come from the present address any more.
     pub(super) fn connect(&mut self, address: SocketAddr, silent: bool, lost: bool) {
         match self.place {
             Some((known, _)) if known.ip() == address.ip() => {}
@@ -94,7 +95,7 @@ impl Whereabouts {
         }
     }
 
-    /// What a datagram says. `roams`: the peer has no endpoint.
+    /// Decides what a datagram means for the address. `roams`: the peer has no configured endpoint.
     pub(super) fn judge(&self, sighting: &Sighting, roams: bool) -> Verdict {
         let &Sighting { from, lane, first, silent, lost } = sighting;
         let Some((address, source)) = self.place else { return Verdict::Moved };
@@ -108,12 +109,13 @@ impl Whereabouts {
         match another_port_counts {
             true => Verdict::Moved,
             false if roams || self.is_learned() => Verdict::Elsewhere,
-            // The port of a lane of its own.
+            // The other port is that of one of the peer's lanes.
             false => Verdict::Here,
         }
     }
 
-    /// The peer is where the datagram came from.
+    /// Sets the address to that of the datagram. If the peer is back at the host of its endpoint,
+    /// the port becomes that of the endpoint again.
     pub(super) fn follow(&mut self, sighting: &Sighting, roams: bool) {
         let &Sighting { from, lane, .. } = sighting;
         let moves = self.address().is_none_or(|address| address.ip() != from.ip());

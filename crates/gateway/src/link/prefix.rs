@@ -1,8 +1,8 @@
-//! What stands in clear before everything that is sealed.
+//! The prefix of sealed datagrams, which is sent in clear.
 
 use crate::codepoints::Type;
 
-/// Bytes of a prefix.
+/// Length of a prefix in bytes.
 pub const PREFIX_LEN: usize = 14;
 
 /// The prefix of a sealed datagram.
@@ -14,27 +14,27 @@ pub const PREFIX_LEN: usize = 14;
 /// +-------+-------+---------------+------+-----------------------+--------+
 /// ```
 ///
-/// None of it tells flows apart: index and epoch are the same for all that one peer sends,
-/// the counter counts them all. `sealed` is the length of the encrypted part at the front, 0 if
-/// that is everything.
+/// Nothing in it distinguishes flows: the receiver index and the epoch are the same for all
+/// datagrams of one peer, and the counter counts the datagrams of all flows. `sealed` is the length
+/// of the encrypted part, which comes first; 0 if all of the datagram is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// What the datagram is.
+    /// The type of the datagram.
     pub kind: Type,
-    /// The epoch's low eight bits.
+    /// The low eight bits of the epoch's number.
     pub epoch: u8,
-    /// What the receiver calls the keys.
+    /// The receiver index, by which the receiver finds the keys.
     pub receiver: u32,
-    /// Which of the sender's threads sealed it.
+    /// The lane, that is the thread of the sender that sealed the datagram.
     pub lane: u8,
-    /// How many this lane sealed before in the epoch, below 2^48.
+    /// The number of datagrams that this lane sealed before in the epoch, below 2^48.
     pub counter: u64,
-    /// Length of the part that is encrypted, in bytes; 0 if that is all of it.
+    /// Length of the encrypted part in bytes; 0 if all of the datagram is encrypted.
     pub sealed: u8,
 }
 
 impl Prefix {
-    /// As on the wire.
+    /// Encodes the prefix.
     pub fn encode(&self) -> [u8; PREFIX_LEN] {
         let mut bytes = [0; PREFIX_LEN];
         bytes[0] = self.kind as u8;
@@ -46,7 +46,8 @@ impl Prefix {
         bytes
     }
 
-    /// The prefix at the front of `datagram`; `None` if it is too short or of no type we know.
+    /// Decodes the prefix of `datagram`; `None` if the datagram is too short or its type is
+    /// unknown.
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let &[kind, epoch, r0, r1, r2, r3, lane, c0, c1, c2, c3, c4, c5, sealed] =
             datagram.first_chunk()?;
@@ -60,9 +61,10 @@ impl Prefix {
         })
     }
 
-    /// The nonce under `iv`: the counter, the type and the length, so that what is in clear is
-    /// authenticated though it is not in the associated data; epoch, receiver and lane choose
-    /// the key. One counter is used once, whatever the type.
+    /// The nonce under `iv`: it contains counter, type and length, which are therefore
+    /// authenticated although the prefix is not in the associated data. Epoch, receiver index and
+    /// lane are authenticated because they choose the key. A counter is used once, whatever the
+    /// type.
     pub fn nonce(&self, iv: &[u8; 12]) -> [u8; 12] {
         let mut nonce = *iv;
         nonce[0] ^= self.kind as u8;

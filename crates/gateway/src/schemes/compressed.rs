@@ -1,13 +1,14 @@
-//! `sealed` with short headers: what is encrypted of a frame's header is the number of its flow
-//! and what differs from frame to frame.
+//! `sealed` with short headers: in place of a frame's header, the datagram has the number of the
+//! frame's flow and the header fields that differ from frame to frame, encrypted.
 //!
 //! ```text
 //! | prefix (14) | number (3) | TCI, AN (1) | SL (1) | PN (4) | secure data | ICV (16) | tag (16) |
 //!               |<------------- encrypted -------------->|
 //! ```
 //!
-//! A flow outlives changes of AN: the octet is there. Until the peer has acknowledged a flow, and
-//! for flows over a limit, headers are whole. Nobody outside sees more than which of both it is.
+//! A flow outlives changes of AN, since the octet is transmitted. Frames have whole headers until
+//! the peer has acknowledged their flow, and if there are too many flows. An observer sees which of
+//! the two forms a datagram has, and nothing else.
 
 use super::identifier::put_header;
 use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed as Outcome};
@@ -20,17 +21,17 @@ use crate::link::SEALING;
 use macsec::Header;
 use vocabulary::{Decode, DecodeError, Instant, PacketBuf, Random, Reader};
 
-/// Bytes of a short header.
+/// Length of a short header in bytes.
 pub const SHORT_LEN: usize = 9;
 
-/// The scheme.
+/// The scheme with short headers.
 #[derive(Debug)]
 pub struct Compressed {
     flows: Flows,
 }
 
 impl Compressed {
-    /// No flows yet. The keys of tables are drawn from `random`.
+    /// A scheme without flows. The keys of its hash tables are drawn from `random`.
     pub fn new(limits: Limits, random: &mut Random, now: Instant) -> Self {
         let needs = Needs {
             an: false,
@@ -54,7 +55,7 @@ impl Compressed {
     }
 }
 
-/// What a short header says.
+/// The fields of a short header.
 struct Short {
     number: u32,
     octet: u8,
@@ -96,7 +97,7 @@ impl Scheme for Compressed {
                 Self::shorten(to.header, &known, packet).ok_or(Reason::NoBuffer)?;
                 to.link.seal(to.lane, Type::Compressed, SHORT_LEN as u8, packet)?;
             }
-            // At most 36 bytes, of 255.
+            // The header has at most 36 bytes, which fits the length byte.
             Way::NotYet | Way::Over => {
                 to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
             }
@@ -109,7 +110,8 @@ impl Scheme for Compressed {
         _from: &Incoming<'_>,
         _packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        // All types of this scheme are opened with a peer's keys, before the scheme is asked.
+        // Datagrams of all types of this scheme are opened with the peer's keys, before the scheme
+        // is called.
         Err((None, Reason::UnknownType))
     }
 

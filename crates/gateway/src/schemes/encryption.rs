@@ -1,21 +1,22 @@
-//! `encryption-paper`: a frame's first 32 bytes are encrypted, and nothing is added to prove
-//! them (the paper's section 4.3). Here for comparison.
+//! `encryption-paper`: a frame's first 32 bytes are encrypted, and nothing authenticates them (the
+//! paper's section 4.3). Provided for comparison.
 //!
 //! ```text
 //! | type (1) | receiver index (4) | first 32 bytes of the frame, encrypted | rest of the frame |
 //! ```
 //!
-//! The receiver looks up SCI and AN in what it decrypted, as the paper has it, and forwards the
-//! frame if it knows them. So a datagram is accepted as often as it comes; nothing behind the
-//! 32 bytes is proven; and since the SCI stands in the second block, whatever comes in place of
-//! the first passes with random addresses wherever the AN happens to be a known one.
+//! As in the paper, the receiver looks up SCI and AN in the decrypted bytes, and forwards the frame
+//! if it knows them. Therefore replayed datagrams are accepted, and nothing behind the 32 bytes is
+//! authenticated. Since the SCI is in the second block, an attacker may also replace the first
+//! block: the frame then has random addresses, and is forwarded whenever its random AN is a known
+//! one.
 //!
-//! The 32 bytes are addresses, SecTAG and the first four bytes that MACsec encrypted. That is
-//! right for frames with an SCI and without VLAN tags alone. A VLAN tag moves the header past
-//! them, so that SCI bytes would be in clear, or leaves nothing in them that MACsec made
-//! unpredictable. Of frames without an SCI there is nothing to look up. The paper leaves
-//! both aside; such frames go sealed here, since dropping them would say nothing of the scheme and
-//! break networks.
+//! The 32 bytes are the addresses, the SecTAG and the first four bytes of MACsec's ciphertext. This
+//! holds only for frames with an SCI and without VLAN tags. A VLAN tag moves the header, so that
+//! bytes of the SCI would be sent in clear, or so that the 32 bytes contain nothing that MACsec
+//! made unpredictable. A frame without an SCI has nothing to look up. The paper mentions neither
+//! case. Such frames are sent sealed here: to drop them would tell nothing about the scheme and
+//! would break networks.
 
 use super::identifier::{Unknown, seal_meanwhile};
 use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
@@ -29,17 +30,18 @@ use crate::pcbc::COVERED;
 use macsec::{Header, SciField};
 use vocabulary::{Instant, PacketBuf, Random};
 
-/// Bytes before the frame.
+/// Number of bytes before the frame.
 pub const PREFIX_LEN: usize = 5;
-/// The header that the paper's 32 bytes are made for: addresses and a SecTAG with an SCI.
+/// Length of the headers that the paper's 32 bytes are meant for: addresses and a SecTAG with an
+/// SCI.
 const HEADER_LEN: usize = 28;
 
-/// What the scheme is set to.
+/// The configuration of the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many flows there may be.
+    /// Limits on the number of flows.
     pub limits: Limits,
-    /// What becomes of frames whose flow the peer does not know.
+    /// How frames are sent whose flow the peer does not know.
     pub unknown: Unknown,
 }
 
@@ -49,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// The scheme.
+/// The scheme `encryption-paper`.
 #[derive(Debug)]
 pub struct Encryption {
     unknown: Unknown,
@@ -57,9 +59,9 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// No flows yet. The keys of tables are drawn from `random`.
+    /// A scheme without flows. The keys of its hash tables are drawn from `random`.
     pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
-        // A new AN is a new flow, but nothing follows packet numbers.
+        // A new AN is a new flow, but packet numbers are not followed.
         let needs = Needs {
             an: true,
             follows: false,
@@ -73,7 +75,7 @@ impl Encryption {
     }
 }
 
-/// Whether the 32 bytes are right for frames with this header.
+/// Whether the 32 bytes end as intended in frames with this header.
 fn covers(header: &Header) -> bool {
     matches!(header.tag.sci_field, SciField::Explicit(_)) && header.len() == HEADER_LEN
 }
@@ -131,7 +133,8 @@ impl Scheme for Encryption {
         let blocks = packet.bytes_mut().first_chunk_mut::<COVERED>().ok_or(malformed)?;
         let index = u32::from_be_bytes([a, b, c, d]);
         let peer = from.links.decrypt_blocks(from.now, index, |pcbc| pcbc.decrypt(blocks))?;
-        // Where they stand in such a frame; that the rest is a frame's is not looked at.
+        // The positions of these fields in a frame with such a header. As in the paper, the rest of
+        // the frame is not checked.
         let unknown = (Some(peer), Reason::UnknownFlow);
         let (&octet, sci) = blocks.get(14).zip(blocks.get(20..28)).ok_or(unknown)?;
         let sci = sci.try_into().map_err(|_| unknown)?;

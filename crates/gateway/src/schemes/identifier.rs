@@ -1,16 +1,18 @@
-//! `identifier` and `identifier-paper`: instead of its header a frame has an identifier that
-//! changes with every frame and that only the receiver foresees.
+//! `identifier` and `identifier-paper`: in place of its header a frame has an identifier that
+//! changes with every frame and that only the receiver can predict.
 //!
 //! ```text
 //! | type (1) | ridf (8) | TCI (1) | SL (1) | secure data | ICV (16) |
 //! ```
 //!
-//! TCI has no AN: the flow has it. Under `identifier` TCI and SL are masked with bytes that
-//! derive as ridf does; under `identifier-paper` they are in clear.
+//! The TCI byte has no AN, since the AN belongs to the flow. Under `identifier` TCI and SL are
+//! masked with bytes that are derived together with ridf; under `identifier-paper` they are in
+//! clear.
 //!
-//! An identifier authenticates nothing but that its frame is new. Whoever copies a fresh one
-//! onto junk and is first gets that junk onto the LAN, where MACsec devices refuse it, and the
-//! true frame is dropped as seen. `sealed` has no such race.
+//! An identifier proves nothing but that its frame is new. An attacker who copies a fresh
+//! identifier onto junk and is faster than the true datagram gets the junk onto the LAN, where
+//! MACsec devices reject it; the true frame is dropped as already received. `sealed` has no such
+//! race.
 
 use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
 use crate::bridge::PeerIndex;
@@ -22,41 +24,42 @@ use crate::link::SEALING;
 use macsec::Header;
 use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
 
-/// Bytes that stand for a frame's header.
+/// Number of bytes in place of the frame's header.
 pub const SHORT_LEN: usize = 11;
 
-/// What becomes of frames whose flow the peer does not know.
+/// How frames are sent whose flow the peer does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// They go sealed, as under the scheme of that name, and so do those over a limit.
+    /// They are sent sealed, as under the scheme `sealed`; so are frames over a limit.
     Seal,
-    /// They are held until the peer knows the flow; those over a limit are dropped.
+    /// They are held until the peer knows the flow; frames over a limit are dropped.
     Hold,
 }
 
-/// What the scheme is set to.
+/// The configuration of the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many flows there may be.
+    /// Limits on the number of flows.
     pub limits: Limits,
-    /// What becomes of frames whose flow the peer does not know.
+    /// How frames are sent whose flow the peer does not know.
     pub unknown: Unknown,
-    /// Identifiers that are looked ahead for: so many frames may be lost in a row without a
-    /// further one being lost.
+    /// How many packet numbers ahead of the highest one have identifiers in the receiver's table.
+    /// This many frames may be lost in a row before the next frame is not recognised.
     pub ahead: u64,
-    /// The same behind: so far frames may overtake each other.
+    /// How many packet numbers behind the highest one have identifiers in the receiver's table,
+    /// that is by how many frames a frame may be overtaken.
     pub behind: u64,
 }
 
 impl Default for Settings {
-    /// Of `identifier`.
+    /// The defaults of `identifier`.
     fn default() -> Self {
         Self { limits: Limits::default(), unknown: Unknown::Seal, ahead: 1536, behind: 512 }
     }
 }
 
 impl Settings {
-    /// What `identifier-paper` is set to.
+    /// The defaults of `identifier-paper`.
     pub fn paper() -> Self {
         Self { unknown: Unknown::Hold, ahead: 64, behind: 64, ..Self::default() }
     }
@@ -72,12 +75,13 @@ pub struct Identifier {
 }
 
 impl Identifier {
-    /// `identifier`. Base identifiers and the keys of tables are drawn from `random`.
+    /// The scheme `identifier`. Base identifiers and the keys of hash tables are drawn from
+    /// `random`.
     pub fn new(settings: Settings, random: &mut Random, now: Instant) -> Self {
         Self::with(settings, Derivation::Keyed, random, now)
     }
 
-    /// `identifier-paper`: as the paper has it, for comparison.
+    /// The scheme `identifier-paper`: unchanged from the paper, for comparison.
     pub fn paper(settings: Settings, random: &mut Random, now: Instant) -> Self {
         Self::with(settings, Derivation::Paper, random, now)
     }
@@ -109,7 +113,7 @@ impl Identifier {
     }
 }
 
-/// Makes a frame go as it does under `sealed`, if it fits.
+/// Sends a frame as under `sealed`, if it fits a datagram.
 pub(super) fn seal_meanwhile(
     to: &Outgoing<'_>,
     packet: &mut PacketBuf<'_>,
@@ -117,12 +121,12 @@ pub(super) fn seal_meanwhile(
     if packet.len() + SEALING > to.link.payload() {
         return Err(Reason::TooLong);
     }
-    // At most 36 bytes, of 255.
+    // The header has at most 36 bytes, which fits the length byte.
     to.link.seal(to.lane, Type::Sealed, to.header.len() as u8, packet)?;
     Ok(Sealed::Ready)
 }
 
-/// Puts a header before what is left of a frame.
+/// Puts a header before the rest of a frame.
 pub(super) fn put_header(header: &Header, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
     let mut bytes = [0; Header::MAX_LEN];
     let mut writer = Writer::new(&mut bytes);

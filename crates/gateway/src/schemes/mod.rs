@@ -1,15 +1,15 @@
-//! How a MACsec frame looks between two gateways.
+//! Schemes: how a MACsec frame is represented in the datagrams between two gateways.
 //!
-//! | scheme | an observer learns of a flow | what a forger gets past the gateway |
+//! | scheme | what an observer learns about a flow | which forgeries a gateway forwards |
 //! |---|---|---|
 //! | [`sealed`] | nothing | nothing |
 //! | [`identifier`] | nothing | junk under an identifier it overtook |
-//! | [`identifier-paper`](identifier) | TCI and SL | the same, and floods of guesses cost a lookup each |
+//! | [`identifier-paper`](identifier) | TCI and SL | junk under an identifier it overtook; each guess costs a lookup |
 //! | [`encryption-paper`](encryption) | nothing | replays, and frames with random addresses |
 //! | [`plain`] | everything | everything |
 //!
-//! Each implements [`Scheme`]. What is not a MACsec frame (MKA, allowed EtherTypes, signs of
-//! life) and what is split goes sealed under every scheme but `plain`.
+//! Each scheme implements [`Scheme`]. Frames that are not MACsec (MKA, allowed EtherTypes),
+//! keepalives and the pieces of split frames are sent sealed under every scheme but `plain`.
 
 pub mod compressed;
 pub mod encryption;
@@ -27,17 +27,17 @@ use core::net::SocketAddr;
 use macsec::Header;
 use vocabulary::{DecodeError, Instant, PacketBuf};
 
-/// The schemes there are.
+/// The names of the schemes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchemeName {
-    /// Ours, and the default.
+    /// Our own scheme, which is the default.
     #[default]
     Sealed,
-    /// The paper's identifiers, put right.
+    /// The paper's rotating identifiers, with its weaknesses corrected.
     Identifier,
-    /// The paper's identifiers as it has them.
+    /// The paper's rotating identifiers, unchanged.
     IdentifierPaper,
-    /// The paper's encryption as it has it.
+    /// The paper's encryption, unchanged.
     EncryptionPaper,
     /// VXLAN.
     Plain,
@@ -59,7 +59,7 @@ impl SchemeName {
         }
     }
 
-    /// The scheme of that name.
+    /// The scheme with the name `name`.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.as_str() == name)
     }
@@ -71,58 +71,59 @@ impl fmt::Display for SchemeName {
     }
 }
 
-/// A MACsec frame on its way to a peer.
+/// A MACsec frame that is to be sent to a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
     /// The time.
     pub now: Instant,
-    /// Which thread sends it.
+    /// The lane, that is the sending thread.
     pub lane: u8,
-    /// To whom.
+    /// The link to the peer that the frame is for.
     pub link: &'a Link,
-    /// Its header.
+    /// The header of the frame.
     pub header: &'a Header,
 }
 
-/// A datagram on its way in.
+/// A datagram that was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
     /// The time.
     pub now: Instant,
-    /// Where it says it comes from.
+    /// Its source address, which is not authenticated.
     pub from: SocketAddr,
-    /// What its first byte says.
+    /// Its type, from its first byte.
     pub kind: Type,
-    /// All peers.
+    /// The links to all peers.
     pub links: &'a Links,
 }
 
-/// What [`Scheme::seal`] made of a frame.
+/// The result of [`Scheme::seal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sealed {
     /// A datagram that is ready to be sent.
     Ready,
-    /// Nothing: the peer does not know the frame's flow yet. The frame is as it was.
+    /// No datagram: the peer does not know the frame's flow yet. The frame is unchanged.
     Hold,
 }
 
-/// What the gateways of one tunnel have agreed on to do with MACsec frames.
+/// The representation of MACsec frames that the gateways of one tunnel have agreed on.
 ///
-/// All methods take `&self`: threads share a scheme, and where it keeps state that is behind locks.
+/// All methods take `&self`: threads share a scheme, which keeps its state behind locks.
 pub trait Scheme: Send + Sync + fmt::Debug {
-    /// Which it is.
+    /// The name of the scheme.
     fn name(&self) -> SchemeName;
 
-    /// The flows, in schemes that have them: what is said of them is the same in all.
+    /// The flows, in schemes that have them. Their messages are the same in all schemes.
     fn table(&self) -> Option<&Flows> {
         None
     }
 
-    /// By how many bytes a datagram is longer than a frame with this header at most, IP and UDP
-    /// aside.
+    /// By how many bytes a datagram is at most longer than a frame with this header, without the IP
+    /// and UDP headers. Negative if it is shorter.
     fn growth(&self, header: &Header) -> isize;
 
-    /// The same as it stands now, for one peer. Asked only where it matters.
+    /// By how many bytes a datagram to `peer` would be longer now. Called only if the frame is too
+    /// long with the bound of [`growth`](Self::growth).
     fn growth_to(&self, _peer: PeerIndex, header: &Header) -> isize {
         self.growth(header)
     }
@@ -130,51 +131,53 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     /// Makes a datagram of a frame without padding, in place.
     ///
     /// # Errors
-    /// Why there is none; the packet may be garbled then.
+    /// The reason why no datagram was made. The content of `packet` is undefined then.
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Sealed, Reason>;
 
     /// Makes a frame of a datagram, in place, and says which peer sent it.
     ///
     /// # Errors
-    /// Why there is none, and of which peer it was if that is known.
+    /// The reason why no frame was made, and the peer that sent the datagram if that is known.
     fn open(
         &self,
         from: &Incoming<'_>,
         packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)>;
 
-    /// Puts the header back that a [`Type::Compressed`] datagram of `peer` stands for; it is
-    /// authentic and open already.
+    /// Restores the header of a [`Type::Compressed`] datagram of `peer`, which is authentic and was
+    /// opened before.
     ///
     /// # Errors
-    /// Where no flow has that number, or the scheme has no short headers.
+    /// If no flow has its number, or the scheme has no short headers.
     fn expand(&self, _peer: PeerIndex, _packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
         Err(Reason::UnknownType)
     }
 
-    /// Whether what [`open`](Self::open) makes must be a well-formed MACsec frame. Only schemes
-    /// that are here to show what happens otherwise say no.
+    /// Whether the result of [`open`](Self::open) must be a well-formed MACsec frame. Only a scheme
+    /// that exists to demonstrate the consequences returns `false`.
     fn is_strict(&self) -> bool {
         true
     }
 
-    /// Makes a datagram of a frame that is not MACsec's, in place.
+    /// Makes a datagram of a frame that is not MACsec, in place.
     ///
     /// # Errors
-    /// Without keys, where the scheme needs some, or without room.
+    /// If the scheme needs keys and there are none, or if the packet has no room.
     fn seal_other(&self, lane: u8, link: &Link, packet: &mut PacketBuf<'_>) -> Result<(), Reason> {
         link.seal_whole(lane, Whole::Frame, packet)
     }
 
-    /// Whether frames go to peers with which there are no keys.
+    /// Whether frames are sent to peers without any keys.
     fn is_keyless(&self) -> bool {
         false
     }
 
-    /// A frame with this header came from `peer`, sealed: how far its packet numbers are.
+    /// A frame with this header arrived sealed from `peer`: its packet number tells how far the
+    /// association has advanced.
     fn hear(&self, _peer: PeerIndex, _header: &Header) {}
 
-    /// How often peers acknowledged flows: where it grew, frames that were held may go.
+    /// How many acknowledgements of flows have arrived. When the count has grown, frames that were
+    /// held may be ready.
     fn acknowledged(&self) -> u64 {
         self.table().map_or(0, Flows::acknowledged)
     }
@@ -184,10 +187,10 @@ pub trait Scheme: Send + Sync + fmt::Debug {
         self.table().is_none_or(|flows| flows.is_known(peer, header))
     }
 
-    /// Takes what a peer's scheme has to say over the management channel.
+    /// Handles a message of the peer's scheme, which came over the management channel.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// If the message is malformed or does not fit the scheme.
     fn handle_message(
         &self,
         now: Instant,
@@ -196,38 +199,40 @@ pub trait Scheme: Send + Sync + fmt::Debug {
     ) -> Result<(), DecodeError> {
         match self.table() {
             Some(flows) => flows.handle_message(now, peer, message),
-            None => Err(DecodeError::Invalid("message of a scheme that has none")),
+            None => Err(DecodeError::Invalid("message for a scheme that has no messages")),
         }
     }
 
-    /// What to say to a peer's scheme over the management channel; asked for until it is `None`.
+    /// The next message for a peer's scheme, to be sent over the management channel. To be called
+    /// until it returns `None`.
     fn poll_message(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
         self.table()?.poll_message()
     }
 
-    /// What the tunnel itself should carry to a peer: the content of a `Whole` datagram.
+    /// The next message for a peer that is to be sent through the tunnel: the content of a
+    /// [`Whole::Beacon`] datagram.
     fn poll_beacon(&self, _now: Instant) -> Option<(PeerIndex, Vec<u8>)> {
         None
     }
 
-    /// Takes such a content, which is authentic.
+    /// Handles the content of a [`Whole::Beacon`] datagram, which is authentic.
     fn handle_beacon(&self, _now: Instant, _peer: PeerIndex, _content: &[u8]) {}
 
-    /// The management channel to a peer is new, and the peer may know of no flow.
+    /// The management channel to a peer is new, and the peer may know none of our flows.
     fn restart(&self, now: Instant, peer: PeerIndex) {
         if let Some(flows) = self.table() {
             flows.restart(now, peer);
         }
     }
 
-    /// Lets what has timed out go. Called about ten times a second.
+    /// Removes what has expired. To be called about ten times a second.
     fn handle_timeout(&self, now: Instant) {
         if let Some(flows) = self.table() {
             flows.handle_timeout(now);
         }
     }
 
-    /// How many flows are known of what is sent, and of what is received.
+    /// How many flows are sent and how many are received.
     fn flows(&self) -> (usize, usize) {
         self.table().map_or((0, 0), Flows::count)
     }

@@ -1,7 +1,7 @@
-//! `plain`: VXLAN (RFC 7348), for comparison and to move over from it.
+//! `plain`: VXLAN (RFC 7348), for comparison and for migration from VXLAN.
 //!
-//! Whoever can send to the gateway can put any frame on its LAN, and whoever sees a datagram
-//! sees all of the frame but its payload. Peers are told by their addresses alone.
+//! An attacker who can send to the gateway can put any frame on its LAN, and an observer sees each
+//! frame except for its MACsec-encrypted payload. Peers are recognised by their IP addresses only.
 
 use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed};
 use crate::bridge::PeerIndex;
@@ -21,7 +21,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// VXLAN with the network identifier `vni`, of which 24 bits count.
+    /// VXLAN with the network identifier `vni`, of which the low 24 bits are used.
     pub const fn new(vni: u32) -> Self {
         let [_, a, b, c] = vni.to_be_bytes();
         Self { header: [Type::Plain as u8, 0, 0, 0, a, b, c, 0] }
@@ -68,7 +68,8 @@ impl Scheme for Plain {
         if vni != &self.header[4..7] {
             return Err((None, Reason::UnknownReceiver));
         }
-        // The source port is entropy: it says nothing of who sends.
+        // The source port is a hash for load balancing (RFC 7348, section 5), and does not identify
+        // the sender.
         let address = from.from.ip().to_canonical();
         let known =
             |link: &&Link| link.address().is_some_and(|known| known.ip().to_canonical() == address);

@@ -1,5 +1,5 @@
-//! `sealed`: the header is encrypted, all of the frame is authenticated, and the payload,
-//! which MACsec encrypted already, is not encrypted twice.
+//! `sealed`: the header is encrypted, and the whole frame is authenticated. The payload, which
+//! MACsec has encrypted already, is not encrypted again.
 
 use super::{Incoming, Outgoing, Scheme, SchemeName, Sealed as Outcome};
 use crate::bridge::PeerIndex;
@@ -9,7 +9,7 @@ use crate::link::SEALING;
 use macsec::Header;
 use vocabulary::{DecodeError, Instant, PacketBuf};
 
-/// The scheme, without short headers.
+/// The scheme `sealed`, without short headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sealed;
 
@@ -23,7 +23,7 @@ impl Scheme for Sealed {
     }
 
     fn seal(&self, to: &Outgoing<'_>, packet: &mut PacketBuf<'_>) -> Result<Outcome, Reason> {
-        // At most 36 bytes, of 255.
+        // The header has at most 36 bytes, which fits the length byte.
         let sealed = to.header.len() as u8;
         to.link.seal(to.lane, Type::Sealed, sealed, packet)?;
         Ok(Outcome::Ready)
@@ -34,12 +34,13 @@ impl Scheme for Sealed {
         _from: &Incoming<'_>,
         _packet: &mut PacketBuf<'_>,
     ) -> Result<PeerIndex, (Option<PeerIndex>, Reason)> {
-        // All types of this scheme are opened with a peer's keys, before the scheme is asked.
+        // Datagrams of all types of this scheme are opened with the peer's keys, before the scheme
+        // is called.
         Err((None, Reason::UnknownType))
     }
 
-    /// Whatever a peer with short headers says of flows is left unanswered: it sends whole
-    /// headers then.
+    /// Ignores messages about flows of a peer that has short headers: without an acknowledgement
+    /// the peer sends whole headers.
     fn handle_message(
         &self,
         _now: Instant,

@@ -1,24 +1,25 @@
-//! Somebody sends under the address of a station of another LAN.
+//! A device sends frames with the source address of a station of another LAN.
 
 use super::super::world::{Flow, World, station};
 use super::Make;
 use core::time::Duration;
 
-/// How long a datagram is under way, and the step of the trial.
+/// The delay of a datagram, and the length of a step of the trial.
 const DELAY: Duration = Duration::from_millis(20);
-/// Steps before the first claim, and in all: a minute, with ten seconds for all to know each other.
+/// Number of steps before the first claim, and in all: a minute, after ten seconds in which the
+/// stations become known.
 const STEPS: (u32, u32) = (500, 3000);
 
-/// What is tried.
+/// The parameters of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
-    /// Milliseconds between two frames of the station.
+    /// Interval between two frames of the station, in milliseconds.
     pub(crate) every: u64,
-    /// Frames under its address, a second apart.
+    /// Number of frames with the station's address, one a second.
     pub(crate) claims: u64,
 }
 
-/// What of 25 frames a second to the station arrives, from the first claim on.
+/// The result: how many of 25 frames a second to the station arrive, from the first claim on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) sent: usize,
@@ -31,8 +32,8 @@ impl Outcome {
     }
 }
 
-/// A station of LAN 1 sends to a station of LAN 2, which sends to LAN 0 alone, where somebody sends to LAN 1 under
-/// its address.
+/// A station of LAN 1 sends to a station of LAN 2. That station sends only to LAN 0, where another
+/// device sends frames to LAN 1 with the station's address.
 pub(crate) fn run(scheme: Make, Claimed { every, claims }: Claimed) -> Outcome {
     let mut world = World::up(3, scheme);
     let victim = Flow::between(2, 0);
@@ -50,7 +51,7 @@ pub(crate) fn run(scheme: Make, Claimed { every, claims }: Claimed) -> Outcome {
         world.advance(DELAY);
         world.sites[2].lan.clear();
         world.deliver_once();
-        // A frame of an unknown flow waits for keys: it has until it is answered.
+        // A frame of an unknown flow may be held, and arrives in a later step.
         under_way.retain(|frame| {
             let arrived = world.sites[2].lan.contains(frame);
             outcome.arrived += usize::from(arrived);
@@ -65,7 +66,7 @@ pub(crate) fn run(scheme: Make, Claimed { every, claims }: Claimed) -> Outcome {
         if step >= STEPS.0 && millis.is_multiple_of(40) && step + 50 < STEPS.1 {
             let frame = writer.frame(step + 1, 100);
             world.frame(1, &frame);
-            // The first one makes the flow known.
+            // The first frame registers the flow and is not counted.
             if !core::mem::take(&mut first) {
                 outcome.sent += 1;
                 under_way.push(frame);

@@ -1,4 +1,4 @@
-//! A device on a LAN that invents sources.
+//! A device on a LAN sends frames with invented source addresses.
 
 use super::super::world::{Flow, World};
 use super::{Make, flows, introduce};
@@ -6,38 +6,39 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use vocabulary::Random;
 
-/// Flows that were there before.
+/// Number of flows that existed before the flood.
 const OLD: u8 = 8;
-/// Frames that are on the way at once.
+/// Number of frames that are on their way at the same time.
 const BATCH: u32 = 500;
 
-/// How much of it.
+/// The size of the flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flood {
     pub(crate) seconds: u32,
-    /// A multiple of [`BATCH`].
+    /// Number of frames a second; a multiple of [`BATCH`].
     pub(crate) frames_a_second: u32,
 }
 
-/// What came of it; the most of both gateways together, seen once a second.
+/// The result. The maxima are over both gateways, and are taken once a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) invented: u32,
-    /// Flows that are sent, and that are received.
+    /// The most flows that are sent, and that are received.
     pub(crate) flows: (usize, usize),
-    /// Stations that are known, and at one port.
+    /// The most stations that are known in all, and at one port.
     pub(crate) stations: (usize, usize),
-    /// What was allocated before, with the old flows.
+    /// Number of bytes allocated before the flood, with the old flows.
     pub(crate) bytes_before: usize,
-    /// The most that was allocated in the first half, and in the second.
+    /// The most bytes allocated in the first half of the flood, and in the second.
     pub(crate) bytes: [usize; 2],
-    /// Frames of old flows, both ways, and how many of them did not arrive as they were.
+    /// Number of frames of old flows in both directions, and how many of them did not arrive
+    /// unchanged.
     pub(crate) old: u32,
     pub(crate) old_lost: u32,
 }
 
-/// Frames of ever new sources at site 0, half of them for a station that is known and half for
-/// invented ones; `heap` says how much is allocated.
+/// Floods site 0 with frames, each of a new source: half of them to a known station, half to
+/// invented ones. `heap` returns the number of allocated bytes.
 pub(crate) fn run(scheme: Make, flood: Flood, heap: impl Fn() -> usize) -> Outcome {
     let mut world = World::up(2, scheme);
     let old = flows(OLD);
@@ -97,7 +98,7 @@ impl Outcome {
     }
 }
 
-/// What the trial itself keeps is not counted.
+/// Frees what the trial itself keeps, so that it is not counted.
 fn forget(world: &mut World) {
     world.wire = VecDeque::new();
     for site in &mut world.sites {

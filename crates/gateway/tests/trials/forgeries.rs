@@ -1,45 +1,46 @@
-//! What an attacker on the path sends instead of, or beside, what a gateway sent.
+//! An attacker on the path sends forged datagrams in place of, or in addition to, those of a
+//! gateway.
 
 use super::super::world::{Datagram, World};
 use super::{Make, captured, flows, introduce};
 use vocabulary::Random;
 
-/// What is done to datagrams that were delivered, and in the end to one that was not.
+/// The kinds of forgeries. All but the last are made of datagrams that were delivered before.
 pub(crate) const KINDS: [&str; 6] = ["invented", "altered", "replayed", "cut", "swapped", "raced"];
-/// The kinds that need nothing but what was delivered before.
+/// Number of kinds that are made of delivered datagrams only.
 pub(crate) const OF_DELIVERED: usize = 5;
 
-/// Secure data of a frame.
+/// Length in bytes of the secure data of a frame.
 const LEN: usize = 100;
-/// Datagrams that are kept of each key epoch, to be replayed and forged from.
+/// Number of datagrams of each key epoch that are kept, to make forgeries from.
 const KEPT: usize = 100;
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) tried: [u64; KINDS.len()],
-    /// Of these, so many reached the LAN.
+    /// Number of forgeries of each kind that reached the LAN.
     pub(crate) passed: [u64; KINDS.len()],
-    /// True datagrams that came after a forgery made of them.
+    /// Number of true datagrams that arrived after a forgery made from them.
     pub(crate) raced: u64,
-    /// Of these, so many were dropped for it.
+    /// Number of true datagrams that were dropped because the forgery had arrived first.
     pub(crate) burnt: u64,
 }
 
 impl Outcome {
-    /// Forgeries that reached the LAN and were made of what had been delivered.
+    /// Number of forgeries made of delivered datagrams that reached the LAN.
     pub(crate) fn passed_of_delivered(&self) -> u64 {
         self.passed[..OF_DELIVERED].iter().sum()
     }
 
-    /// All that reached the LAN.
+    /// Number of all forgeries that reached the LAN.
     pub(crate) fn passed(&self) -> u64 {
         self.passed.iter().sum()
     }
 }
 
-/// So many forgeries, all kinds in turn, against four flows in two key epochs, both of which are
-/// open.
+/// Sends `forgeries` forgeries, all kinds in turn, against four flows in two key epochs whose keys
+/// both open datagrams.
 pub(crate) fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
     let mut random = Random::insecure(seed);
     let mut world = World::up(2, scheme);
@@ -60,7 +61,7 @@ pub(crate) fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
         pn += 2;
         for _ in 0..KEPT {
             let datagram = next(&mut world, &mut random, &mut pn);
-            assert!(world.arrive(&datagram), "what was not touched arrives");
+            assert!(world.arrive(&datagram), "an unchanged datagram arrives");
             seen.push(datagram);
         }
     }
@@ -76,7 +77,7 @@ pub(crate) fn run(scheme: Make, seed: u64, forgeries: u64) -> Outcome {
         if let Some(fresh) = fresh {
             outcome.raced += 1;
             outcome.burnt += u64::from(!world.arrive(&fresh));
-            // Beacons are due now and then.
+            // Delivers beacons that have become due.
             world.settle();
             world.deliver();
         }
@@ -102,7 +103,8 @@ fn forge(kind: usize, of: &Datagram, other: &Datagram, random: &mut Random) -> D
         "replayed" => {}
         "cut" => forged.bytes.truncate(below(len)),
         "swapped" => {
-            // A header, or as much of it as there is, before what follows another.
+            // Puts the front of another datagram, up to some position in or near the header, before
+            // the rest of this one.
             let header = (8 + below(40)).min(len.min(other.bytes.len()));
             forged.bytes[..header].copy_from_slice(&other.bytes[..header]);
         }

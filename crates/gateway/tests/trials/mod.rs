@@ -1,6 +1,6 @@
-//! Trials of every scheme in the virtual [`world`](super::world), for tests and, at their full
-//! size, for the campaigns of the package `fuzz`.
-#![allow(dead_code, reason = "each test uses some of it")]
+//! Trials of every scheme in the virtual [`world`](super::world): small ones for the tests, and
+//! full-size ones for the campaigns of the package `fuzz`.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 pub(crate) mod claimed;
 pub(crate) mod flood;
@@ -51,15 +51,15 @@ pub(crate) const ALL: [(&str, Make); 6] = [
     ("plain", plain),
 ];
 
-/// Two sites whose first stations have exchanged two frames.
+/// A world of two sites whose first stations have exchanged two frames.
 pub(crate) fn acquainted(scheme: Make) -> World {
     let mut world = World::up(2, scheme);
     introduce(&mut world, &[Flow::between(0, 1)], 1);
     world
 }
 
-/// The stations of these flows, which go from site 0 to site 1, exchange two frames each, with
-/// packet numbers from `first`.
+/// Exchanges two frames in each direction between the stations of these flows, which go from site 0
+/// to site 1. Packet numbers begin with `first`.
 pub(crate) fn introduce(world: &mut World, flows: &[Flow], first: u32) {
     for pn in first..first + 2 {
         for flow in flows {
@@ -71,7 +71,7 @@ pub(crate) fn introduce(world: &mut World, flows: &[Flow], first: u32) {
     world.wire.clear();
 }
 
-/// Flows of as many stations at site 0, each to a station of its own at site 1.
+/// Flows of `many` stations at site 0, each to another station at site 1.
 pub(crate) fn flows(many: u8) -> Vec<Flow> {
     let flow = |number| {
         let Flow { mut source, mut destination, port, .. } = Flow::between(0, 1);
@@ -82,14 +82,14 @@ pub(crate) fn flows(many: u8) -> Vec<Flow> {
     (0..many).map(flow).collect()
 }
 
-/// The datagram of a frame, not delivered.
+/// Sends a frame and returns its datagram, which is not delivered.
 pub(crate) fn captured(world: &mut World, frame: &[u8]) -> Datagram {
     world.frame(0, frame);
     world.wire.pop_back().expect("a datagram")
 }
 
-/// By how many bytes the datagram of a known flow's frame is longer than the frame, which has an
-/// SCI and `len` bytes of secure data.
+/// By how many bytes the datagram for a frame of a known flow is longer than the frame. The frame
+/// has an SCI and `len` bytes of secure data.
 pub(crate) fn growth(scheme: Make, len: usize) -> isize {
     let mut world = acquainted(scheme);
     let frame = Flow::between(0, 1).frame(3, len);

@@ -1,22 +1,23 @@
-//! A path gets narrower while frames go over it.
+//! A path becomes narrower while frames are sent over it.
 
 use super::super::world::{Flow, World, index, quiet};
 use super::Make;
 use core::time::Duration;
 use gateway::control::Timing;
 
-/// The path's MTU in bytes, before and after it becomes narrower.
+/// The path's MTU in bytes before and after it becomes narrower.
 const MTUS: (usize, usize) = (1500, 1300);
-/// The bytes that the headers of IPv4 and UDP take of it.
+/// The length of the IPv4 and UDP headers in bytes.
 const HEADERS: usize = 28;
-/// The trial's step: a gateway looks at its clocks as often.
+/// The length of a step of the trial: the interval at which a gateway checks its timers.
 const STEP: Duration = Duration::from_millis(100);
-/// Within this the path's size is found at the start.
+/// Number of steps within which the path's MTU is found at the start.
 const SEARCH_STEPS: u64 = 150;
-/// A frame that goes whole before and in pieces afterwards.
+/// Length of a frame that fits one datagram before, and is split afterwards.
 const LONG: usize = 1300;
 
-/// Steps from the narrowing, which comes `offset` steps after the search, until long frames arrive again.
+/// Number of steps from the narrowing of the path, which comes `offset` steps after the search,
+/// until long frames arrive again.
 pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
     let timing = Timing { probe: true, ..quiet() };
     let mut world = World::with(2, scheme, |_| {}, timing);
@@ -38,12 +39,12 @@ pub(crate) fn steps(scheme: Make, offset: u64) -> u64 {
         step(&mut world);
     }
     let link = |world: &World| world.sites[0].gateway.links.get(index(0, 1)).unwrap().mtu();
-    assert!(link(&world) >= MTUS.1 && step(&mut world), "the path is known and used");
+    assert!(link(&world) >= MTUS.1 && step(&mut world), "the path's MTU is known and used");
     world.carries = MTUS.1 - HEADERS;
     (1..10_000).find(|_| step(&mut world)).expect("long frames arrive again")
 }
 
-/// The most of any moment in the period of the probes, in seconds.
+/// The longest such time in seconds, over all moments within the period of the probes.
 pub(crate) fn worst_seconds(scheme: Make) -> f64 {
     let worst = (0..25).map(|offset| steps(scheme, offset)).max().unwrap_or_default();
     worst as f64 * STEP.as_secs_f64()

@@ -1,5 +1,5 @@
-//! Somebody who sees all datagrams of a tunnel, looks for what they hide and tries to sort them
-//! into flows.
+//! An observer who sees all datagrams of a tunnel, searches them for hidden values, and tries to
+//! sort them into flows.
 
 use super::super::world::{Flow, World};
 use super::Make;
@@ -7,37 +7,38 @@ use std::collections::BTreeMap;
 use vocabulary::Random;
 
 pub(crate) const FLOWS: usize = 10;
-/// Secure data of a frame, all alike: lengths are no secret of any scheme.
+/// Length in bytes of the secure data of every frame: no scheme hides lengths.
 const LEN: usize = 64;
-/// Bytes that are looked at: all headers, and some of what MACsec encrypted.
+/// Number of bytes of a datagram that are examined: all headers, and a part of MACsec's ciphertext.
 const SEEN: usize = 72;
 
 struct Packet {
-    /// Which it is of, below [`FLOWS`].
+    /// The flow of the packet, below [`FLOWS`].
     flow: usize,
     pn: u32,
     bytes: Vec<u8>,
 }
 
-/// Datagrams, and of which flow each is.
+/// Datagrams, with the flow of each.
 pub(crate) struct Capture {
     flows: Vec<Flow>,
     packets: Vec<Packet>,
     random: Random,
 }
 
-/// How often something is there that should be hidden.
+/// How many times values occur that should be hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaks {
-    /// Addresses of stations.
+    /// Occurrences of station addresses.
     pub(crate) addresses: usize,
-    /// Whole SCIs, and their ports where more are there than by chance.
+    /// Occurrences of whole SCIs; also of SCI ports if there are more than by chance.
     pub(crate) scis: usize,
-    /// Whole packet numbers, and their lower halves where more are there than by chance.
+    /// Occurrences of whole packet numbers; also of their lower halves if there are more than by
+    /// chance.
     pub(crate) pns: usize,
-    /// Places whose two bits tell of the association number.
+    /// Number of positions where two bits depend on the association number.
     pub(crate) ans: usize,
-    /// MACsec's EtherType, where more are there than by chance.
+    /// Occurrences of MACsec's EtherType, if there are more than by chance.
     pub(crate) ethertypes: usize,
 }
 
@@ -47,20 +48,20 @@ impl Leaks {
     }
 }
 
-/// Mutual information with the flow in bits, less what is there with flows by lot.
+/// The mutual information with the flow in bits, minus that with randomly assigned flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Information {
-    /// The most that one feature of packets has.
+    /// The highest value over all features of packets.
     pub(crate) most: f64,
-    /// The most that one has with flows by another lot.
+    /// The highest value over all features with another random assignment of flows.
     pub(crate) chance: f64,
-    /// How many features were tried.
+    /// Number of features that were examined.
     pub(crate) features: usize,
 }
 
 impl Capture {
-    /// Ten flows of five devices, half of them from 0 and none with a PN near another's, in random
-    /// order.
+    /// Captures frames of ten flows of five devices at site 0, in random order. No flow has packet
+    /// numbers near those of another flow.
     pub(crate) fn of(scheme: Make, seed: u64, packets: usize) -> Self {
         let mut world = World::up_from(seed, 2, scheme);
         let flows: Vec<Flow> = (0..FLOWS as u8)
@@ -76,7 +77,7 @@ impl Capture {
         let mut random = Random::insecure(seed ^ 99);
         let mut seen = Vec::new();
         for at in 0..packets + 3 * FLOWS {
-            // The first three of each make the flow known.
+            // The first three frames of each flow register the flow.
             let of_all = |random: &mut Random| random.below(FLOWS as u64) as usize;
             let flow = if at < 3 * FLOWS { at % FLOWS } else { of_all(&mut random) };
             let (pn, frame) = (next[flow], flows[flow].frame(next[flow], LEN));
@@ -95,7 +96,7 @@ impl Capture {
         Self { flows, packets: seen, random }
     }
 
-    /// Finds what should be hidden.
+    /// Counts the occurrences of values that should be hidden.
     pub(crate) fn leaks(&self) -> Leaks {
         let mut leaks = Leaks { ans: self.an_places(), ..Leaks::default() };
         let (mut ports, mut halves, mut pairs) = (0, 0, 0);
@@ -110,7 +111,7 @@ impl Capture {
             halves += count(&pn.to_be_bytes()[2..]);
             pairs += bytes.len() - 1;
         }
-        // Some 1.2 million pairs of bytes have each 18 times by chance.
+        // Among some 1.2 million pairs of bytes each value occurs 18 times by chance.
         let expected = pairs as f64 / 65_536.0;
         let limit = (expected + 8.0 * expected.sqrt().max(1.0)) as usize;
         let beyond = |count: usize| if count > limit { count } else { 0 };
@@ -120,12 +121,12 @@ impl Capture {
         leaks
     }
 
-    /// Two bits in a row anywhere that tell of the AN.
+    /// Number of positions of two successive bits that depend on the AN.
     fn an_places(&self) -> usize {
         let ans: Vec<_> =
             self.packets.iter().map(|of| usize::from(self.flows[of.flow].an)).collect();
-        // By chance the information is chi-squared with nine degrees of freedom over this: one
-        // place in 10^11 has 70.
+        // By chance, the scaled information is chi-squared distributed with nine degrees of
+        // freedom: one position in 10^11 exceeds 70.
         let scale = 2.0 * core::f64::consts::LN_2 * self.packets.len() as f64;
         let tells = |(at, shift): &(usize, u32)| {
             let values: Vec<_> =
@@ -135,8 +136,8 @@ impl Capture {
         (0..SEEN).flat_map(|at| (0..7).map(move |shift| (at, shift))).filter(tells).count()
     }
 
-    /// The most that any byte, any byte's step from the packet before, or two bytes near each
-    /// other tell of the flow.
+    /// How much single bytes, differences of a byte from the packet before, and pairs of nearby
+    /// bytes tell about the flow.
     pub(crate) fn information(&mut self) -> Information {
         let flows: Vec<_> = self.packets.iter().map(|packet| packet.flow).collect();
         let mut lot = || {
@@ -169,7 +170,7 @@ impl Capture {
         told
     }
 
-    /// Positions whose byte hardly changes within any one flow, and does from flow to flow.
+    /// Number of positions whose byte hardly changes within a flow, but differs between flows.
     pub(crate) fn constant_positions(&self) -> usize {
         let constant = |at: &usize| {
             let mut of_flow: [BTreeMap<u8, usize>; FLOWS] = Default::default();
@@ -189,8 +190,8 @@ impl Capture {
         (0..SEEN).filter(constant).count()
     }
 
-    /// How often eight bytes in a row of the capture's first 48 are those of an earlier packet,
-    /// at places where they are more often than chance has it.
+    /// How many times eight successive bytes within the first 48 equal those of an earlier packet,
+    /// at positions where this occurs more often than by chance.
     pub(crate) fn repeats(&self) -> usize {
         let varies =
             |at: &usize| self.packets.iter().any(|of| of.bytes[*at] != self.packets[0].bytes[*at]);
@@ -200,7 +201,7 @@ impl Capture {
                 *seen.entry(&packet.bytes[at..at + 8]).or_default() += 1;
             }
             let pairs: usize = seen.values().map(|count| count * (count - 1) / 2).sum();
-            // A prefix that all have leaves few bytes that chance must meet.
+            // If all packets have a common prefix, fewer bytes have to agree by chance.
             let varying = (at..at + 8).filter(varies).count();
             let n = self.packets.len() as f64;
             let expected = n * n / 2.0 / 256_f64.powi(varying as i32);
@@ -211,7 +212,7 @@ impl Capture {
     }
 }
 
-/// Mutual information in bits.
+/// The mutual information in bits.
 fn mutual(values: &[u8], flows: &[usize]) -> f64 {
     let mut joint = [[0u32; FLOWS]; 256];
     for (value, flow) in values.iter().zip(flows) {

@@ -1,6 +1,6 @@
-//! Gateways that are joined without sockets: channels are perfect, datagrams are whatever the
-//! test makes of them.
-#![allow(dead_code, reason = "each test uses some of it")]
+//! Gateways that are connected without sockets. Management channels are reliable; what happens to
+//! datagrams is up to the test.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -18,12 +18,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use vocabulary::{Encode, Instant, PacketBuf, Random, Writer};
 
-/// Room before and behind every packet.
+/// Headroom and tailroom of every packet, in bytes.
 pub(crate) const ROOM: usize = 128;
 /// The lane of the control path.
 const CONTROL: u8 = 15;
 
-/// Spreads addresses over a seed: 2^64 over the golden ratio.
+/// Spreads addresses over seeds: 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The scheme `sealed`.
@@ -31,7 +31,7 @@ pub(crate) fn sealed(_: &mut Random) -> Box<dyn Scheme> {
     Box::new(gateway::schemes::sealed::Sealed)
 }
 
-/// A datagram under way.
+/// A datagram on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) from: usize,
@@ -42,19 +42,19 @@ pub(crate) struct Datagram {
 pub(crate) struct Site {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) control: Control,
-    /// Frames that went to the LAN.
+    /// Frames that were put on the LAN.
     pub(crate) lan: Vec<Vec<u8>>,
     pub(crate) events: Vec<Event>,
 }
 
-/// Every site is a peer of every other.
+/// Several sites, each of which is a peer of every other.
 pub(crate) struct World {
     pub(crate) sites: Vec<Site>,
     pub(crate) now: Instant,
     timing: Timing,
-    /// Between sites, in order.
+    /// The datagrams between sites, in the order in which they were sent.
     pub(crate) wire: VecDeque<Datagram>,
-    /// The longest datagrams that arrive, in bytes of UDP payload.
+    /// The longest UDP payload in bytes that arrives.
     pub(crate) carries: usize,
     messages: VecDeque<(usize, usize, Vec<u8>)>,
 }
@@ -75,7 +75,8 @@ pub(crate) fn settings(site: usize) -> Settings {
     }
 }
 
-/// Nothing on the wire and the LAN but what a test asks for.
+/// Timing without announcements, keepalives and probes, so that only the test's own frames are
+/// sent.
 pub(crate) fn quiet() -> Timing {
     let never = Duration::ZERO;
     Timing { probe: false, check: false, announce: never, keepalive: never, ..Timing::default() }
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// A gateway starts again, and knows nothing.
+    /// Restarts the gateway of a site, with empty state.
     pub(crate) fn replace(
         &mut self,
         site: usize,
@@ -156,14 +157,15 @@ impl World {
         self.sites[site] = fresh;
     }
 
-    /// The same, with all channels up and keys agreed on.
+    /// A world with all channels up and keys agreed on.
     pub(crate) fn up(sites: usize, scheme: impl Fn(&mut Random) -> Box<dyn Scheme>) -> Self {
         let mut world = Self::new(sites, scheme);
         world.connect();
         world
     }
 
-    /// The same under `sealed`, with keepalives out of the way.
+    /// A world under `sealed` with all channels up, in which the first keepalives have been
+    /// delivered.
     pub(crate) fn up_sealed(sites: usize) -> Self {
         let mut world = Self::up(sites, sealed);
         world.advance(Duration::from_millis(1));
@@ -171,7 +173,7 @@ impl World {
         world
     }
 
-    /// The same; keys and all that is drawn follow from `seed`.
+    /// A world with all channels up; keys and everything else that is drawn depend on `seed`.
     pub(crate) fn up_from(
         seed: u64,
         sites: usize,
@@ -182,7 +184,7 @@ impl World {
         world
     }
 
-    /// Brings every channel up.
+    /// Brings up the channels between all sites.
     pub(crate) fn connect(&mut self) {
         for a in 0..self.sites.len() {
             for b in 0..a {
@@ -199,7 +201,7 @@ impl World {
         }
     }
 
-    /// Time passes.
+    /// Advances the time and runs all timers.
     pub(crate) fn advance(&mut self, duration: Duration) {
         self.now += duration;
         for site in &mut self.sites {
@@ -208,8 +210,8 @@ impl World {
         self.settle();
     }
 
-    /// Carries messages, and what they lead to, until nothing is left; datagrams of the control
-    /// path join the wire.
+    /// Delivers messages, and messages that they cause, until none is left. Datagrams of the
+    /// control path are appended to the wire.
     pub(crate) fn settle(&mut self) {
         loop {
             for site in 0..self.sites.len() {
@@ -259,7 +261,7 @@ impl World {
         })
     }
 
-    /// A frame appears on a LAN: what becomes of it joins the wire.
+    /// Puts a frame on the LAN of a site; the datagrams that it causes are appended to the wire.
     pub(crate) fn frame(&mut self, site: usize, frame: &[u8]) {
         self.frame_in_lane(site, 0, frame);
     }
@@ -304,7 +306,7 @@ impl World {
         self.wire.extend(bytes.map(|bytes| Datagram { from: site, to, bytes }));
     }
 
-    /// Everything on the wire arrives, and what it leads to.
+    /// Delivers all datagrams on the wire, and all datagrams that they cause.
     pub(crate) fn deliver(&mut self) {
         loop {
             while let Some(datagram) = self.wire.pop_front() {
@@ -317,7 +319,8 @@ impl World {
         }
     }
 
-    /// What is on the wire now arrives; what it leads to is on the wire afterwards.
+    /// Delivers the datagrams that are on the wire now; the datagrams that they cause stay on the
+    /// wire.
     pub(crate) fn deliver_once(&mut self) {
         for datagram in core::mem::take(&mut self.wire) {
             self.arrive(&datagram);
@@ -325,7 +328,7 @@ impl World {
         self.settle();
     }
 
-    /// One datagram arrives; whether the gateway put a frame on its LAN.
+    /// Delivers one datagram; returns whether the gateway put a frame on its LAN.
     pub(crate) fn arrive(&mut self, datagram: &Datagram) -> bool {
         let from = address(datagram.from);
         datagram.bytes.len() <= self.carries && self.arrive_from(from, datagram)
@@ -347,21 +350,21 @@ impl World {
         site.lan.len() > before
     }
 
-    /// A frame goes from one LAN to the others, over a perfect wire.
+    /// Carries a frame from one LAN to the others, without any loss.
     pub(crate) fn carry(&mut self, site: usize, frame: &[u8]) {
         self.frame(site, frame);
         self.deliver();
     }
 }
 
-/// Drops of `site` that `from` is blamed for, or nobody.
+/// The drops of `site` that are attributed to `from`, or to no peer.
 pub(crate) fn drops(world: &World, site: usize, from: usize, reason: Reason) -> u64 {
     let gateway = &world.sites[site].gateway;
     let link = gateway.links.get(index(site, from)).unwrap();
     link.counters.drops.of(reason) + gateway.drops.of(reason)
 }
 
-/// Lends a copy of `content` with room around it; returns what it became.
+/// Calls a function with a copy of `content` that has room around it; returns the resulting packet.
 pub(crate) fn in_room(
     content: &[u8],
     work: impl FnOnce(&mut PacketBuf<'_>) -> Option<()>,
@@ -376,23 +379,23 @@ pub(crate) fn address(site: usize) -> SocketAddr {
     ([192, 0, 2, site as u8 + 1], 8885).into()
 }
 
-/// What `site` calls `other`.
+/// The peer index that `other` has at `site`.
 pub(crate) fn index(site: usize, other: usize) -> PeerIndex {
     PeerIndex(if other < site { other } else { other - 1 } as u8)
 }
 
-/// Whom `site` calls `peer`.
+/// The site that has the index `peer` at `site`.
 pub(crate) fn other(site: usize, peer: PeerIndex) -> usize {
     let peer = usize::from(peer.0);
     if peer < site { peer } else { peer + 1 }
 }
 
-/// A station's address.
+/// The address of a station.
 pub(crate) fn station(site: usize, number: u8) -> [u8; 6] {
     [2, 0, 0, 0, site as u8, number]
 }
 
-/// What a frame is made from.
+/// The values that the header of a frame is made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) source: [u8; 6],
@@ -402,18 +405,18 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// From the first station of `from` to the first of `to`.
+    /// A flow from the first station of `from` to the first station of `to`.
     pub(crate) fn between(from: usize, to: usize) -> Self {
         Self { source: station(from, 1), destination: station(to, 1), port: 1, an: 0 }
     }
 
-    /// From its destination to its source.
+    /// The flow in the opposite direction.
     pub(crate) fn back(self) -> Self {
         Self { source: self.destination, destination: self.source, ..self }
     }
 
-    /// A frame as a MACsec device would send it, with `len` bytes of secure data that look like
-    /// noise, as what is encrypted does.
+    /// A frame as a MACsec device would send it, with `len` bytes of random secure data in place of
+    /// ciphertext.
     pub(crate) fn frame(&self, pn: u32, len: usize) -> Vec<u8> {
         self.frame_with(pn, len, [None; 2])
     }
@@ -435,7 +438,7 @@ impl Flow {
         let mut frame = vec![0; header.len() + len + 16];
         let mut writer = Writer::new(&mut frame);
         header.write(&mut writer).unwrap();
-        // No two frames have one ICV.
+        // No two frames have the same ICV.
         let word = |[a, b, c, d, e, f]: [u8; 6]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
         let addresses = word(self.source).rotate_left(16) ^ word(self.destination);
         let seed = u64::from(pn) << 32 ^ u64::from(self.port) << 16 ^ addresses.wrapping_mul(ODD);

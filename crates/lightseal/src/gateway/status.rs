@@ -247,7 +247,7 @@ pub(super) mod tests {
         };
         let down = PeerStanding {
             name: "plant-c".into(),
-            why_down: Some("nothing is heard of it".into()),
+            why_down: Some("the peer is silent".into()),
             ..PeerStanding::default()
         };
         standing.peers = vec![up, down];
@@ -273,7 +273,7 @@ pub(super) mod tests {
             "LAN eth1 (xdp): 10000 frames from there, 5000 to there",
             "flows: 24 of 65536, 0 refused",
             "plant-b  up 5 min",
-            "down 0 s: nothing is heard of it",
+            "down 0 s: the peer is silent",
             "replayed  1000",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");

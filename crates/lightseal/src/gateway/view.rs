@@ -199,7 +199,7 @@ mod tests {
             "24 of 65536 flows",
             "from eth1: 10000 frames/s, 10.00 Mb/s",
             "up 5 min",
-            "nothing is heard",
+            "the peer is",
             "192.0.2.7:8885",
             "replayed",
             "1000/s",

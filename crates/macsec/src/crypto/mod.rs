@@ -1,6 +1,6 @@
-//! AES-GCM, by whoever computes it (IEEE 802.1AE-2018, clause 14.5; NIST SP 800-38D).
+//! AES-GCM with exchangeable implementations (IEEE 802.1AE-2018, clause 14.5; NIST SP 800-38D).
 //!
-//! The engine knows the trait [`Gcm`] alone; a [`GcmProvider`] makes ciphers out of keys.
+//! The engine uses only the trait [`Gcm`]; a [`GcmProvider`] makes ciphers from keys.
 
 #[cfg(feature = "rustcrypto")]
 pub mod rustcrypto;
@@ -8,7 +8,7 @@ pub mod rustcrypto;
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A tag that its key, nonce, associated data and text do not have.
+/// The error for a tag that does not match key, nonce, associated data and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unauthentic;
 
@@ -22,20 +22,20 @@ impl core::error::Error for Unauthentic {}
 
 /// AES-GCM with 12-byte nonces and 16-byte tags under one key.
 ///
-/// Implementations wipe what they made of the key when they are dropped, compare tags in constant
-/// time and have no key in any `Debug` output.
+/// When an implementation is dropped, it wipes everything that was derived from the key. It
+/// compares tags in constant time, and no `Debug` output contains the key.
 pub trait Gcm: Send + Sync {
-    /// Encrypts `text` where it stands and returns the tag over it and `aad`.
+    /// Encrypts `text` in place, and returns the tag over `text` and `aad`.
     ///
-    /// The caller never uses a nonce twice under one key. `text` and `aad` are frames: far shorter
-    /// than the 2^36 bytes that GCM allows.
+    /// The caller never uses a nonce twice under one key. `text` and `aad` are parts of frames, far
+    /// shorter than the limit of GCM (2^36 bytes).
     fn seal(&self, nonce: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16];
 
-    /// Decrypts `text` where it stands.
+    /// Decrypts `text` in place.
     ///
     /// # Errors
-    /// [`Unauthentic`] if `tag` is not that of `text` and `aad`; what then stands in `text` is not
-    /// said, and must not be used.
+    /// [`Unauthentic`] if `tag` does not match `text` and `aad`. The content of `text` is undefined
+    /// then, and must not be used.
     fn open(
         &self,
         nonce: &[u8; 12],
@@ -45,14 +45,14 @@ pub trait Gcm: Send + Sync {
     ) -> Result<(), Unauthentic>;
 }
 
-/// Where ciphers come from.
+/// An implementation of AES-GCM.
 #[derive(Clone, Copy)]
 pub struct GcmProvider {
-    /// For reports and logs.
+    /// The provider's name, for reports and logs.
     pub name: &'static str,
-    /// AES-128-GCM under this key.
+    /// Makes a cipher for AES-128-GCM under a key.
     pub aes_128: fn(&[u8; 16]) -> Box<dyn Gcm>,
-    /// AES-256-GCM under this key.
+    /// Makes a cipher for AES-256-GCM under a key.
     pub aes_256: fn(&[u8; 32]) -> Box<dyn Gcm>,
 }
 

@@ -1,4 +1,4 @@
-//! The portable provider: RustCrypto's AES-GCM, which picks AES and carry-less multiplication
+//! The portable provider: AES-GCM of RustCrypto, which selects AES and carry-less multiplication
 //! instructions at run time.
 
 use super::{Gcm, GcmProvider, Unauthentic};
@@ -6,14 +6,14 @@ use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit};
 use alloc::boxed::Box;
 
-/// RustCrypto's ciphers.
+/// The provider that uses RustCrypto's ciphers.
 pub static PROVIDER: GcmProvider = GcmProvider {
     name: "RustCrypto",
     aes_128: |key| Box::new(Cipher(Aes128Gcm::new(key.into()))),
     aes_256: |key| Box::new(Cipher(Aes256Gcm::new(key.into()))),
 };
 
-/// Round keys and hash key, which their crates wipe (feature `zeroize`).
+/// A cipher with its round keys and hash key, which RustCrypto wipes on drop (feature `zeroize`).
 struct Cipher<A>(A);
 
 macro_rules! gcm {
@@ -22,7 +22,7 @@ macro_rules! gcm {
             fn seal(&self, nonce: &[u8; 12], aad: &[u8], text: &mut [u8]) -> [u8; 16] {
                 self.0
                     .encrypt_inout_detached(nonce.into(), aad, text.into())
-                    .expect("a frame is far below the 2^36 bytes of GCM")
+                    .expect("a frame is far below GCM's limit of 2^36 bytes")
                     .into()
             }
 

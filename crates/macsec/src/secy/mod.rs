@@ -1,9 +1,9 @@
-//! The MAC Security Entity (IEEE 802.1AE-2018, clause 10): frames in the clear become MACsec
-//! frames and back, where they stand.
+//! The MAC Security Entity, SecY (IEEE 802.1AE-2018, clause 10): protects and validates frames in
+//! place.
 //!
-//! One [`Secy`] is one interface: one transmitting channel and any number of receiving ones.
-//! [`Secy::protect`] and [`Secy::receive`] allocate nothing, and move no more than the twelve bytes
-//! of both addresses.
+//! One [`Secy`] stands for one interface. It has one transmitting channel and any number of
+//! receiving channels. [`Secy::protect`] and [`Secy::receive`] allocate nothing, and move no more
+//! than the twelve bytes of both addresses.
 
 mod receive;
 mod transmit;
@@ -21,61 +21,64 @@ use core::fmt;
 use receive::ReceiveChannel;
 use transmit::TransmitChannel;
 
-/// How many bytes protection adds to a frame, at most: a SecTAG with an SCI, and the ICV.
+/// The most bytes that protection adds to a frame: a SecTAG with an SCI, and the ICV.
 ///
-/// A [`PacketBuf`](vocabulary::PacketBuf) for [`Secy::protect`] has 16 bytes of headroom and 16 of
-/// tailroom.
+/// A [`PacketBuf`](vocabulary::PacketBuf) for [`Secy::protect`] needs 16 bytes of headroom and 16
+/// bytes of tailroom.
 pub const MAX_OVERHEAD: usize = TAG_WITH_SCI_LEN + ICV_LEN;
 
-/// What becomes of frames that are not as they should be (`validateFrames`, clause 10.7.8).
+/// What happens to frames that are not valid (`validateFrames`, clause 10.7.8).
 ///
-/// Frames that are encrypted are of no use unless they are valid, and never delivered otherwise.
+/// An encrypted frame that is not valid is never delivered, since its content is unreadable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValidateFrames {
-    /// Nothing is validated that is readable without.
+    /// Frames that are readable without validation are delivered without it.
     Disabled,
-    /// Everything is validated, and what is readable delivered whatever comes of it.
+    /// All frames are validated, and readable frames are delivered even if they are not valid.
     Check,
-    /// Only what is valid is delivered.
+    /// Only valid frames are delivered.
     #[default]
     Strict,
 }
 
-/// What stands in our SecTAGs for the SCI (clause 10.5.3).
+/// How our SecTAGs name the SCI (clause 10.5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SciInTag {
-    /// The SCI.
+    /// The SCI is in the tag.
     #[default]
     Explicit,
-    /// ES: the SCI is the source address with port 1. A frame from another address has the SCI.
+    /// ES: the SCI is the source address with port 1. A frame with another source address has the
+    /// SCI in its tag.
     EndStation,
-    /// SCB, with port 0; as for `EndStation`.
+    /// SCB: the SCI is the source address with port 0. A frame with another source address has the
+    /// SCI in its tag.
     SingleCopyBroadcast,
-    /// Nothing: for exactly one peer, which knows us as its only one.
+    /// No SCI: for a link with exactly one peer, which has no other peer.
     Omitted,
 }
 
-/// How a [`Secy`] works.
+/// The configuration of a [`Secy`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Who we are.
+    /// The SCI of this SecY.
     pub sci: Sci,
-    /// Frames are sent with a SecTAG (`protectFrames`); else as they are.
+    /// Whether frames are sent with a SecTAG (`protectFrames`), rather than unchanged.
     pub protect_frames: bool,
-    /// Frames are encrypted, not only authenticated.
+    /// Whether frames are encrypted, not only authenticated.
     pub encrypt: bool,
-    /// What stands for the SCI.
+    /// How SecTAGs name the SCI.
     pub sci_in_tag: SciInTag,
-    /// Frames that would become longer, FCS not counted, are not sent.
+    /// The longest frame in bytes, without FCS. A frame that would become longer is not sent.
     pub max_frame_len: usize,
-    /// What becomes of frames that are not valid.
+    /// What happens to frames that are not valid.
     pub validate_frames: ValidateFrames,
-    /// What becomes of copies and latecomers.
+    /// How replayed and late frames are treated.
     pub replay: Replay,
 }
 
 impl Settings {
-    /// Everything encrypted, strict, in order, with the SCI in every tag; frames of any length.
+    /// Encrypts all frames, validates strictly, requires strict order, puts the SCI into every tag,
+    /// and allows frames of any length.
     pub fn new(sci: Sci) -> Self {
         Self {
             sci,
@@ -89,23 +92,23 @@ impl Settings {
     }
 }
 
-/// Why settings or keys were refused.
+/// Why settings or a key were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// ES stands for port 1, SCB for port 0, and the SCI has another.
+    /// The SCI has another port than the tag implies: 1 with ES, 0 with SCB.
     Port(SciInTag),
     /// The replay window is wider than [`MAX_REPLAY_WINDOW`].
     ReplayWindow,
-    /// The association number has a key; it must be retired first, since a key that came twice
-    /// would use its packet numbers twice.
+    /// The association number has a key already. It must be retired first: if the same key were
+    /// installed again, its packet numbers would be used twice.
     InUse(AssociationNumber),
     /// The association number has no key.
     NoKey(AssociationNumber),
-    /// Packet numbers go from 1 to [`CipherSuite::last_pn`].
+    /// The packet number is not within 1 and [`CipherSuite::last_pn`].
     PacketNumber(CipherSuite),
-    /// There is a receiving channel of that name, or it is our own.
+    /// There is a receiving channel with this SCI, or it is our own SCI.
     Channel(Sci),
-    /// There is no receiving channel of that name.
+    /// There is no receiving channel with this SCI.
     NoChannel(Sci),
 }
 
@@ -113,16 +116,18 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(SciInTag::SingleCopyBroadcast) => {
-                f.write_str("an SCI that a single copy broadcast stands for has port 0")
+                f.write_str("with SCB in place of the SCI, the SCI must have port 0")
             }
-            Self::Port(_) => f.write_str("an SCI that an end station stands for has port 1"),
-            Self::ReplayWindow => write!(f, "a replay window has at most {MAX_REPLAY_WINDOW}"),
+            Self::Port(_) => f.write_str("with ES in place of the SCI, the SCI must have port 1"),
+            Self::ReplayWindow => {
+                write!(f, "a replay window is at most {MAX_REPLAY_WINDOW} packet numbers")
+            }
             Self::InUse(an) => write!(f, "association {an} has a key already"),
             Self::NoKey(an) => write!(f, "association {an} has no key"),
             Self::PacketNumber(suite) => {
                 write!(f, "packet numbers of {suite} go from 1 to {}", suite.last_pn())
             }
-            Self::Channel(sci) => write!(f, "channel {sci} is there already"),
+            Self::Channel(sci) => write!(f, "channel {sci} exists already"),
             Self::NoChannel(sci) => write!(f, "there is no channel {sci}"),
         }
     }
@@ -130,7 +135,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A MAC Security Entity.
+/// A MAC Security Entity (SecY).
 #[derive(Debug)]
 pub struct Secy {
     settings: Settings,
@@ -140,7 +145,7 @@ pub struct Secy {
 }
 
 impl Secy {
-    /// One without keys: it sends nothing that is to be protected, and knows no peer.
+    /// Creates a SecY without keys, which knows no peer and sends no protected frames.
     ///
     /// # Errors
     /// [`ConfigError::Port`] and [`ConfigError::ReplayWindow`].
@@ -165,13 +170,14 @@ impl Secy {
         })
     }
 
-    /// How it works.
+    /// The configuration.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Gives the transmitting channel a key whose first frame has number `next_pn`. The first
-    /// key of all is sent with at once, later ones from [`encode_with`](Self::encode_with) on.
+    /// Installs a key of the transmitting channel; its first frame will have the packet number
+    /// `next_pn`. If no key is used for sending, this one is, otherwise only after
+    /// [`encode_with`](Self::encode_with).
     ///
     /// # Errors
     /// [`ConfigError::InUse`] and [`ConfigError::PacketNumber`].
@@ -185,7 +191,7 @@ impl Secy {
         self.transmit.install(an, key, next_pn)
     }
 
-    /// Sends with this association from now on (`encodingSA`).
+    /// Sends with the key of this association number from now on (`encodingSA`).
     ///
     /// # Errors
     /// [`ConfigError::NoKey`].
@@ -193,18 +199,18 @@ impl Secy {
         self.transmit.encode_with(an)
     }
 
-    /// Forgets a key of the transmitting channel; nothing happens if there is none.
+    /// Removes a key of the transmitting channel, if there is one.
     pub fn retire_transmit_sa(&mut self, an: AssociationNumber) {
         self.transmit.retire(an);
     }
 
-    /// The association that is sent with, and the number of its next frame; `None` once all
-    /// numbers are used.
+    /// The association number that is used for sending, and the packet number of its next frame;
+    /// that is `None` once all packet numbers are used.
     pub fn encoding(&self) -> Option<(AssociationNumber, Option<u64>)> {
         self.transmit.encoding()
     }
 
-    /// Adds a channel to receive from.
+    /// Adds a receiving channel.
     ///
     /// # Errors
     /// [`ConfigError::Channel`].
@@ -216,12 +222,12 @@ impl Secy {
         Ok(())
     }
 
-    /// Forgets a channel, its keys and its counters; nothing happens if there is none.
+    /// Removes a receiving channel with its keys and counters, if it exists.
     pub fn remove_channel(&mut self, sci: Sci) {
         self.receive.remove(&sci);
     }
 
-    /// Gives a receiving channel a key that is received from number `lowest_pn` on.
+    /// Installs a key of a receiving channel, which accepts packet numbers from `lowest_pn` on.
     ///
     /// # Errors
     /// [`ConfigError::NoChannel`], [`ConfigError::InUse`] and [`ConfigError::PacketNumber`].
@@ -237,15 +243,15 @@ impl Secy {
         self.channel_mut(sci)?.install(an, key, replay, lowest_pn)
     }
 
-    /// Forgets a key of a receiving channel; nothing happens if there is none.
+    /// Removes a key of a receiving channel, if there is one.
     pub fn retire_receive_sa(&mut self, sci: Sci, an: AssociationNumber) {
         if let Some(channel) = self.receive.get_mut(&sci) {
             channel.retire(an);
         }
     }
 
-    /// Raises the lowest acceptable number of an association (`updtLowestPN`, clause 10.7.16);
-    /// it never falls.
+    /// Raises the lowest acceptable packet number of an association (`updtLowestPN`, clause
+    /// 10.7.16). The number never falls.
     ///
     /// # Errors
     /// [`ConfigError::NoChannel`] and [`ConfigError::NoKey`].
@@ -258,29 +264,30 @@ impl Secy {
         self.channel_mut(sci)?.raise_lowest(an, lowest_pn)
     }
 
-    /// What was counted outside of channels.
+    /// The counters that belong to no channel.
     pub const fn counters(&self) -> &SecyCounters {
         &self.counters
     }
 
-    /// What the transmitting channel counted, with each association number.
+    /// The counters of the transmitting channel, and those of each of its association numbers.
     pub const fn transmit_counters(&self) -> (&TransmitCounters, &[SaCounters; 4]) {
         (&self.transmit.counters, &self.transmit.sa_counters)
     }
 
-    /// The receiving channels and what they counted, in the order of their SCIs.
+    /// The receiving channels in the order of their SCIs, each with its counters and those of its
+    /// association numbers.
     pub fn receive_counters(
         &self,
     ) -> impl Iterator<Item = (Sci, &ReceiveCounters, &[SaCounters; 4])> {
         self.receive.iter().map(|(&sci, channel)| (sci, &channel.counters, &channel.sa_counters))
     }
 
-    /// The lowest acceptable and the next number of an association; `None` without its key.
+    /// The lowest acceptable and the next packet number of an association; `None` if it has no key.
     pub fn receive_numbers(&self, sci: Sci, an: AssociationNumber) -> Option<(u64, u64)> {
         self.receive.get(&sci)?.numbers(an)
     }
 
-    /// Counts frames that the host had no time for (InPktsOverrun).
+    /// Counts frames that were discarded because the host had no time for them (InPktsOverrun).
     pub const fn count_overruns(&mut self, frames: u64) {
         self.counters.in_pkts_overrun += frames;
     }

@@ -12,41 +12,42 @@ use alloc::collections::BTreeMap;
 use vocabulary::PacketBuf;
 use vocabulary::wire::DecodeError;
 
-/// Why a frame is delivered, without SecTAG and ICV.
+/// Why a frame is delivered; its SecTAG and ICV are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It is authentic, and its number acceptable.
+    /// The frame is authentic, and its packet number is acceptable.
     Ok,
-    /// It is authentic, its number is below the lowest acceptable one, and nobody minds.
+    /// The frame is authentic. Its packet number is below the lowest acceptable one, but replay
+    /// protection is off.
     Delayed,
-    /// Nobody asked whether it is authentic.
+    /// The frame was not validated, according to the configuration.
     Unchecked,
-    /// It is not authentic, and frames are only checked.
+    /// The frame is not authentic; the configuration only checks frames.
     Invalid,
-    /// It has no SecTAG.
+    /// The frame has no SecTAG.
     Untagged,
-    /// It is of an unknown channel.
+    /// The frame is of an unknown channel.
     UnknownSci,
-    /// It is of an association without a key.
+    /// The frame is of an association without a key.
     UnusedSa,
 }
 
-/// Why a frame is discarded. What then stands in its place means nothing.
+/// Why a frame is discarded. The content of its buffer is undefined then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
-    /// It has no SecTAG.
+    /// The frame has no SecTAG.
     NoTag,
-    /// Its SecTAG or its length is invalid.
+    /// The SecTAG or the length of the frame is invalid.
     BadTag,
-    /// It is for the key agreement entity, never for this port (bit E without C).
+    /// The frame is for the key agreement entity, never for this port (bit E without C).
     KeyAgreement,
-    /// It is of an unknown channel.
+    /// The frame is of an unknown channel.
     NoSci,
-    /// It is of an association without a key.
+    /// The frame is of an association without a key.
     NotUsingSa,
-    /// Its number is below the lowest acceptable one, or was received before.
+    /// The packet number is below the lowest acceptable one, or was received before.
     Late,
-    /// It is not authentic.
+    /// The frame is not authentic.
     NotValid,
 }
 
@@ -100,7 +101,7 @@ impl ReceiveChannel {
     }
 }
 
-/// Where the parts of a frame are whose tag and length are valid.
+/// The parts of a frame with a valid tag and length.
 struct Parts {
     header: Header,
     data_len: usize,
@@ -113,31 +114,31 @@ impl Parts {
         Ok(Self { header, data_len })
     }
 
-    /// Whether the user's data cannot be read without the key.
+    /// Whether the user data cannot be read without the key.
     fn changed(&self) -> bool {
         matches!(self.header.tag.protection, Protection::Confidential | Protection::Changed)
     }
 
-    /// Takes SecTAG, ICV and padding off: addresses and the user's data are left.
+    /// Removes SecTAG, ICV and padding, so that addresses and user data are left.
     fn strip(&self, frame: &mut PacketBuf<'_>) {
         let header_len = self.header.len();
         let after = frame.len() - header_len - self.data_len;
         let stripped = frame.take_back(after).is_some() && frame.take_front(header_len).is_some();
-        debug_assert!(stripped, "the parts were found in this frame");
+        debug_assert!(stripped, "the parts lie within this frame");
         let put = frame
             .prepend(&self.header.source)
             .and_then(|()| frame.prepend(&self.header.destination));
-        put.expect("the header was longer than the addresses");
+        put.expect("the header that was removed is longer than the addresses");
     }
 }
 
 impl Secy {
-    /// Validates an Ethernet frame (from the destination address on, without FCS) where it stands
-    /// and takes SecTAG and ICV off. VLAN tags before a SecTAG are no business of a SecY: such a
-    /// frame counts as one without.
+    /// Validates an Ethernet frame (from the destination address on, without FCS) in place, and
+    /// removes SecTAG and ICV. A SecY does not look behind VLAN tags: a frame with a VLAN tag
+    /// before its SecTAG counts as untagged.
     ///
     /// # Errors
-    /// [`Discard`], and nothing may be delivered.
+    /// See [`Discard`]; the frame must not be delivered.
     pub fn receive(&mut self, frame: &mut PacketBuf<'_>) -> Result<Delivery, Discard> {
         let strict = self.settings.validate_frames == ValidateFrames::Strict;
         let ethertype = frame.bytes().get(ADDRESSES_LEN..ADDRESSES_LEN + 2);
@@ -191,7 +192,7 @@ impl Secy {
             counters.in_pkts_duplicate += u64::from(age == Age::Duplicate);
             return Err(Discard::Late);
         }
-        // What can be read without validation is not validated where nobody asks for it.
+        // A readable frame is not validated if the configuration does not ask for it.
         if !must_validate && self.settings.validate_frames == ValidateFrames::Disabled {
             counters.in_pkts_unchecked += 1;
             parts.strip(frame);
@@ -227,7 +228,7 @@ impl Secy {
     }
 }
 
-/// Whose frame it is: who the tag names, or the only peer there is (clause 10.6.1).
+/// The channel of a frame: the one that the tag names, or else the only channel (clause 10.6.1).
 fn channel_of<'a>(
     channels: &'a mut BTreeMap<Sci, ReceiveChannel>,
     header: &Header,
@@ -241,7 +242,7 @@ fn channel_of<'a>(
     }
 }
 
-/// Decrypts a frame's data in place, or says that it is not authentic.
+/// Decrypts the user data of a frame in place. Fails if the frame is not authentic.
 fn open(
     key: &SaKey,
     sci: Sci,

@@ -9,27 +9,28 @@ use core::fmt;
 use vocabulary::PacketBuf;
 use vocabulary::wire::{Encode, Writer};
 
-/// What became of a frame that is to be sent.
+/// The result of protecting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protected {
-    /// It has a SecTAG and an ICV.
+    /// The frame has a SecTAG and an ICV.
     Tagged,
-    /// It is as it was: [`Settings::protect_frames`] is off.
+    /// The frame is unchanged: [`Settings::protect_frames`] is off.
     Untagged,
 }
 
-/// Why a frame must not be sent. It is as it was.
+/// Why a frame must not be sent. The frame is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// It has fewer than 14 bytes: addresses and an EtherType.
+    /// The frame has less than 14 bytes: addresses and an EtherType.
     Short,
-    /// It would be longer than [`Settings::max_frame_len`].
+    /// The frame would be longer than [`Settings::max_frame_len`].
     TooLong,
-    /// It has less than 16 bytes of room before or behind it.
+    /// The buffer has too little headroom for the SecTAG or too little tailroom for the ICV: 16
+    /// bytes of each always suffice.
     NoRoom,
-    /// No association is sent with.
+    /// No association is selected for sending.
     NoSa,
-    /// All packet numbers of the association are used: it needs another key.
+    /// All packet numbers of the association are used; it needs another key.
     Exhausted,
 }
 
@@ -50,7 +51,7 @@ impl core::error::Error for Unsent {}
 #[derive(Debug)]
 struct TransmitSa {
     key: SaKey,
-    /// `None` once all are used: a number is never used twice.
+    /// `None` once all packet numbers are used, since none is used twice.
     next_pn: Option<u64>,
 }
 
@@ -100,10 +101,10 @@ impl TransmitChannel {
 }
 
 impl Secy {
-    /// Protects an Ethernet frame (from the destination address on, without FCS) where it stands.
+    /// Protects an Ethernet frame (from the destination address on, without FCS) in place.
     ///
     /// # Errors
-    /// [`Unsent`], and the frame is as it was and must not be sent.
+    /// See [`Unsent`]; the frame is unchanged and must not be sent.
     pub fn protect(&mut self, frame: &mut PacketBuf<'_>) -> Result<Protected, Unsent> {
         let result = self.protect_uncounted(frame);
         match result {
@@ -162,12 +163,12 @@ impl Secy {
             .take_front(ADDRESSES_LEN)
             .map(|_| ())
             .and_then(|()| frame.prepend_slice(&header[..header_len]))
-            .expect("there was room for it");
+            .expect("the headroom was checked");
 
         let clear = header_len + sa.key.clear_len(settings.encrypt, data_len);
         let (aad, text) = frame.bytes_mut().split_at_mut(clear);
         let icv = sa.key.gcm().seal(&sa.key.nonce(settings.sci, pn), aad, text);
-        frame.append(&icv).expect("there was room for it");
+        frame.append(&icv).expect("the tailroom was checked");
 
         let counters = &mut self.transmit.counters;
         if settings.encrypt {
@@ -182,7 +183,7 @@ impl Secy {
     }
 }
 
-/// What stands for the SCI in a frame with these addresses.
+/// How the tag of a frame with these addresses names the SCI.
 fn sci_field(settings: &Settings, addresses: &[u8; ADDRESSES_LEN]) -> SciField {
     let ours = addresses[6..] == settings.sci.address;
     match settings.sci_in_tag {

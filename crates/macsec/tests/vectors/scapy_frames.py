@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes scapy.txt: MACsec frames as scapy makes them (scapy.contrib.macsec over OpenSSL).
 
-What IEEE 802.1AE's Annex C has published values for in GCM-AES-128 and GCM-AES-256 is here with
-extended packet numbering, and with confidentiality offsets, for which there are none at hand.
+IEEE 802.1AE, Annex C, publishes vectors for GCM-AES-128 and GCM-AES-256. These frames cover its
+cases with extended packet numbering and with confidentiality offsets, for which we know of no
+published vectors.
 
     pip install scapy cryptography
     python3 scapy_frames.py > scapy.txt
@@ -19,7 +20,7 @@ KEYS = {
 SALT = bytes.fromhex("e630e81a48de86a21c66fa6d")
 SSCI = 0x7A30C118
 DESTINATION = "d6:09:b1:f0:56:63"
-# With and without the SCI in the tag, which is then the source address with port 1 (ES).
+# With and without the SCI in the tag. Without it, the SCI is the source address with port 1 (ES).
 CHANNELS = {
     True: ("7a:0d:46:df:99:8d", bytes.fromhex("12153524c0895e81")),
     False: ("f0:76:1e:8d:cd:3d", bytes.fromhex("f0761e8dcd3d0001")),
@@ -28,7 +29,7 @@ CHANNELS = {
 
 def frame(bits, data_len, encrypt, send_sci, an, pn, extended, offset, case=0):
     source, sci = CHANNELS[send_sci]
-    # The annex's data: it counts, and ends with the number of the case.
+    # As in the annex, the data bytes count up, and the last one is the number of the case.
     data = bytes([0x0F + i & 0xFF for i in range(data_len - 2)])
     if case:
         data = data[:-2] + bytes([0, case])
@@ -52,7 +53,8 @@ def frame(bits, data_len, encrypt, send_sci, an, pn, extended, offset, case=0):
 
 
 def main():
-    print("# Written by scapy_frames.py: other people's frames, for what no published vector shows.\n")
+    print("# Written by scapy_frames.py: frames of an independent implementation, for cases without")
+    print("# published vectors.\n")
     for bits in KEYS:
         for high in (0, 0xB0DF459C):
             pn = high << 32 | 0xB2C28465
