@@ -173,7 +173,7 @@ fn a_server_that_comes_back_is_found_again() {
     server.wait_for("carrying");
     // The application goes on sending all the while, which must not look like life.
     knock(&socket, &local);
-    client.wait_for("starting anew");
+    client.wait_for("starting a new handshake");
     echoes(&socket, &local, b"two");
 }
 
@@ -271,7 +271,7 @@ fn a_server_with_few_slots_refuses_or_evicts() {
             echoes(&sockets[0], &local, b"still there");
             // A client that comes now goes on: it is no matter of its key.
             let (mut late, _) = start("client", &address, &keys, &[]);
-            late.has_said("going on, it may later");
+            late.has_said("starting anyway, since it may have room later");
         } else {
             echoes(&sockets[2], &local, b"three");
             server.has_said("another client got its session slot");
@@ -405,7 +405,7 @@ fn without_connection_ids_it_costs_a_flow_some_keepalives() {
     let (mut client, local) = start("client", &between, &keys, &["--keepalive", "30ms"]);
     let socket = application();
     let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
-    client.wait_for("starting anew");
+    client.wait_for("starting a new handshake");
     assert!(echoed.iter().any(|number| *number < 30) && echoed.len() >= 40, "{echoed:?}");
     knock(&socket, &local);
 }
