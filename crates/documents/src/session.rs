@@ -68,7 +68,7 @@ const STAYING: &[(&str, &str)] = &[
     ("lightseal proxy server", "carrying"),
     ("lightseal proxy client", "carrying"),
     ("lightseal impair", "relaying"),
-    ("lightseal group controller", "devices come to"),
+    ("lightseal group controller", "listening for devices on"),
     ("lightseal group join", "requests|applications send"),
     ("lightseal group listen", "listening to"),
     ("lightseal gateway run", "carries frames"),

@@ -177,8 +177,8 @@ struct Parsed {
     invisible: Option<Invisible>,
 }
 
-/// Identities that contain characters which nobody can see. The identity at the other end probably
-/// lacks them.
+/// Identities that contain characters which nobody can see. The identity at the other end may
+/// lack them.
 struct Invisible {
     /// The number of the first line with such a character, and that character.
     line: usize,
@@ -288,8 +288,8 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
         || identity.chars().any(is_invisible);
     if unfit {
         return Err(Failure::new(
-            "an identity has 1 to 256 bytes, no # first, no space around and no \
-                 character that cannot be seen",
+            "an identity has 1 to 256 bytes, does not begin with #, has no space before or \
+                 after it, and no character that cannot be seen",
         ));
     }
     // Colons are allowed, as in urn:dev:1, since the last colon of a line is the separator. An

@@ -81,7 +81,7 @@ fn controller_answers(listen: &str, asked: &[&str], port: u16) {
     let listen = format!("{listen}:{port}");
     let words = ["-v", "group", "controller", "--state", &state, "--listen", &listen];
     let mut controller = Running::start(&[&words[..], &["--interface", "lo"]].concat());
-    controller.wait_for("devices come to");
+    controller.wait_for("listening for devices on");
     for nth in 0..asked.len() {
         let (token, state) = (dir.path(&format!("l{nth}.token")), dir.path(&format!("l{nth}")));
         let words = ["-v", "group", "listen", "lights", "--interface", "lo", "--state", &state];

@@ -105,7 +105,7 @@ fn a_good_configuration_is_checked() {
         return;
     }
     assert_eq!(code, Some(0), "{text}");
-    let good = format!("plant-a: LAN {lan}, 1 peer; nothing stands against it");
+    let good = format!("plant-a: LAN {lan}, 1 peer; no problem found");
     assert!(text.contains(&good), "{text}");
     let (text, code) = prints(&["gateway", "check", "--json", &file]);
     assert_eq!(code, Some(0));

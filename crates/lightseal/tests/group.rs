@@ -73,7 +73,7 @@ impl Site {
         let (state, listen) = (self.path(state), self.controller());
         let words = ["-v", "group", "controller", "--state", &state, "--listen", &listen];
         let mut controller = Running::start(&[&words[..], &["--interface", "lo"]].concat());
-        controller.wait_for("devices come to");
+        controller.wait_for("listening for devices on");
         controller
     }
 
@@ -197,7 +197,7 @@ fn a_group_lives_from_its_making_to_its_restoration() {
     all_answer(&application, &port, &["onon", "yes"]);
     // One that goes on running comes back by itself.
     site.admin(&["evict", "lights", "lamp2"]);
-    lamp2.wait_for("waits to come back");
+    lamp2.wait_for("waiting to be readmitted");
     site.admin(&["readmit", "lights", "lamp2"]);
     lamp2.wait_for("requests are answered by");
     all_answer(&application, &port, &["onon", "yes"]);

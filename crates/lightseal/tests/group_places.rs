@@ -122,7 +122,7 @@ impl Site {
         let words = ["-v", "group", "controller", "--state", &state, "--interface", "eth0"];
         let words = [&words[..], &["--listen", self.family.listen]].concat();
         let mut running = self.run(&self.controller, &words);
-        running.wait_for("devices come to");
+        running.wait_for("listening for devices on");
         running
     }
 
