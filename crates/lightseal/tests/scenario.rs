@@ -122,7 +122,7 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
         let args = ["lab", "sweep", &file, "--runs", "3", "--shard", "3/3", "--seed", "2"];
         let other = dir.path("other");
         printed(&[&args[..], format, &["--out", &other]].concat());
-        fails(&["lab", "merge", &a, &b, &other], &["other: is of another sweep", &a]);
+        fails(&["lab", "merge", &a, &b, &other], &["other: belongs to another sweep", &a]);
         let text = content(&b);
         let cut = dir.file("cut", &text[..text.len() - 5]);
         fails(&["lab", "merge", &a, &cut, &c], &["cut: has ", " and a part of one instead of "]);
@@ -170,7 +170,7 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
         printed(&[&args[..], &["--split", split, "--out", &path]].concat());
         path
     });
-    fails(&["lab", "merge", &a, &b], &["is of another sweep"]);
+    fails(&["lab", "merge", &a, &b], &["belongs to another sweep"]);
 }
 
 #[test]
