@@ -75,7 +75,7 @@ fn merged(parts: Vec<Part>) -> Result<String, Failure> {
     Ok(whole.line(format) + &text)
 }
 
-/// Every shard of one sweep, in their order.
+/// All shards of one sweep in their order.
 fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
     let Some(first) = parts.first() else { return Ok(parts) };
     let count = first.origin.shard.count;
