@@ -18,9 +18,9 @@ pub struct Block {
 pub enum Mark {
     /// The block, or its commands that begin with `of`, cannot be run.
     NotRun {
-        /// The beginning of the commands; all of them if empty.
+        /// The beginning of the commands. An empty text means all commands.
         of: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Like [`Mark::NotRun`], but only for the quick run.

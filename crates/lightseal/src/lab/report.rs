@@ -23,8 +23,8 @@ pub(crate) struct ReportArgs {
     /// Use few messages and handshakes: the page is ready within seconds, with rough figures.
     #[arg(long)]
     quick: bool,
-    /// Read measurements of machines from this directory, besides those in this program. Of each
-    /// processor the newest ones are shown [default: results, if it exists].
+    /// Read measurements of machines from this directory, besides those in this program. The page
+    /// shows the newest measurements of each processor [default: results, if it exists].
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Number of points of a curve for each doubling on its horizontal axis [default: 8].

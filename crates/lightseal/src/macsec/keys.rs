@@ -108,7 +108,7 @@ fn parse(
         }
         let twice = |other: &Entry| other.peer.is_none() && other.fingerprint == entry.fingerprint;
         if entry.peer.is_none() && entries.iter().any(twice) {
-            return Err((number, "the same key is there to send with twice".into()));
+            return Err((number, "the same key to send with (tx) appears twice".into()));
         }
         entries.push(entry);
     }

@@ -17,7 +17,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Of the owner with most flows, the flow that was idle longest, if that owner has at least two
+    /// The longest idle flow of the owner that has most flows, if that owner has at least two
     /// flows more than `newcomer`. `flows` are all flows with their owners; `quiet` orders flows by
     /// their last activity, the longest idle first.
     pub(crate) fn who_gives_way<F, K: Ord, Q: Ord>(

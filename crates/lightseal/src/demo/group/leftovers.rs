@@ -7,8 +7,8 @@ use super::NAME_PREFIX;
 use rustix::process::{Pid, getuid, test_kill_process};
 use std::os::unix::fs::MetadataExt;
 
-/// Removes namespaces with their processes, and directories with keys. Those that belong to another
-/// user cannot be removed, and stay.
+/// Removes namespaces with their processes, and directories with keys. What belongs to another user
+/// cannot be removed, and stays.
 pub(super) fn remove() {
     #[cfg(target_os = "linux")]
     remove_namespaces();
