@@ -11,13 +11,16 @@
 //! <!-- not run: WHY -->            the next block is not run, and listed with the reason
 //! <!-- not run "TEXT": WHY -->     only its commands that begin with TEXT are not run
 //! <!-- slow: WHY -->               the quick run leaves the block out; also with "TEXT"
-//! <!-- needs PROGRAM -->           not run where this program, or this kind of device (such as "link macsec"), is missing;
-//!                                  also with "TEXT"
-//! <!-- given: COMMANDS -->         commands that the page assumes to be done; they run before the next block
+//! <!-- needs PROGRAM -->           not run if this program, or this kind of device (such as
+//!                                  "link macsec"), is missing; also with "TEXT"
+//! <!-- given: COMMANDS -->         commands that the page assumes to be done; they run
+//!                                  before the next block
 //! <!-- file: PATH -->              the next block is the content of this file
-//! <!-- output -->                  the lines of the next block must have been printed by now; numbers may differ
+//! <!-- output -->                  the lines of the next block must have been printed by now;
+//!                                  numbers may differ
 //! <!-- anew -->                    from here on in a new directory and network, where nothing runs
-//! <!-- network: A eth0=fd00::1/64 eth1; B eth0=fd00::2/64 -->   the hosts; interfaces with the same name share a link
+//! <!-- network: A eth0=fd00::1/64 eth1; B eth0=fd00::2/64 -->
+//!                                  the hosts; interfaces with the same name share a link
 //! <!-- host: A -->                 from here on blocks run on this host
 //! ```
 //!

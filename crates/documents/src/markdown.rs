@@ -92,7 +92,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
             let (line, language) = (index + 1, language.trim().to_owned());
             if language.is_empty() && text.iter().any(|line| line.starts_with("lightseal ")) {
                 return Err(format!(
-                    "line {line}: the block begins with ```; it needs ```sh if it has commands, else ```text"
+                    "line {line}: a block of commands begins with ```sh, any other with ```text"
                 ));
             }
             blocks.push(Block { line, language, text, marks: std::mem::take(&mut marks) });

@@ -114,7 +114,7 @@ pub(crate) struct ProxyClientArgs {
     pub(crate) identity: Option<String>,
     /// Send the server an empty record to ask whether it still answers: when a flow has been silent
     /// for this long in either direction, and when an answer is missing from a service that usually
-    /// answers. 0 disables the question.
+    /// answers. 0 for never.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) keepalive: Quantity<Duration>,
     /// Do not test the key with a handshake at the start.

@@ -297,7 +297,7 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
     let behind = identity.rsplit_once(':').map(|(_, behind)| behind);
     if behind.is_some_and(|hex| hex.len() >= 32 && hex.bytes().all(|c| c.is_ascii_hexdigit())) {
         return Err(Failure::new(
-            "this is an identity with a key; give the identity alone, since this command makes the key",
+            "this is an identity with a key; give the identity alone, since the key is made",
         ));
     }
     let mut key = Zeroizing::new([0; 32]);

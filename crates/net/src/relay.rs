@@ -30,7 +30,7 @@ const DATAGRAM_BYTES: usize = 65_535;
 /// How long a datagram waits if its socket has no room.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The distance of a timer that is not set.
+/// How far in the future a timer lies that is not set.
 const FAR: Duration = Duration::from_secs(86_400);
 
 /// The settings of a [`Relay`].

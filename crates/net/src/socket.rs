@@ -93,7 +93,8 @@ pub(crate) fn is_report(error: &io::Error) -> bool {
     cfg!(target_os = "linux") && error.raw_os_error().is_some_and(|code| REPORTS.contains(&code))
 }
 
-/// The unspecified local address for a socket that is connected to `peer`.
+/// The local address for a socket that is connected to `peer`: a loopback address if `peer` is one,
+/// else the unspecified address.
 fn any_address(peer: SocketAddr) -> IpAddr {
     match peer.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),

@@ -23,7 +23,7 @@ const DATAGRAM_BYTES: usize = 65_535;
 /// Number of datagrams that are received before other tasks can lock the engine.
 const BATCH: usize = 32;
 
-/// The distance of a timer that is not set.
+/// How far in the future a timer lies that is not set.
 const FAR: Duration = Duration::from_secs(86_400);
 
 /// The layer above an engine, to which the driver passes the engine's events.

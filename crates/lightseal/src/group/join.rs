@@ -176,7 +176,7 @@ async fn behind_device(
     };
     let placed = placed.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(format_args!(
-            "--tun {name}: {error}; this needs root or CAP_NET_ADMIN (--listen and --service do not)"
+            "--tun {name}: {error}; it needs root or CAP_NET_ADMIN (--listen and --service do not)"
         )),
         _ => Failure::new(format_args!("--tun {name}: {error}")),
     })?;

@@ -37,7 +37,7 @@ struct Ear<'a> {
 }
 
 impl Port for Ear<'_> {
-    /// It keeps its answers itself.
+    /// The answers wait in `answers` until they can be sent.
     fn may_wait(&self) -> bool {
         false
     }

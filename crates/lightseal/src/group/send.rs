@@ -48,7 +48,7 @@ struct Once<'a> {
 }
 
 impl Port for Once<'_> {
-    /// How long answers are waited for counts from when the request is sealed.
+    /// The request is taken only when it can be sent, since `--wait` counts from that time.
     fn may_wait(&self) -> bool {
         false
     }

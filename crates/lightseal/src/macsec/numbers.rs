@@ -282,7 +282,7 @@ mod tests {
         numbers.settle(key, STEP + 10);
         numbers.save().unwrap();
 
-        // After an orderly end, only numbers that were used are lost.
+        // After an orderly end, reserved numbers that were not used are free again.
         let mut last = again(numbers);
         assert_eq!((last.unused(key), last.unseen(PEER, other)), (STEP + 10, 78));
         assert_eq!(last.reserve(other, u64::MAX - 1).unwrap(), u64::MAX);

@@ -38,8 +38,8 @@ const DATAGRAM_BYTES: usize = 65_535;
 /// How often flows are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How long the first handshake waits for an answer to its keepalive. The start takes this long only
-/// with a server that answers no keepalives.
+/// How long the first handshake waits for an answer to its keepalive. The start takes this long
+/// only with a server that answers no keepalives.
 const ANSWER: Duration = Duration::from_millis(700);
 
 /// How a client proxy behaves.
@@ -170,7 +170,7 @@ impl ClientProxy {
                 }),
             }
         }
-        // This association also belongs into the counters of the server's associations.
+        // The server proxy counts this association too, so it must not be missing here.
         let mut flows = self.flows();
         driver.call(|connection, _, _| flows.ended += connection.stats());
         add_socket(&mut flows.ended_socket, &driver.counters());

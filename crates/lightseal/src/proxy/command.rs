@@ -57,7 +57,8 @@ const SERVER_ID_BYTES: u8 = 4;
 const CLIENT_ID_BYTES: u8 = 0;
 
 /// The log line for a key file that has no key on purpose.
-const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and no flow begins until it has a key";
+const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and no flow begins until it \
+                      has a key";
 
 /// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);

@@ -116,7 +116,7 @@ impl Host<Connection> for FlowHost {
                 if ordinary {
                     tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else if reason == CloseReason::HandshakeTimeout {
-                    // The log names the server in `silent`.
+                    // `silent` names the server in the log, so a debug line is enough here.
                     self.totals.failed.one();
                     self.state.silent(&self.destination.named(self.server), now);
                     self.destination.silent(self.server);
