@@ -117,7 +117,9 @@ fn flags(
         match (arg.get_action().takes_values(), value) {
             (false, Value::Boolean(false)) => {}
             (false, Value::Boolean(true)) => flags.push(format!("--{key}").into()),
-            (false, _) => return Err(Failure::new(format_args!("{name}: {key} is true or false"))),
+            (false, _) => {
+                return Err(Failure::new(format_args!("{name}: {key} must be true or false")));
+            }
             (true, value) => match written(&value) {
                 Some(value) => flags.push(format!("--{key}={value}").into()),
                 None => {

@@ -263,7 +263,7 @@ fn a_malformed_configuration_file_is_named_with_its_mistake() {
     }
     fails(&["impair", "--config", &dir.path("missing.toml")], &["missing.toml"]);
     let file = dir.file("lightseal.toml", "[proxy.client]\nno-check = 5");
-    fails(&["proxy", "client", "--config", &file], &["no-check is true or false"]);
+    fails(&["proxy", "client", "--config", &file], &["no-check must be true or false"]);
 }
 
 #[test]

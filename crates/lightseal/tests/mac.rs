@@ -104,7 +104,7 @@ fn the_second_implementations_vectors() {
             let what = ["--key-file", &keys, "--tag", expected, "--json", &file];
             let output = run(&[&["mac", "verify"], &how[..], &what].concat());
             let valid = text("result") == "valid";
-            // An impossible tag or message is bad input.
+            // A tag that no message has, and a message that has no tag, are bad input.
             let bad_input = ["TooLong", "TagLength", "StrayBits"]
                 .map(serde_json::Value::from)
                 .contains(&test["flags"][0]);

@@ -171,8 +171,8 @@ fn as_text(question: &Question, sources: bool) -> String {
     let most = |mode: &Mode, blocks| {
         mode.most_messages(question.parameters, question.probability, blocks).ok()
     };
-    table("Most messages", &|mode, blocks| most(mode, blocks).map(count));
-    table("Data a key", &|mode, blocks| {
+    table("Maximum number of messages", &|mode, blocks| most(mode, blocks).map(count));
+    table("Data per key", &|mode, blocks| {
         most(mode, blocks).map(|messages| {
             let bits =
                 messages as f64 * blocks as f64 * f64::from(question.parameters.block_bits());
@@ -181,7 +181,7 @@ fn as_text(question: &Question, sources: bool) -> String {
     });
     if let Some(messages) = question.messages {
         table(
-            &format!("An attack on {messages} messages succeeds at most with"),
+            &format!("An attack on {messages} messages succeeds with at most this probability"),
             &|mode, blocks| {
                 let messages = messages as f64;
                 mode.advantage(question.parameters, messages, blocks as f64).ok().map(probability)
@@ -253,10 +253,7 @@ fn own_figures(question: &Question) -> String {
         let calls = p.cipher_queries(q.into(), verifications.into());
         let [hash, last, verification] =
             [calls.hash, calls.finalisation, calls.verification].map(count);
-        line(
-            "  to which comes",
-            format!("the cipher's own: PRP({hash}) + PRP({last}) + PRP({verification})"),
-        );
+        line("  plus the cipher's own", format!("PRP({hash}) + PRP({last}) + PRP({verification})"));
     }
     out
 }
@@ -453,7 +450,7 @@ mod tests {
         );
         let typical: Vec<_> = line("many modes").split_whitespace().collect();
         assert_eq!(typical[3..7], ["1", "64", "32", "16"]);
-        let data = text.split("Data a key").nth(1).expect("a second table");
+        let data = text.split("Data per key").nth(1).expect("a second table");
         let typical = data.lines().find(|line| line.starts_with("many modes")).expect("again");
         assert!(typical.contains("512 B") && typical.contains("1 KiB"), "{typical}");
         assert!(text.contains("EMAC, short messages is proved for"), "{text}");

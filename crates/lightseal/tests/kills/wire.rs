@@ -94,7 +94,8 @@ struct Ledger {
 impl Ledger {
     fn packet(&mut self, trial: &Trial, packet: &[u8]) {
         let Some((from, to, data)) = datagram(trial, packet) else { return };
-        // DTLS 1.2 has no content type below 20, and none of them can be a flags byte of `compact`.
+        // The first byte tells the profiles apart: it is a content type of DTLS 1.2, or a byte of
+        // `compact` from 0x20 to 0x3f or from 0xf8 on. No value is both.
         if data.first().is_some_and(|kind| !(0x20..0x40).contains(kind) && *kind < 0xf8) {
             self.axiom(from, to, data);
         } else {

@@ -94,8 +94,8 @@ impl Report {
         let _ = writeln!(
             text,
             "Core clock {median:.3} GHz ({low:.3} to {high:.3} between races). Medians of {turns} turns; \
-             ± is half the distance\nof the quartiles, of a line's widest figure. CMAC and PMAC are \
-             RustCrypto's\nover the same kernel, HMAC and GMAC RustCrypto's altogether; PMAC/P has masks of our own."
+             ± is half the distance\nof the quartiles, for the figure of a line where it is largest. CMAC and PMAC \
+             are RustCrypto's\nover the same kernel, HMAC and GMAC are entirely RustCrypto's; PMAC/P has masks of our own."
         );
         text
     }
