@@ -16,8 +16,8 @@ use std::time::Duration;
 /// `AF_PACKET` on Linux, and IPv4 as its protocol in network byte order.
 const PACKETS: i32 = 17;
 const IPV4: i32 = 0x0800_u16.to_be() as i32;
-/// Number of leading bytes that must differ. Two ciphertexts have the same ones by chance once in
-/// 2^96.
+/// Number of equal leading bytes from which two ciphertexts count as made with the same keystream.
+/// By chance these bytes are equal once in 2^96.
 const ALIKE: usize = 12;
 const AXIOM_HEADER: usize = 13;
 const EXPLICIT_NONCE: usize = 8;
