@@ -90,7 +90,7 @@ def main():
         "seconds": seconds,
         "probes": counted["probes"],
         "probe_bytes": counted["probe_bytes"],
-        "named": said.count("does not answer; starting anew"),
+        "named": said.count("does not answer; starting a new handshake"),
         "back": said.count("answers again"),
     }
     print(json.dumps(result))

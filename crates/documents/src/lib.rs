@@ -1,29 +1,33 @@
-//! The command blocks of README and docs, run as they are written.
+//! Runs the command blocks of README and docs as they are written.
 //!
-//! A page is a script: its blocks run one after the other, in one new folder, in namespaces of their own (network,
-//! mounts, processes), and each command must end with exit code 0. A command that stays (a proxy, a controller,
-//! whatever a reader gives a terminal of its own) runs in the background once it has printed that it is ready, and
-//! ends with its page. What a page cannot say for itself stands in a comment before the block, which the reader of the
-//! page does not see:
+//! A page is a script. Its blocks run one after the other, in a new directory and in namespaces of
+//! their own (network, mounts, processes), and each command must end with exit code 0. A command
+//! that keeps running (a proxy, a controller, or whatever else a reader starts in a terminal of its
+//! own) runs in the background once it has printed that it is ready, and is ended with its page.
+//! What a page cannot say in its text is in a comment before the block, which readers of the page
+//! do not see:
 //!
 //! ```text
-//! <!-- not run: WHY -->            the next block is listed with the reason, and not run
-//! <!-- not run "TEXT": WHY -->     only those of its commands that begin with TEXT
-//! <!-- slow: WHY -->               left out of the quick run; also with "TEXT"
-//! <!-- needs PROGRAM -->           not run where this program, or this kind of device (such as "link macsec"), is missing;
-//!                                  also with "TEXT"
-//! <!-- given: COMMANDS -->         what the page takes for granted, done before the next block
+//! <!-- not run: WHY -->            the next block is not run, and listed with the reason
+//! <!-- not run "TEXT": WHY -->     only its commands that begin with TEXT are not run
+//! <!-- slow: WHY -->               the quick run leaves the block out; also with "TEXT"
+//! <!-- needs PROGRAM -->           not run if this program, or this kind of device (such as
+//!                                  "link macsec"), is missing; also with "TEXT"
+//! <!-- given: COMMANDS -->         commands that the page assumes to be done; they run
+//!                                  before the next block
 //! <!-- file: PATH -->              the next block is the content of this file
-//! <!-- output -->                  lines of the next block have been printed by now; numbers may differ
-//! <!-- anew -->                    from here on with a new folder, network and nothing running
-//! <!-- network: A eth0=fd00::1/64 eth1; B eth0=fd00::2/64 -->   hosts; interfaces of one name are one link
-//! <!-- host: A -->                 blocks from here on run on this host
+//! <!-- output -->                  the lines of the next block must have been printed by now;
+//!                                  numbers may differ
+//! <!-- anew -->                    from here on in a new directory and network, where nothing runs
+//! <!-- network: A eth0=fd00::1/64 eth1; B eth0=fd00::2/64 -->
+//!                                  the hosts; interfaces with the same name share a link
+//! <!-- host: A -->                 from here on blocks run on this host
 //! ```
 //!
-//! - [`markdown`]: blocks and marks of a page;
-//! - [`session`]: what runs together, made of them;
+//! - [`markdown`]: the blocks and marks of a page;
+//! - [`session`]: the sessions that the blocks form;
 //! - [`script`]: a session as a shell script;
-//! - [`run`]: namespaces, limits in time, and what came of it.
+//! - [`run`]: namespaces, time limits, and results.
 #![forbid(unsafe_code)]
 
 pub mod markdown;
@@ -33,7 +37,7 @@ pub mod session;
 
 use std::path::{Path, PathBuf};
 
-/// Every page of the repository at `root`, as paths from there, in order.
+/// All pages of the repository at `root`, as sorted paths relative to `root`.
 pub fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     walk(root, root, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;

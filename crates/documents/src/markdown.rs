@@ -1,49 +1,49 @@
-//! Blocks and marks of a page.
+//! The blocks and marks of a page.
 
 /// A block between fences, with the marks before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The line of its opening fence, counted from 1.
+    /// The line number of its opening fence, counted from 1.
     pub line: usize,
-    /// What stands behind the opening fence.
+    /// The language named behind the opening fence.
     pub language: String,
-    /// Its lines, without the fence's indentation.
+    /// Its lines without the indentation of the fence.
     pub text: Vec<String>,
-    /// What the comments since the last block say, in order.
+    /// The marks in the comments since the last block, in order.
     pub marks: Vec<Mark>,
 }
 
-/// What a comment says of the next block.
+/// What a comment says about the next block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The block, or its commands that begin with `of`, cannot be run.
     NotRun {
-        /// The beginning of the commands; all of them if empty.
+        /// The beginning of the commands. An empty text means all commands.
         of: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// As [`Mark::NotRun`], but in the quick run alone.
+    /// Like [`Mark::NotRun`], but only for the quick run.
     Slow {
-        /// The beginning of the commands; all of them if empty.
+        /// The beginning of the commands. An empty text means all commands.
         of: String,
-        /// Why, and how long it takes.
+        /// The reason, and how long the commands take.
         why: String,
     },
-    /// Commands that are run only where a program or kind of network device exists.
+    /// The commands are run only if a program or a kind of network device exists.
     Needs {
-        /// The beginning of the commands; all of them if empty.
+        /// The beginning of the commands. An empty text means all commands.
         of: String,
-        /// A program's name, or `link KIND`.
+        /// The name of a program, or `link KIND`.
         what: String,
     },
-    /// Commands that a reader has already given.
+    /// Commands that a reader is assumed to have run already.
     Given(String),
     /// The block is the content of this file.
     File(String),
-    /// The block shows what was printed.
+    /// The block shows lines that were printed.
     Output,
-    /// A new folder and network from here on.
+    /// A new directory and network begin here.
     Anew,
     /// The hosts of the page.
     Network(Vec<Host>),
@@ -51,17 +51,17 @@ pub enum Mark {
     Host(String),
 }
 
-/// A host of a page and its interfaces.
+/// A host of a page with its interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The host's name.
     pub name: String,
-    /// Name and, with prefix length, addresses of each interface.
+    /// The name of each interface, and its addresses with prefix lengths.
     pub interfaces: Vec<(String, Vec<String>)>,
 }
 
 impl Block {
-    /// Whether it has commands, by its language.
+    /// Whether the block has commands, which its language tells.
     #[must_use]
     pub fn has_commands(&self) -> bool {
         let of_commands = matches!(self.language.as_str(), "sh" | "bash" | "shell" | "console");
@@ -69,7 +69,8 @@ impl Block {
     }
 }
 
-/// The blocks of a page. A comment that is no mark is an error, so that none is lost by a slip of the pen.
+/// The blocks of a page. A comment that is no valid mark is an error, so that no mark is lost by a
+/// typing mistake.
 pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut marks = Vec::new();
@@ -91,7 +92,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
             let (line, language) = (index + 1, language.trim().to_owned());
             if language.is_empty() && text.iter().any(|line| line.starts_with("lightseal ")) {
                 return Err(format!(
-                    "line {line}: a block of commands says ```sh, or ```text if it is none"
+                    "line {line}: a block of commands begins with ```sh, any other with ```text"
                 ));
             }
             blocks.push(Block { line, language, text, marks: std::mem::take(&mut marks) });
@@ -153,7 +154,7 @@ fn mark(comment: &str) -> Result<Mark, String> {
     }
 }
 
-/// `NAME INTERFACE=ADDRESS,ADDRESS INTERFACE`
+/// Parses a host of the form `NAME INTERFACE=ADDRESS,ADDRESS INTERFACE`.
 fn host(text: &str) -> Option<Host> {
     let mut words = text.split_whitespace();
     let name = words.next()?.to_owned();

@@ -1,4 +1,4 @@
-//! Namespaces, limits in time, and what came of it.
+//! Runs sessions: namespaces, time limits, and results.
 
 use crate::script::{self, NO_PLACE, Planned};
 use crate::session::{Action, Command as PageCommand, Session};
@@ -10,18 +10,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the blocks are run with.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The top of the repository, whose folders the commands find in theirs.
+    /// The top directory of the repository, whose directories the commands find in their own.
     pub root: PathBuf,
-    /// What `lightseal` is.
+    /// The program that runs as `lightseal`.
     pub program: PathBuf,
-    /// What `cargo xtask` is; without one its commands are left out.
+    /// The program that runs as `cargo xtask`. If it is `None`, its commands are left out.
     pub xtask: Option<PathBuf>,
-    /// Leave out what is marked as slow.
+    /// Whether to leave out commands that are marked as slow.
     pub quick: bool,
-    /// Run nothing: say what would be run.
+    /// Whether to list the commands instead of running them.
     pub list: bool,
 }
 
@@ -29,26 +29,26 @@ pub struct Settings {
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long a command may take that is marked as slow.
 const SLOW_LIMIT: Duration = Duration::from_secs(1800);
-/// How much of what a failed command printed is kept.
+/// The number of last lines that are kept of what a failed command printed.
 const LINES_KEPT: usize = 20;
 
-/// What came of a block.
+/// The result of a block.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Page and line of the opening fence: `docs/proxy.md:21`.
+    /// Page and line number of the opening fence, such as `docs/proxy.md:21`.
     pub block: String,
-    /// How many of its commands were run and ended well.
+    /// Number of its commands that were run and succeeded.
     pub ran: usize,
-    /// Commands that were left out, and why.
+    /// Commands that were left out, with the reason.
     pub left_out: Vec<(String, String)>,
-    /// What failed, with the end of what was printed.
+    /// The failure, with the end of what was printed.
     pub failure: Option<String>,
 }
 
-/// Runs the blocks of `page`, a path from the repository's top, or only the one that begins at `line` and those before it
-/// in its session.
+/// Runs the blocks of `page`, a path relative to the top of the repository. With `line` it runs
+/// only the block that begins at this line, and the blocks before it in its session.
 ///
-/// The error says why nothing can be run: marks that make no sense, or missing rights.
+/// The error says why nothing can be run: invalid marks, or missing rights.
 pub fn page(settings: &Settings, page: &Path, line: Option<usize>) -> Result<Vec<Outcome>, String> {
     let name = page.display().to_string();
     let text = fs::read_to_string(settings.root.join(page)).map_err(|e| format!("{name}: {e}"))?;
@@ -67,7 +67,7 @@ pub fn page(settings: &Settings, page: &Path, line: Option<usize>) -> Result<Vec
     Ok(outcomes)
 }
 
-/// Why blocks cannot be run here, if so.
+/// The reason why blocks cannot be run on this machine; `None` if they can.
 pub fn missing() -> Option<String> {
     let mut probe = unshare();
     probe.args(["mount", "-t", "tmpfs", "probe", "/run"]);
@@ -76,16 +76,16 @@ pub fn missing() -> Option<String> {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Some(format!("no namespaces of its own: {}", said.lines().next().unwrap_or_default()))
+            Some(format!("cannot create namespaces: {}", said.lines().next().unwrap_or_default()))
         }
         Err(error) => Some(format!("unshare: {error}")),
     }
 }
 
-/// A command in namespaces of its own, as their root. All that it starts ends with it.
+/// A command that runs as root of its own namespaces. All processes that it starts end with it.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
-    // A user namespace only where it is needed: it may do less.
+    // A user namespace is used only where it is needed, since it has fewer rights.
     if fs::read_to_string("/proc/self/status").is_ok_and(|s| !s.contains("\nUid:\t0\t0")) {
         command.args(["--user", "--map-root-user"]);
     }
@@ -93,7 +93,7 @@ fn unshare() -> Command {
     command
 }
 
-/// Runs what can be run of a session; what came of its blocks, in order.
+/// Runs the commands of a session that can be run. Returns the results of its blocks in order.
 fn run(settings: &Settings, page: &str, session: &Session) -> Result<Vec<Outcome>, String> {
     let mut outcomes: BTreeMap<usize, Outcome> = BTreeMap::new();
     let mut planned = Vec::new();
@@ -123,7 +123,7 @@ fn run(settings: &Settings, page: &str, session: &Session) -> Result<Vec<Outcome
                 Some((at, why)) if at == number => outcome.failure = Some(why.clone()),
                 Some((at, _)) if number > at => {
                     let cause = session.steps[*at].block;
-                    let text = || format!("not reached: the block at line {cause} failed");
+                    let text = || format!("not reached, since the block at line {cause} failed");
                     outcome.failure.get_or_insert_with(text);
                 }
                 _ if matches!(step.action, Action::Command(_)) => outcome.ran += 1,
@@ -144,7 +144,7 @@ fn run(settings: &Settings, page: &str, session: &Session) -> Result<Vec<Outcome
         .collect())
 }
 
-/// Why a command is not run here and now.
+/// The reason why a command is left out of this run; `None` if it is run.
 fn left_out(settings: &Settings, command: &PageCommand) -> Option<String> {
     if let Some(why) = &command.not_run {
         return Some(why.clone());
@@ -159,7 +159,7 @@ fn left_out(settings: &Settings, command: &PageCommand) -> Option<String> {
     Some(format!("this machine has no {absent}"))
 }
 
-/// Whether there is a program of this name, or `link KIND`, a kind of network device.
+/// Whether a program with this name exists, or for `link KIND` this kind of network device.
 fn exists(what: &str) -> bool {
     if let Some(kind) = what.strip_prefix("link ") {
         let mut probe = unshare();
@@ -174,14 +174,14 @@ fn exists(what: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(what).is_file())
 }
 
-/// A session's folders on disk: what runs it, and where it runs.
+/// The directory of a session on disk, with its script and the directory in which its commands run.
 struct Place {
     folder: PathBuf,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What stays behind is in the folder for temporary files.
+        // If this fails, the files remain in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -234,7 +234,7 @@ impl Place {
         Ok(())
     }
 
-    /// The step that failed, and why.
+    /// Runs the script. Returns the step that failed and the reason, if one failed.
     fn run(
         &self,
         session: &Session,
@@ -254,7 +254,7 @@ impl Place {
         self.watch(child, session, planned)
     }
 
-    /// Waits for the script, and ends it where a command takes longer than it may.
+    /// Waits for the script, and kills it if a command takes too long.
     fn watch(
         &self,
         mut child: Child,
@@ -278,7 +278,7 @@ impl Place {
                 _ => LIMIT,
             };
             if running.1.elapsed() > limit {
-                // Its process namespace goes with it.
+                // The processes in its process namespace end with it.
                 let _ = child.kill();
                 let _ = child.wait();
                 let why = format!("did not end within {} s", limit.as_secs());
@@ -288,7 +288,7 @@ impl Place {
         if status.code() == Some(NO_PLACE) {
             let output = child.wait_with_output().map(|o| o.stderr).unwrap_or_default();
             return Err(format!(
-                "no network of its own: {}",
+                "cannot create its network: {}",
                 String::from_utf8_lossy(&output).trim()
             ));
         }
@@ -303,7 +303,7 @@ impl Place {
         Ok(None)
     }
 
-    /// Word, step and remark of each line of the results.
+    /// The word, the step number and the remark in each line of the results.
     fn results(&self) -> Vec<(String, usize, String)> {
         let text = fs::read_to_string(self.folder.join("results")).unwrap_or_default();
         let parse = |line: &str| {
@@ -311,7 +311,7 @@ impl Place {
             let (word, number) = (words.next()?, words.next()?.parse().ok()?);
             Some((word.to_owned(), number, words.next().unwrap_or_default().to_owned()))
         };
-        // A line without its end is still being written.
+        // A line without a line end is still being written.
         text.split_inclusive('\n')
             .filter(|line| line.ends_with('\n'))
             .filter_map(|l| parse(l.trim_end()))
@@ -336,7 +336,7 @@ impl Place {
         format!("`{text}` {why}\n{}", end.join("\n"))
     }
 
-    /// Holds what was printed against what the page shows.
+    /// Compares what was printed with what the page shows.
     fn compare(
         &self,
         session: &Session,
@@ -368,12 +368,12 @@ impl Place {
     }
 }
 
-/// Words of a date that are another one next month.
+/// The names of months. A date has another one next month.
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The first line of `shown` that is not in `printed`. Numbers, hexadecimal ones too, spaces and escape sequences do not
-/// count, and lines of `...` stand for any.
+/// The first line of `shown` that is not in `printed`. Numbers (hexadecimal ones too), spaces and
+/// escape sequences are ignored, and a line `...` matches anything.
 fn first_missing<'a>(shown: &'a [String], printed: &str) -> Option<&'a String> {
     let printed = alike(printed);
     shown.iter().find(|line| {
@@ -382,7 +382,8 @@ fn first_missing<'a>(shown: &'a [String], printed: &str) -> Option<&'a String> {
     })
 }
 
-/// Text with every word replaced that has a digit or is a month, and single spaces.
+/// The text with single spaces, in which every word that contains a digit or is a month is
+/// replaced.
 fn alike(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut escape = false;
@@ -404,10 +405,11 @@ fn alike(text: &str) -> String {
     alike
 }
 
-/// What `cargo` is for the commands: the programs that are built already.
+/// The script that runs as `cargo` for the commands. It starts programs that are built already.
 fn cargo(settings: &Settings) -> String {
     let xtask = match &settings.xtask {
-        // Its own folder comes first on the path, where `cargo` would be this script again.
+        // The script's own directory comes first in the search path. It is removed, since `cargo`
+        // would otherwise be this script again.
         Some(xtask) => format!(
             "shift; PATH=${{PATH#*:}} HOME='{}' exec '{}' \"$@\"",
             std::env::var("HOME").unwrap_or_default(),

@@ -1,18 +1,19 @@
 //! A session as a shell script.
 //!
-//! The script runs as root of namespaces of its own. It writes a line to `results` when a step begins, and one when
-//! it ended well or did not; what a step prints goes to `logs/N`. Variables, umask and folder go from one step to the
-//! next as in one terminal, whichever host it runs on.
+//! The script runs as root of namespaces of its own. It writes a line to `results` when a step
+//! begins, and another when the step succeeded or failed. What a step prints goes to `logs/N`.
+//! Variables, umask and current directory are passed from one step to the next as in one terminal,
+//! on whichever host the steps run.
 
 use crate::markdown::Host;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Exit code of a script whose network or mounts could not be made.
+/// Exit code of a script that could not create its network or its mounts.
 pub(crate) const NO_PLACE: i32 = 90;
 
-/// What runs one step: `$1` is its number.
+/// The script that runs one step, whose number is `$1`.
 pub(crate) const STEP: &str = r#"
 . "$PLACE/state"
 keep() {
@@ -23,18 +24,20 @@ set -ae -o pipefail
 . "$PLACE/steps/$1"
 "#;
 
-/// Folders that commands write to are the session's own: what is in /etc stays readable, and pages may name hosts.
+/// Directories that commands write to belong to the session: `/etc` keeps its readable content, and
+/// pages may name hosts.
 const PRIVATE: &str = r#"
 mkdir "$PLACE/private" && mount -t tmpfs private "$PLACE/private" || exit 90
 mkdir "$PLACE/private/etc" "$PLACE/private/work"
-# Its owner may be nobody here, and who is not may not write it.
+# In this namespace its owner may be nobody, and then nobody could write it.
 cp /etc/hosts "$PLACE/private/etc/hosts" 2> /dev/null
 mount -t overlay etc -o "lowerdir=/etc,upperdir=$PLACE/private/etc,workdir=$PLACE/private/work" /etc || exit 90
 mount -t tmpfs run /run || exit 90
 ip link set lo up || exit 90
 "#;
 
-/// Runs step `$1` on host `$2` (none: here) and waits for its end, or, where it stays, for `$4`.
+/// Shell functions that run step `$1` on host `$2` (empty: on the only host). `ends` waits for the
+/// end of the step, and `stays` until it has printed `$3`.
 const FUNCTIONS: &str = r#"
 on() {
     if [ -n "$1" ]; then shift_host="$1"; shift; nsenter --net="/run/netns/$shift_host" "$@"; else shift; "$@"; fi
@@ -64,13 +67,14 @@ stays() {
 }
 "#;
 
-/// What is done with a step: its number, and whether it stays, with the text that it is awaited by.
+/// A step that is run: its number, and for a command that stays the text that it prints when it is
+/// ready.
 pub(crate) struct Planned {
     pub(crate) number: usize,
     pub(crate) stays: Option<&'static str>,
 }
 
-/// The script of `planned` steps of `session`.
+/// The script for the `planned` steps of `session`.
 pub(crate) fn script(session: &Session, planned: &[Planned]) -> String {
     let mut script = format!("{PRIVATE}{FUNCTIONS}");
     network(&session.hosts, &mut script);
@@ -85,7 +89,8 @@ pub(crate) fn script(session: &Session, planned: &[Planned]) -> String {
     script
 }
 
-/// Hosts with their interfaces. The other end of each is in a bridge, for those of one name.
+/// Creates the hosts with their interfaces. The other ends of interfaces with the same name are in
+/// one bridge.
 fn network(hosts: &[Host], script: &mut String) {
     let mut links: BTreeMap<&str, usize> = BTreeMap::new();
     for Host { name, interfaces } in hosts {
@@ -110,7 +115,7 @@ fn network(hosts: &[Host], script: &mut String) {
                  ip link set {end} master {bridge} up || exit {NO_PLACE}"
             );
             for address in addresses {
-                // An address whose uniqueness is still being found out cannot be bound.
+                // An address cannot be bound while duplicate address detection runs.
                 let nodad = if address.contains(':') { " nodad" } else { "" };
                 let _ = writeln!(
                     script,

@@ -1,81 +1,83 @@
-//! What runs together, made of a page's blocks.
+//! Sessions: the steps that run together, made from the blocks of a page.
 
 use crate::markdown::{Block, Host, Mark};
 
-/// Blocks that run one after the other in one folder and one network.
+/// Blocks that run one after the other in one directory and one network.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// The hosts, none where all runs on one.
+    /// The hosts; empty if all steps run on one host.
     pub hosts: Vec<Host>,
-    /// What is done, in order.
+    /// The steps in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing that is done.
+/// One step of a session.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The line of the block's opening fence.
+    /// The line number of the block's opening fence.
     pub block: usize,
-    /// Where, if not on the only host.
+    /// The host on which the step runs; `None` if there is only one.
     pub host: Option<String>,
-    /// What is done.
+    /// The action of the step.
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Commands that the page takes for granted.
+    /// Commands that the page assumes to be done.
     Given(String),
-    /// A file is written.
+    /// The step writes a file.
     File {
-        /// Where, from the page's folder.
+        /// The file's path, relative to the page's directory.
         path: String,
-        /// Its content.
+        /// The content of the file.
         text: String,
     },
-    /// Lines that have been printed.
+    /// Lines that must have been printed by now.
     Output {
         /// The lines.
         lines: Vec<String>,
-        /// What prints them, if it is not on every machine.
+        /// The programs or devices that are needed to print the lines, if not every machine has
+        /// them.
         needs: Vec<String>,
     },
     /// A command of the page.
     Command(Command),
 }
 
-/// A command as it stands on the page.
+/// A command on the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// As a shell reads it, without a `&` at its end where it stays anyway.
+    /// The command as a shell reads it, without a `&` at its end.
     pub text: String,
-    /// What the page shows that it prints.
+    /// The lines that the command prints according to the page.
     pub shown: Vec<String>,
-    /// That it stays, and what it prints once it is ready, as an extended regular expression.
+    /// `None` for a command that ends. A command that keeps running has the text that it prints
+    /// when it is ready, as an extended regular expression; empty if it prints none.
     pub stays: Option<&'static str>,
-    /// Why it is not run.
+    /// The reason why the command is not run.
     pub not_run: Option<String>,
-    /// Why the quick run leaves it out.
+    /// The reason why the quick run leaves the command out.
     pub slow: Option<String>,
-    /// Programs, or kinds of network devices, without which it is not run.
+    /// Programs, or kinds of network devices, without which the command is not run.
     pub needs: Vec<String>,
 }
 
-/// Commands that stay until they are ended, and what they print once others can count on them (as `grep -E` takes it). Whatever else
-/// ends in `&` is ready as soon as it has run for a moment.
+/// Commands that run until they are ended, and what they print when they are ready (as `grep -E`
+/// takes it). Any other command that ends in `&` counts as ready after it has run for a moment.
 const STAYING: &[(&str, &str)] = &[
     ("lightseal proxy server", "carrying"),
     ("lightseal proxy client", "carrying"),
     ("lightseal impair", "relaying"),
-    ("lightseal group controller", "devices come to"),
+    ("lightseal group controller", "listening for devices on"),
     ("lightseal group join", "requests|applications send"),
     ("lightseal group listen", "listening to"),
     ("lightseal gateway run", "carries frames"),
     ("lightseal macsec", ", MTU "),
     ("coap-server-notls", ""),
 ];
-/// With these a command of [`STAYING`] prints something and ends.
+/// With one of these flags a command of [`STAYING`] prints something and ends.
 const ENDING: &[&str] = &[" --sample", " --help"];
 
 /// Commands that run the blocks. They are never run from a block.
@@ -143,21 +145,24 @@ fn actions(block: &Block) -> Result<Vec<Action>, String> {
         let runs_blocks = |text: &str| RUNNERS.iter().any(|runner| text.starts_with(runner));
         let unmarked = |command: &&Command| command.not_run.is_none() && runs_blocks(&command.text);
         if let Some(runner) = commands.iter().find(unmarked) {
-            return Err(format!("{:?} needs a mark: it is what runs the blocks", runner.text));
+            return Err(format!(
+                "{:?} needs a mark `not run`, since it runs the blocks",
+                runner.text
+            ));
         }
         actions.extend(commands.into_iter().map(Action::Command));
     }
     Ok(actions)
 }
 
-/// What `mark` says of `commands`; text that none of them begins with is an error.
+/// Applies `mark` to `commands`. It is an error if the mark's text begins none of them.
 fn apply(mark: &Mark, commands: &mut [Command]) -> Result<(), String> {
     let (Mark::NotRun { of, .. } | Mark::Slow { of, .. } | Mark::Needs { of, .. }) = mark else {
         return Ok(());
     };
     let mut meant = commands.iter_mut().filter(|command| command.text.starts_with(of)).peekable();
     if meant.peek().is_none() {
-        return Err(format!("a mark means {of:?}, which is no command of the block"));
+        return Err(format!("no command of the block begins with {of:?}, as a mark says"));
     }
     for command in meant {
         match mark {
@@ -170,8 +175,9 @@ fn apply(mark: &Mark, commands: &mut [Command]) -> Result<(), String> {
     Ok(())
 }
 
-/// The commands of a block: a line each, or several where one goes on (`\`, an open quotation). On a console the
-/// lines with a prompt are commands, and the others what they print.
+/// The commands of a block. Each line is a command, or several lines if a shell would read on (`\`,
+/// an open quotation). In a console block, lines with a prompt are commands, and the other lines
+/// are what they print.
 fn commands(block: &Block) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     let mut open = String::new();
@@ -220,12 +226,12 @@ fn command(text: &str) -> Command {
     Command { text: bare.to_owned(), stays, ..Command::default() }
 }
 
-/// Whether a shell would read on after this.
+/// Whether a shell would read another line after this text.
 fn goes_on(text: &str) -> bool {
     text.ends_with('\\') || unquoted(text).1
 }
 
-/// The text up to a remark at its end.
+/// The text without a comment at its end.
 fn without_remark(text: &str) -> &str {
     let (places, _) = unquoted(text);
     let remark =
@@ -233,7 +239,8 @@ fn without_remark(text: &str) -> &str {
     remark.map_or(text, |&(at, _)| &text[..at])
 }
 
-/// The characters outside of quotations with their places, and whether a quotation is open at the end.
+/// The characters outside of quotations with their positions, and whether a quotation is open at
+/// the end.
 fn unquoted(text: &str) -> (Vec<(usize, char)>, bool) {
     let mut quotation = None;
     let mut outside = Vec::new();

@@ -1,10 +1,10 @@
-//! Pages made for the purpose, run.
+//! Runs pages that are made for these tests.
 
 use documents::run::{Outcome, Settings, missing, page};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A repository of one page, which ends with the test.
+/// A repository with one page. Dropping it removes the repository.
 struct Repository(PathBuf);
 
 impl Drop for Repository {
@@ -13,7 +13,7 @@ impl Drop for Repository {
     }
 }
 
-/// Runs `text`; nothing where this machine cannot.
+/// Runs `text`. Returns `None` if this machine cannot run pages.
 fn run(text: &str, settings: impl FnOnce(&mut Settings)) -> Option<Vec<Outcome>> {
     if let Some(reason) = missing() {
         skip::test(reason);
@@ -54,7 +54,7 @@ fn a_failure_is_told_and_what_follows_is_not_reached() {
     let page = "```sh\ntrue\n```\n```sh\necho why\nfalse\ntrue\n```\n```sh\ntrue\n```\n";
     let Some(outcomes) = run(page, |_| ()) else { return };
     let expected =
-        ["", "`false` ended with exit code 1", "not reached: the block at line 4 failed"];
+        ["", "`false` ended with exit code 1", "not reached, since the block at line 4 failed"];
     assert_eq!(failures(&outcomes), expected);
 }
 

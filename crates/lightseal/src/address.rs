@@ -1,4 +1,4 @@
-//! Addresses as people give them.
+//! Addresses as users write them.
 
 use crate::failure::{Context, Failure};
 use net::address::Named;
@@ -6,11 +6,11 @@ use net::socket;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
-/// What `--flag` names, as `host:port`; nothing is looked up.
+/// The value of the flag `--flag`, which must have the form `host:port`. Nothing is looked up.
 ///
 /// # Errors
 ///
-/// If it was not given or has no port.
+/// If the flag was not given, or its value does not have that form.
 pub(crate) fn given<'a>(flag: &str, text: Option<&'a str>) -> Result<&'a str, Failure> {
     let Some(text) = text else {
         return Err(Failure::new(format_args!("no --{flag} address given")));
@@ -34,7 +34,7 @@ pub(crate) fn given<'a>(flag: &str, text: Option<&'a str>) -> Result<&'a str, Fa
 ///
 /// # Errors
 ///
-/// If it was not given or does not resolve.
+/// If the flag was not given, or its value does not resolve.
 pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Failure> {
     let text = given(flag, text)?;
     let addresses = net::address::resolve(text).context(format_args!("--{flag} {text}"))?;
@@ -42,11 +42,11 @@ pub(crate) fn resolve(flag: &str, text: Option<&str>) -> Result<SocketAddr, Fail
     first.ok_or_else(|| Failure::new(format_args!("--{flag} {text}: no address")))
 }
 
-/// A socket on the address that `--listen` names.
+/// A socket bound to the address that `--listen` names.
 ///
 /// # Errors
 ///
-/// If it was not given, does not resolve or cannot be had.
+/// If the flag was not given, its value does not resolve, or the address cannot be bound.
 pub(crate) fn listen(text: Option<&str>) -> Result<UdpSocket, Failure> {
     let address = resolve("listen", text)?;
     socket::bind(address).context(format_args!("cannot listen on {}", Named(address)))

@@ -1,15 +1,17 @@
-//! `--aggregate`: which schemes of shared tags, and who chooses among them.
+//! The flag `--aggregate`: which schemes of shared tags to use, and whether
+//! this end changes them.
 
 use crate::failure::Failure;
 use dtls::{Adapt, AggregationPolicy, Delivery, Family, Scheme, Settings};
 use std::str::FromStr;
 
-/// One value of the flag.
+/// One value of the flag `--aggregate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregate {
-    /// A scheme to accept, or plain tags.
+    /// A scheme to accept, where plain tags are one as well.
     Scheme(Scheme),
-    /// This end chooses for what it receives, within a family or the one that suits the delivery.
+    /// This end chooses the scheme of what it receives: within the given family, or within the
+    /// family that suits `--deliver`.
     Auto(Option<Family>),
 }
 
@@ -21,21 +23,21 @@ impl FromStr for Aggregate {
             Some("") => Ok(Self::Auto(None)),
             Some(":agg") => Ok(Self::Auto(Some(Family::Agg))),
             Some(":r2d2") => Ok(Self::Auto(Some(Family::R2d2))),
-            Some(_) => Err("it is `auto`, `auto:agg` or `auto:r2d2`".into()),
+            Some(_) => Err("expected `auto`, `auto:agg` or `auto:r2d2`".into()),
             None => text.parse().map(Self::Scheme).map_err(|error| format!("{error}")),
         }
     }
 }
 
-/// Applies the values together.
+/// Applies all values of the flag to the settings.
 ///
 /// # Errors
 ///
-/// If there is another one beside `auto`.
+/// If `auto` stands beside another value.
 pub(crate) fn apply(values: &[Aggregate], settings: &mut Settings) -> Result<(), Failure> {
     if let [Aggregate::Auto(family)] = *values {
         let suitable = match settings.delivery {
-            // Agg gives no bits before it gives all.
+            // Under Agg a record has no confirmed bits before its whole set is verified.
             Delivery::Verified => Family::Agg,
             Delivery::Progressive(_) | Delivery::Unauthenticated => Family::R2d2,
         };
@@ -54,7 +56,7 @@ pub(crate) fn apply(values: &[Aggregate], settings: &mut Settings) -> Result<(),
     }
     let schemes = values.iter().map(|value| match value {
         Aggregate::Scheme(scheme) => Ok(*scheme),
-        Aggregate::Auto(_) => Err(Failure::new("`auto` stands alone in --aggregate")),
+        Aggregate::Auto(_) => Err(Failure::new("`auto` must be the only value of --aggregate")),
     });
     let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
     settings.aggregation = AggregationPolicy { send: schemes.clone(), receive: schemes };

@@ -30,10 +30,10 @@ use std::time::Duration;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say more: once for each association, twice for everything.
+    /// Log more: -v logs each association, -vv logs everything.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Log")]
     pub(crate) verbose: u8,
-    /// Say only what went wrong.
+    /// Log only errors.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Log")]
     pub(crate) quiet: bool,
 }
@@ -43,62 +43,62 @@ pub(crate) enum Command {
     /// Carry an application's datagrams through DTLS 1.3 or 1.2.
     #[command(subcommand)]
     Proxy(ProxyCommand),
-    /// Relay datagrams through a bad network: loss, bursts, delay, reordering, NAT.
+    /// Relay datagrams through a simulated bad network: loss, bursts, delay, reordering, NAT.
     Impair(Box<ImpairArgs>),
-    /// See what shared tags save: real messages, two proxies and a lossy relay. `demo group` shows
-    /// a multicast group instead.
+    /// Show what shared tags save: real messages through two proxies and a lossy relay. `demo
+    /// group` shows a multicast group instead.
     Demo(DemoArgs),
-    /// Secure multicast: groups with a controller, senders and listeners.
+    /// Run secure multicast groups with a controller, senders and listeners.
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Protect an Ethernet with MACsec (IEEE 802.1AE) in user space, with static keys: where the
-    /// kernel has no MACsec, and for tests of those that have. Takes root, or CAP_NET_ADMIN and
-    /// CAP_NET_RAW, and Linux.
+    /// Protect an Ethernet link with MACsec (IEEE 802.1AE) in user space, with static keys. It
+    /// serves machines whose kernel has no MACsec, and tests of kernels that have it. Needs Linux,
+    /// and root or CAP_NET_ADMIN and CAP_NET_RAW.
     Macsec(Box<MacsecArgs>),
-    /// LANs of MACsec devices, bridged over networks that nobody trusts.
+    /// Bridge LANs of MACsec devices over untrusted networks.
     #[command(subcommand)]
     Gateway(GatewayCommand),
-    /// Message authentication with LightMAC.
+    /// Authenticate messages with LightMAC.
     #[command(subcommand)]
     Mac(MacCommand),
-    /// Make figures of the papers this is built from again.
+    /// Reproduce figures of the papers that this program is built on.
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Make a fresh line for a PSK file.
+    /// Generate a line with a new random key for a PSK file.
     Psk {
-        /// The identity the key belongs to. It is sent in clear.
+        /// Identity that the key belongs to. It is sent unencrypted.
         identity: String,
-        /// Write it to this file, which only this user can read and which must not be there yet,
-        /// instead of printing it.
+        /// Write the line to this file instead of printing it. Only this user can read the file,
+        /// and it must not exist yet.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
     /// Write a manual page for each command into a directory.
     Man {
-        /// The directory, which is made if need be, such as ~/.local/share/man/man1.
+        /// Directory for the pages, which is created if necessary, such as ~/.local/share/man/man1.
         directory: PathBuf,
     },
-    /// Print a script that completes command lines.
+    /// Print a script that lets a shell complete command lines.
     Completions {
-        /// For which shell.
+        /// Shell that the script is for.
         shell: Shell,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
-    /// In front of applications that send: each of their addresses gets an association.
+    /// Run a proxy in front of applications: each application address gets its own association.
     Client(Box<ProxyClientArgs>),
-    /// In front of the service that answers.
+    /// Run a proxy in front of the service that answers the applications.
     Server(Box<ProxyServerArgs>),
-    /// What the proxies of this user carry, for whom, and what was lost and why.
+    /// Show what the proxies of this user carry and for which peers, and what was dropped and why.
     Status(ProxyStatusArgs),
 }
 
-/// Where the configuration file is.
+/// The flag that names the configuration file.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Read settings from this TOML file. Flags win over the file.
+    /// Read settings from this TOML file. Flags override the file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -109,15 +109,15 @@ pub(crate) struct ProxyClientArgs {
     pub(crate) file: ConfigArgs,
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
-    /// Identity of the key to use [default: that of the PSK file's first line].
+    /// Identity of the key to use [default: the identity in the first line of the PSK file].
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,
-    /// Ask the server, by an empty record, whether it is there when a flow was silent for this long
-    /// in either direction; where the service answers messages, also when an answer is missing.
-    /// 0 for never.
+    /// Send the server an empty record to ask whether it still answers: when a flow has been silent
+    /// for this long in either direction, and when an answer is missing from a service that usually
+    /// answers. 0 for never.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) keepalive: Quantity<Duration>,
-    /// Do not test the key with a first handshake at the start.
+    /// Do not test the key with a handshake at the start.
     #[arg(long)]
     pub(crate) no_check: bool,
 }
@@ -128,78 +128,85 @@ pub(crate) struct ProxyServerArgs {
     pub(crate) file: ConfigArgs,
     #[command(flatten)]
     pub(crate) proxy: ProxyArgs,
-    /// Most associations at a time, handshakes that go on included [default: as many as come].
+    /// Maximum number of associations at a time, unfinished handshakes included [default:
+    /// unlimited].
     #[arg(long, value_name = "N")]
     pub(crate) max_sessions: Option<NonZeroUsize>,
-    /// What becomes of a client when that many are there: `refuse` it; `evict-oldest` ends the
-    /// association that was accepted first in its favour; `evict-idle:TIME` that of the client not
-    /// heard of for the longest time, if that is at least so long [default: refuse].
+    /// What to do with a new client when --max-sessions associations exist: `refuse` refuses it;
+    /// `evict-oldest` ends the association that was accepted first; `evict-idle:TIME` ends the
+    /// association that was silent longest if it was silent for at least TIME, and refuses the new
+    /// client otherwise [default: refuse].
     #[arg(long, value_name = "POLICY", value_parser = when_full)]
     pub(crate) when_full: Option<WhenFull>,
 }
 
-/// What both proxies have.
+/// Flags that both proxies have.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProxyArgs {
-    /// Address to receive on: from applications (client), from client proxies (server).
+    /// Address to receive on: from applications (client proxy), or from client proxies (server
+    /// proxy).
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
-    /// Print a configuration file with every setting, and end.
+    /// Print a configuration file with every setting, and exit.
     #[arg(long)]
     pub(crate) sample: bool,
-    /// Where to: the server proxy (client), the service (server).
+    /// Where to send to: the server proxy (client proxy), or the service (server proxy).
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
-    /// File of keys, a line each: identity:hexkey. Read again when it changes.
+    /// File of pre-shared keys, one identity:hexkey per line. It is read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// Schemes of shared tags to accept, best first; the other proxy needs the same. Such as agg:8 (one tag for eight
-    /// messages) or r2d2:100 (a short tag for each, made good by those that follow; 50, 100,
-    /// 150 or 200), or `off`; `+check` behind either, such as agg:8+check, adds a byte to each
-    /// message that keeps forged ones from taking its place. With `auto:agg` or `auto:r2d2` alone, this end has the other change
-    /// how much is shared as losses and lengths demand; `auto` is `auto:agg` where only verified
-    /// messages are delivered, else `auto:r2d2`, and takes either from the other end [default: a
-    /// full tag for each message].
+    /// Schemes of shared tags to accept, best first; the other proxy needs one of them too. agg:8
+    /// is one tag for eight messages. r2d2:100 is a short tag for each message, which the tags of
+    /// later messages strengthen (50, 100, 150 or 200). `off` is a full tag for each message.
+    /// `+check`, as in agg:8+check, adds a byte to each message that keeps forged messages from
+    /// taking its place. `auto:agg` or `auto:r2d2`, given alone, lets this end change how much is
+    /// shared in what it receives, as losses and message lengths demand. `auto` is `auto:agg` if
+    /// only verified messages are delivered, else `auto:r2d2`, and accepts both families from the
+    /// other end [default: off].
     #[arg(long, value_name = "SCHEME|auto", value_delimiter = ',')]
     pub(crate) aggregate: Option<Vec<Aggregate>>,
-    /// When to deliver what came under shared tags: `verified`; `progressive:BITS` as soon as so
-    /// many bits speak for it, 1 to 127; `unauthenticated` at once. What was delivered early
-    /// and turns out to be forged is told in the log and the counters.
+    /// When to deliver messages under shared tags: `verified` once they are fully verified;
+    /// `progressive:BITS` once tags of BITS bits, 1 to 127, confirm them; `unauthenticated` at
+    /// once. If a message was delivered early and turns out to be forged, the log and the counters
+    /// report it.
     #[arg(long, value_name = "WHEN", default_value = "verified", value_parser = delivery)]
     pub(crate) deliver: Delivery,
-    /// How long a message under shared tags may wait for others, before its set is closed by a tag of
-    /// its own; 0 for not at all [default: follows the traffic. A message of a dialogue does not
-    /// wait, one of a stream at most 200ms, and none where too few others would come in that time].
+    /// How long a message under shared tags may wait for further messages, before its set is closed
+    /// by a tag of its own; 0 for not at all [default: follows the traffic. A message of a dialogue
+    /// does not wait, a message of a stream waits at most 200ms, and no message waits if too few
+    /// others would come in that time].
     #[arg(long, value_name = "TIME", alias = "silence")]
     pub(crate) max_wait: Option<Quantity<Duration>>,
     /// Drop a message that has waited longer than this for its association; 0 for never.
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) max_age: Quantity<Duration>,
-    /// Close a flow that carried nothing for so long.
+    /// Close a flow that carried nothing in either direction for this long.
     #[arg(long, value_name = "TIME", default_value = "5min")]
     pub(crate) idle_timeout: Quantity<Duration>,
-    /// Largest UDP payload towards the other proxy, 80 to 9216; where this is given the path is not
-    /// probed [default: 1200, and for messages that need more as much as the path is found to take, up
-    /// to the interface's MTU].
+    /// Largest UDP payload towards the other proxy, 80 to 9216 bytes. If it is given, the path is
+    /// not probed for larger ones [default: 1200, and for messages that need more, as much as
+    /// probes find the path to carry, up to the interface's MTU].
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_datagram: Option<Quantity<Bytes>>,
-    /// Most flows at a time; further ones are refused.
+    /// Maximum number of flows at a time. A further flow is refused, unless another network (client
+    /// proxy) or identity (server proxy) has at least two flows more: then one of those ends.
     #[arg(long, value_name = "N", default_value_t = 10_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) max_flows: usize,
-    /// Bytes of the record number in each record.
+    /// Length of the record number in each record.
     #[arg(long, value_name = "LENGTH", value_enum, default_value_t)]
     pub(crate) record_numbers: RecordNumberLength,
-    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: to standard error on
-    /// SIGUSR1; on exit a line of the log sums them up].
+    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: SIGUSR1 writes them
+    /// to standard error, and a line of the log sums them up on exit].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
-    /// Answer `lightseal proxy status` on this Unix socket, which only this user and root can use;
-    /// `none` for no socket [default: proxy-ROLE-LISTEN.sock in $RUNTIME_DIRECTORY, in
-    /// $XDG_RUNTIME_DIR/lightseal, or for root in /run/lightseal].
+    /// Unix socket on which `lightseal proxy status` asks this proxy, and which only this user and
+    /// root can use; `none` for no socket [default: proxy-ROLE-LISTEN.sock in $RUNTIME_DIRECTORY,
+    /// in $XDG_RUNTIME_DIR/lightseal, or for root in /run/lightseal].
     #[arg(long, value_name = "PATH|none")]
     pub(crate) status_socket: Option<PathBuf>,
-    /// Say this often how things stand: schemes, losses, goodput and security level [default:
+    /// Log a line with schemes, losses, goodput and security level at this interval [default:
     /// never].
     #[arg(long, value_name = "TIME")]
     pub(crate) status: Option<Quantity<Duration>>,
@@ -207,40 +214,40 @@ pub(crate) struct ProxyArgs {
     pub(crate) offer: OfferArgs,
 }
 
-/// What `impair` does.
+/// Flags of `lightseal impair`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ImpairArgs {
     #[command(flatten)]
     pub(crate) file: ConfigArgs,
-    /// Address to receive clients' datagrams on.
+    /// Address on which to receive clients' datagrams.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
     /// Server to relay to.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) connect: Option<String>,
-    /// Other values towards the server, such as "loss=1%,delay=20ms".
+    /// Other values for datagrams towards the server, such as "loss=1%,delay=20ms".
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) up: Option<LineArgs>,
-    /// Other values towards the clients.
+    /// Other values for datagrams towards the clients.
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) down: Option<LineArgs>,
-    /// Change each client's source port this often, as a NAT may.
+    /// Change each client's source port at this interval, as a NAT may.
     #[arg(long, value_name = "TIME")]
     pub(crate) rebind_every: Option<Quantity<Duration>>,
     /// Change each client's source port after this many of its datagrams.
     #[arg(long, value_name = "N")]
     pub(crate) rebind_after: Option<u64>,
-    /// Of all random choices.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Forget a client after this much silence.
+    /// Forget a client that was silent for this long.
     #[arg(long, value_name = "TIME", default_value = "5min")]
     pub(crate) idle_timeout: Quantity<Duration>,
-    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: to standard error on
-    /// SIGUSR1; on exit a line of the log sums them up].
+    /// Write statistics as JSON to this file on exit and on SIGUSR1 [default: SIGUSR1 writes them
+    /// to standard error, and a line of the log sums them up on exit].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
-    // Last, so that its heading is over nothing else.
+    // These flags come last, so that their heading stands above no other flags.
     #[command(flatten)]
     pub(crate) both: LineArgs,
 }
@@ -261,33 +268,33 @@ pub(crate) struct LineArgs {
     /// Flip bits in a datagram with this probability.
     #[arg(long, value_name = "P")]
     pub(crate) corrupt: Option<Quantity<Probability>>,
-    /// How many bits [default: 1].
+    /// Number of bits to flip in such a datagram [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) corrupt_bits: Option<u32>,
     /// Send a datagram twice with this probability.
     #[arg(long, value_name = "P")]
     pub(crate) duplicate: Option<Quantity<Probability>>,
-    /// Limit the rate: 9600bit, 250kbit, 10Mbit (a second).
+    /// Limit the rate, in bits per second: 9600bit, 250kbit, 10Mbit.
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<Quantity<BitsPerSecond>>,
-    /// Let so many bytes wait for the rate, and lose the rest [default: 64KiB].
+    /// Number of bytes that may wait for the rate limit; what exceeds it is lost [default: 64KiB].
     #[arg(long, value_name = "BYTES")]
     pub(crate) queue: Option<Quantity<Bytes>>,
-    /// Delay every datagram.
+    /// Delay every datagram by this time.
     #[arg(long, value_name = "TIME")]
     pub(crate) delay: Option<Quantity<Duration>>,
-    /// Delay further by a uniform time up to this; order is kept.
+    /// Delay each datagram further by a random time up to this; their order is kept.
     #[arg(long, value_name = "TIME")]
     pub(crate) jitter: Option<Quantity<Duration>>,
     /// Hold a datagram back with this probability, so that others overtake.
     #[arg(long, value_name = "P")]
     pub(crate) reorder: Option<Quantity<Probability>>,
-    /// For how long [default: 10ms].
+    /// How long to hold back such a datagram [default: 10ms].
     #[arg(long, value_name = "TIME")]
     pub(crate) reorder_by: Option<Quantity<Duration>>,
 }
 
-/// Bytes of the record number in each record.
+/// Length of the record number in each record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RecordNumberLength {
     /// As short as is safe.
@@ -301,8 +308,8 @@ pub(crate) enum RecordNumberLength {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum DemoCommand {
-    /// See a group with its controller: one asks, several answer, one of them is put out. As root
-    /// with unmodified CoAP programs in network namespaces, else inside of this process.
+    /// Show a group and its controller: one member asks, several answer, one is evicted. As root it
+    /// uses unmodified CoAP programs in network namespaces, otherwise it runs inside this process.
     Group(GroupDemoArgs),
 }
 
@@ -311,24 +318,24 @@ pub(crate) enum DemoCommand {
 pub(crate) struct DemoArgs {
     #[command(subcommand)]
     pub(crate) command: Option<DemoCommand>,
-    /// Messages in each session.
+    /// Number of messages in each session.
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u32).range(100..=4_000_000))]
     pub(crate) messages: u32,
-    /// Messages a second in each session.
+    /// Messages per second in each session.
     #[arg(long, value_name = "N", default_value_t = 1_300,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: u32,
-    /// Independent loss of the relay, each way.
+    /// Probability that the relay loses a datagram, in each direction, independently of others.
     #[arg(long, value_name = "P", default_value = "0.25%")]
     pub(crate) loss: Quantity<Probability>,
-    /// Of the relay's random choices.
+    /// Seed of the relay's random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Schemes to compare with plain tags.
+    /// Schemes to compare with full tags.
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', default_value = "agg:8,agg:16")]
     pub(crate) schemes: Vec<Scheme>,
-    /// Print the results as JSON instead.
+    /// Print the results as JSON instead of a view.
     #[arg(long)]
     pub(crate) json: bool,
     /// Print plain lines even to a terminal.
@@ -336,7 +343,7 @@ pub(crate) struct DemoArgs {
     pub(crate) plain: bool,
 }
 
-/// Part of a command line that is only a line's impairments.
+/// A command line that holds nothing but the impairments of one direction.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct LineParser {
@@ -347,7 +354,7 @@ struct LineParser {
 impl FromStr for LineArgs {
     type Err = String;
 
-    /// `key=value` pairs with commas between, the keys as the flags' names.
+    /// Reads `key=value` pairs separated by commas; the keys are the names of the flags.
     fn from_str(text: &str) -> Result<Self, String> {
         let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
         match LineParser::try_parse_from(pairs.map(|pair| format!("--{pair}"))) {
@@ -358,7 +365,7 @@ impl FromStr for LineArgs {
 }
 
 impl LineArgs {
-    /// The same with the values of `over` where it has some.
+    /// These values, except where `over` has a value: it takes precedence.
     pub(crate) fn overlaid(self, over: Option<Self>) -> Self {
         let over = over.unwrap_or_default();
         Self {
@@ -377,7 +384,7 @@ impl LineArgs {
         }
     }
 
-    /// What the relay makes of it.
+    /// The impairments for the relay. A value that was not given is that of [`Impairments::NONE`].
     pub(crate) fn impairments(&self) -> Impairments {
         let none = Impairments::NONE;
         let burst = self.mean_burst.map(|mean| (mean * 1000.0).round() as u32);
@@ -398,8 +405,8 @@ impl LineArgs {
     }
 }
 
-/// The part of clap's message that says what is wrong, without usage, and the name that may
-/// have been meant.
+/// The part of clap's message that says what is wrong, without the usage, and the flag that was
+/// probably meant.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
@@ -417,12 +424,14 @@ fn delivery(text: &str) -> Result<Delivery, String> {
     match text.split_once(':') {
         None if text == "verified" => Ok(Delivery::Verified),
         None if text == "unauthenticated" => Ok(Delivery::Unauthenticated),
-        Some(("progressive", "0")) => Err("0 bits are called `unauthenticated`".into()),
+        Some(("progressive", "0")) => {
+            Err("progressive takes 1 to 127 bits; without any it is `unauthenticated`".into())
+        }
         Some(("progressive", bits)) => match bits.parse() {
             Ok(bits @ 1..=127) => Ok(Delivery::Progressive(bits)),
             _ => Err("progressive takes 1 to 127 bits".into()),
         },
-        _ => Err("it is `verified`, `progressive:BITS` or `unauthenticated`".into()),
+        _ => Err("expected `verified`, `progressive:BITS` or `unauthenticated`".into()),
     }
 }
 

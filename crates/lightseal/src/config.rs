@@ -1,6 +1,7 @@
-//! The configuration file, and how its settings and the flags come together.
+//! The configuration file, and how its settings are combined with the flags.
 //!
-//! A section of the file holds the flags of one command under their own names:
+//! A section of the file holds the flags of one command under the names of the
+//! flags:
 //!
 //! ```toml
 //! [proxy.client]
@@ -16,8 +17,9 @@
 //! up = { delay = "20ms" }
 //! ```
 //!
-//! Each setting becomes the flag of its name, unless that was typed as well.
-//! A new flag is therefore a new setting, and both are checked alike.
+//! Each setting becomes the flag of its name, unless that flag is also on the
+//! command line. A new flag is therefore a new setting without further work,
+//! and both are checked in the same way.
 
 use crate::cli::{Cli, one_line};
 use crate::failure::{Context, Failure};
@@ -32,8 +34,8 @@ use toml::{Table, Value};
 ///
 /// # Errors
 ///
-/// If the usage is wrong, or the file has something wrong. Requests for help
-/// and for the version are answered, and end the program.
+/// If the usage is wrong, or the file cannot be read or has a mistake. Requests for help and for
+/// the version are answered, and end the program.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     let matches = understand(&args)?;
@@ -47,7 +49,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Fai
         let mut alone: Vec<OsString> = vec![args.first().cloned().unwrap_or_default()];
         alone.extend(names.iter().map(OsString::from));
         alone.extend(flags.iter().cloned());
-        // Alone first, so that a mistake in the file is not blamed on the command line.
+        // The settings are parsed without the command line first, so that a mistake in the file is
+        // not blamed on the command line.
         if let Err(error) = Cli::command().try_get_matches_from(alone) {
             return Err(Failure::new(format_args!("{name}: {}", one_line(&error))));
         }
@@ -58,7 +61,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Fai
 
 fn understand(args: &[OsString]) -> Result<ArgMatches, Failure> {
     Cli::command().try_get_matches_from(args).map_err(|error| {
-        // A command without its subcommand shows what there is.
+        // A command without its subcommand shows the help.
         if !error.use_stderr()
             || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         {
@@ -79,7 +82,7 @@ fn subcommands(matches: &ArgMatches) -> Vec<(&str, &ArgMatches)> {
     path
 }
 
-/// The flags that stand for the settings of a command's section.
+/// The flags for the settings in a command's section of the file.
 fn flags(
     file: &Path,
     name: &str,
@@ -114,11 +117,13 @@ fn flags(
         match (arg.get_action().takes_values(), value) {
             (false, Value::Boolean(false)) => {}
             (false, Value::Boolean(true)) => flags.push(format!("--{key}").into()),
-            (false, _) => return Err(Failure::new(format_args!("{name}: {key} is true or false"))),
+            (false, _) => {
+                return Err(Failure::new(format_args!("{name}: {key} must be true or false")));
+            }
             (true, value) => match written(&value) {
                 Some(value) => flags.push(format!("--{key}={value}").into()),
                 None => {
-                    return Err(Failure::new(format_args!("{name}: {key} has no such value")));
+                    return Err(Failure::new(format_args!("{name}: {key} cannot have this value")));
                 }
             },
         }
@@ -126,8 +131,8 @@ fn flags(
     Ok(flags)
 }
 
-/// Every top-level key must be a command that takes a configuration file. `section` is the one that
-/// is looked for.
+/// Checks that every top-level key is a command that takes a configuration file. `section` is the
+/// section of the command that runs.
 fn check_sections(table: &Table, name: &str, section: &[&str]) -> Result<(), Failure> {
     let expected = section.join(".");
     let unknown = |what: &str| {
@@ -163,7 +168,7 @@ fn command(path: &[&str]) -> Command {
     command
 }
 
-/// A value as one would type it.
+/// A value as it would be written on the command line; `None` for values that no flag takes.
 fn written(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -180,7 +185,7 @@ fn written(value: &Value) -> Option<String> {
     }
 }
 
-/// Names the line of a TOML error, without the drawing that comes with it.
+/// A TOML error with its line number, without the excerpt of the file that the library adds.
 fn located(name: &str, text: &str, error: &toml::de::Error) -> Failure {
     let what = error.message();
     match error.span() {

@@ -1,18 +1,18 @@
-//! The one way this program fails: one clear line, exit code 2.
+//! Every failure of this program is one line on standard error and exit code 2.
 
 use std::fmt;
 
-/// Why a command could not do its work, in one line for whoever typed it.
+/// Why a command could not do its work, in one line for the user who typed it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Failure(String);
 
 impl Failure {
-    /// Exit code of every failure, that of wrong usage as well.
+    /// Exit code of every failure, wrong usage included.
     pub(crate) const EXIT_CODE: u8 = 2;
 
-    /// A failure with a message that says what was wrong with what.
+    /// A failure. The message names the thing that failed and says what is wrong with it.
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        // One line, whatever a library put into its message.
+        // Messages of libraries may have several lines; they are joined into one.
         let text = message.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         Self(lines.join(": "))
@@ -39,10 +39,10 @@ impl Failure {
     }
 }
 
-/// What the system calls a pipe without a reader.
+/// The operating system's error number for writing to a pipe without a reader.
 const EPIPE: i32 = 32;
 
-/// Names what was being done when an error came up.
+/// Adds to an error what was being done when it occurred.
 pub(crate) trait Context<T> {
     /// Puts `what` and a colon before the error.
     fn context(self, what: impl fmt::Display) -> Result<T, Failure>;

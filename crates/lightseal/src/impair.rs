@@ -1,4 +1,4 @@
-//! `lightseal impair`: the relay as a command.
+//! `lightseal impair`: the relay that simulates a bad network, as a command.
 
 use crate::address;
 use crate::cli::ImpairArgs;
@@ -10,11 +10,11 @@ use net::address::Named;
 use net::impairment::Counters;
 use net::relay::{Relay, RelayCounters, Settings};
 
-/// Relays until told to stop.
+/// Relays datagrams until a signal stops it.
 ///
 /// # Errors
 ///
-/// If an address cannot be had or the statistics cannot be written.
+/// If an address does not resolve or cannot be listened on, or the statistics cannot be written.
 pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
     statistics::check(args.stats_file.as_deref())?;
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
             ended = &mut running => return ended.context("listening socket"),
             signal = signals.next() => match signal {
                 Signal::Stop => break,
-                Signal::Reload => tracing::info!("nothing to read again"),
+                Signal::Reload => tracing::info!("there are no files to read again"),
                 Signal::Statistics => {
                     statistics::write(args.stats_file.as_deref(), &relay.counters())?;
                 }
@@ -44,12 +44,12 @@ pub(crate) async fn run(args: &ImpairArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What became of the datagrams, for people.
+/// A line that says what became of the datagrams.
 fn summary(counters: &RelayCounters) -> String {
     let way = |counters: &Counters| {
         let Counters { offered, delivered, .. } = counters;
         format!(
-            "{} came, {delivered} went on, {} were lost",
+            "{} arrived, {delivered} were forwarded, {} were lost",
             counted(*offered, "datagram"),
             counters.dropped()
         )

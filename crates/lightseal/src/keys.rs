@@ -1,8 +1,8 @@
-//! The file of pre-shared keys.
+//! The file of pre-shared keys (PSKs).
 //!
-//! One key a line, `identity:hexkey`; lines that begin with `#` and empty
-//! lines mean nothing. A file without a key is taken for a mistake, such as a file that is being
-//! written, unless it has the line `!revoke-all`. Keys never appear in a message.
+//! The file has one key per line, `identity:hexkey`. Lines that begin with `#` and empty lines are
+//! ignored. A file without a key is taken for a mistake, for example for a file that is just being
+//! written, unless it has the line `!revoke-all`. Messages never show a key.
 
 use crate::failure::{Context, Failure};
 use dtls::{Psk, PskStore};
@@ -15,16 +15,17 @@ use std::sync::{PoisonError, RwLock};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// No sensible key file is larger: at 100 bytes a line, ten million keys.
+/// The largest key file that is read. At 100 bytes per line it has ten million keys.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// What editors on Windows begin files with.
+/// The character that editors on Windows put at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The line of a file that has no key on purpose: every key that was read before is revoked.
+/// The line that says that the file has no key on purpose: every key that was read before is
+/// revoked.
 const REVOKE_ALL: &str = "!revoke-all";
 
-/// What a key file holds, and how to read it again.
+/// The keys of a PSK file, which can be read again when the file changes.
 pub(crate) struct KeyFile {
     path: PathBuf,
     state: RwLock<State>,
@@ -49,11 +50,11 @@ impl KeyFile {
         Ok(Self { path: path.to_owned(), state: RwLock::new(State::read(path)?) })
     }
 
-    /// The key of an identity, or of the first line.
+    /// The key of `identity`, or the key in the first line if that is `None`.
     ///
     /// # Errors
     ///
-    /// If there is no such key.
+    /// If the file has no such key.
     pub(crate) fn choose(&self, identity: Option<&str>) -> Result<Psk, Failure> {
         let Some(first) = self.read_state().first.clone() else {
             let file = self.path.display();
@@ -68,18 +69,18 @@ impl KeyFile {
         })
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         self.read_state().keys.len()
     }
 
-    /// Reads the file again if it changed, or always with `force`. Returns the
-    /// identities that are gone or have another key now; `None` if nothing was
-    /// read. Keys already read stay if the file has become unusable.
+    /// Reads the file again if it changed, or in any case with `force`. Returns the identities
+    /// whose key was removed or changed, or `None` if the file was not read. If the file has become
+    /// unusable, the keys that were read before remain in use.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub(crate) fn reload(&self, force: bool) -> Result<Option<BTreeSet<String>>, Failure> {
         let metadata = std::fs::metadata(&self.path);
         let metadata = metadata.context(format_args!("PSK file {}", self.path.display()))?;
@@ -89,7 +90,8 @@ impl KeyFile {
         }
         let fresh = State::read(&self.path);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // A broken file is complained about once, not once a second.
+        // The version is stored even for a broken file, so that it is reported once, not once a
+        // second.
         state.version = version;
         let old = std::mem::replace(&mut *state, fresh?);
         let same = |identity, key: &Zeroizing<Vec<u8>>| {
@@ -121,7 +123,8 @@ impl State {
         if metadata.len() > MAX_FILE_BYTES {
             return Err(Failure::new(format_args!("PSK file {name}: longer than 1 GiB")));
         }
-        // Reserved whole, so that growing leaves no copies of keys behind.
+        // The buffer has its full size from the beginning: a buffer that grows leaves copies of
+        // keys in memory.
         let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
         (&mut file)
             .take(MAX_FILE_BYTES)
@@ -142,11 +145,12 @@ impl State {
     }
 }
 
-/// Refuses a file of keys that other users can read or write. `name` says what it is.
+/// Refuses a file of keys that other users can read or write. `name` is what messages call the
+/// file.
 ///
 /// # Errors
 ///
-/// The line that says how to change that.
+/// If other users can read or write it. The message says how to change the file's mode.
 pub(crate) fn refuse_exposed(name: &str, path: &Path, metadata: &Metadata) -> Result<(), Failure> {
     owner_only::file::refuse_exposed(path, metadata).context(name)
 }
@@ -155,30 +159,31 @@ pub(crate) fn refuse_exposed(name: &str, path: &Path, metadata: &Metadata) -> Re
 ///
 /// # Errors
 ///
-/// If it cannot be written, or is there already: what is overwritten is gone.
+/// If the file cannot be written, or exists already: overwriting it would destroy its keys.
 pub(crate) fn store(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let name = path.display();
     owner_only::file::create(path, content).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            Failure::new(format_args!("{name}: there already, and not overwritten"))
+            Failure::new(format_args!("{name}: the file exists already, and is not overwritten"))
         }
         _ => Failure::new(format_args!("{name}: {error}")),
     })
 }
 
-/// What the text of a key file holds.
+/// The content of a key file.
 struct Parsed {
     keys: Keys,
     first: Option<String>,
     invisible: Option<Invisible>,
 }
 
-/// Characters in identities that nobody can see, and that the other end's identity may lack.
+/// Identities that contain characters which nobody can see. The identity at the other end may
+/// lack them.
 struct Invisible {
-    /// The first line with one, and the character.
+    /// The number of the first line with such a character, and that character.
     line: usize,
     character: char,
-    /// Lines with such characters.
+    /// The number of lines with such characters.
     lines: usize,
 }
 
@@ -194,8 +199,8 @@ impl std::fmt::Display for Invisible {
     }
 }
 
-/// Whether a character leaves no mark of its own: control characters, spaces other than the usual one,
-/// and those of Unicode's category Cf that texts are known to carry along.
+/// Whether a character is invisible: control characters, white space other than the usual space,
+/// and the format characters (Unicode category Cf) that often remain in copied text.
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || character.is_whitespace() && character != ' '
@@ -225,7 +230,8 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         if revokes_all {
             return Err((number, "a key beside !revoke-all; remove one of the two"));
         }
-        // The last colon separates: identities may contain some, hexadecimal cannot.
+        // The last colon is the separator: an identity may contain colons, a hexadecimal key
+        // cannot.
         let Some((identity, hex)) = line.rsplit_once(':') else {
             return Err((number, "not of the form identity:hexkey"));
         };
@@ -233,7 +239,8 @@ fn parse(text: &str) -> Result<Parsed, (usize, &'static str)> {
         if identity.is_empty() || identity.len() > 256 {
             return Err((number, "the identity must have 1 to 256 bytes"));
         }
-        // Spaces of any kind around an identity do not count, but they may stand in the other end's.
+        // White space around an identity is ignored. An invisible character there is reported all
+        // the same, since the other end's identity may contain it.
         let written = whole.rsplit_once(':').map_or("", |(written, _)| written);
         let written = written.trim_end_matches([' ', '\t']);
         if let Some(character) = written.chars().find(|character| is_invisible(*character)) {
@@ -267,11 +274,11 @@ pub(crate) fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     Some(bytes)
 }
 
-/// A line for a key file with a fresh random 256-bit key.
+/// A line for a key file, with a new random 256-bit key.
 ///
 /// # Errors
 ///
-/// If the identity is unfit, or the system has no randomness.
+/// If the identity is not allowed, or the operating system has no randomness.
 pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
     use std::fmt::Write;
     let unfit = identity.trim() != identity
@@ -281,15 +288,16 @@ pub(crate) fn generate(identity: &str) -> Result<Zeroizing<String>, Failure> {
         || identity.chars().any(is_invisible);
     if unfit {
         return Err(Failure::new(
-            "an identity has 1 to 256 bytes, no # first, no space around and no \
-                 character that cannot be seen",
+            "an identity has 1 to 256 bytes, does not begin with #, has no space before or \
+                 after it, and no character that cannot be seen",
         ));
     }
-    // Colons are fine, as in urn:dev:1: the last one of a line separates. A whole line is none.
+    // Colons are allowed, as in urn:dev:1, since the last colon of a line is the separator. An
+    // identity that looks like a whole line, with a key behind its last colon, is refused.
     let behind = identity.rsplit_once(':').map(|(_, behind)| behind);
     if behind.is_some_and(|hex| hex.len() >= 32 && hex.bytes().all(|c| c.is_ascii_hexdigit())) {
         return Err(Failure::new(
-            "this is an identity with a key; give the identity alone, the key is made",
+            "this is an identity with a key; give the identity alone, since the key is made",
         ));
     }
     let mut key = Zeroizing::new([0; 32]);
@@ -376,7 +384,7 @@ mod tests {
         assert!(parse(&format!("grüße, 日本:{HEX}")).unwrap().invisible.is_none());
     }
 
-    /// More than the 16 MiB that were the bound once.
+    /// The file is larger than 16 MiB, which was once the limit.
     #[test]
     fn a_file_of_two_hundred_thousand_devices_is_read() {
         let path = std::env::temp_dir().join(format!("lightseal-keys-many-{}", std::process::id()));

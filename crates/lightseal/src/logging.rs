@@ -1,10 +1,11 @@
-//! Where messages go: standard error, so that standard output stays usable.
+//! Log messages go to standard error, so that standard output remains free for
+//! results.
 
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Environment variable with a filter, which wins over the flags.
+/// The environment variable with a log filter. It takes precedence over the flags.
 const VARIABLE: &str = "LIGHTSEAL_LOG";
 
 /// Starts logging at the level that `-v` and `-q` ask for.
@@ -24,7 +25,7 @@ pub(crate) fn start(verbose: u8, quiet: bool) {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
-        // It would tell standard error that standard error is gone, and panic.
+        // Otherwise it reports on standard error that standard error is closed, and panics.
         .log_internal_errors(false)
         .init();
 }

@@ -1,3 +1,3 @@
-//! Complaints that are loud but not endless.
+//! Warnings whose rate is limited.
 
 pub(crate) use net::RateLimitedLog as Loud;

@@ -1,19 +1,19 @@
-//! The command `lightseal`: the door to everything this project does.
+//! The command `lightseal`, which is the user interface of the whole project.
 //!
 //! - [`cli`] and [`config`]: the command line and the configuration file;
 //! - [`proxy`]: carries an application's datagrams through DTLS;
-//! - [`impair`]: a bad network on demand;
-//! - [`demo`]: both together, with real messages;
+//! - [`impair`]: a relay that simulates a bad network;
+//! - [`demo`]: two proxies and such a relay, with real messages;
 //! - [`gateway`]: LANs of MACsec devices bridged over other networks;
-//! - [`mac`]: LightMAC by itself;
+//! - [`mac`]: LightMAC as a command of its own;
 //! - [`macsec`]: a MACsec interface in user space;
-//! - [`lab`]: the papers' figures;
+//! - [`lab`]: the papers' figures, made again;
 //! - [`keys`]: the file of pre-shared keys;
-//! - [`aggregate`]: which schemes of shared tags are spoken;
-//! - [`offer`]: what is negotiated with other peers.
+//! - [`aggregate`]: which schemes of shared tags are offered;
+//! - [`offer`]: what is offered to DTLS peers other than our proxies.
 //!
-//! Protocols live in the engines and sockets in `net`; what is here reads
-//! settings, connects the two, and tells people what happens.
+//! The engines implement the protocols, and `net` has the sockets. This program
+//! reads settings, connects engines and sockets, and reports to its users.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -50,10 +50,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match config::parse(std::env::args_os()).and_then(run) {
         Ok(code) => code,
-        // Whoever read the output has seen enough.
+        // A reader that closes the pipe early has seen enough: that is no failure.
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody to tell if standard error is gone.
+            // Standard error is closed, so the failure cannot be reported.
             let _ = writeln!(std::io::stderr(), "lightseal: {failure}");
             ExitCode::from(Failure::EXIT_CODE)
         }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
-    // The demo has a view of its own, which messages would disturb.
+    // The demo draws a view of its own, which log lines would disturb.
     let quiet = cli.quiet || (cli.verbose == 0 && matches!(cli.command, Command::Demo(_)));
     logging::start(cli.verbose, quiet);
     let runtime = || {
@@ -83,7 +83,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
             written.context(format_args!("manual pages in {}", directory.display()))
         }
         Command::Completions { shell } => {
-            // Into memory first: a pipe that is closed is no reason to panic.
+            // The script goes into memory first, since `generate` panics when the pipe is closed.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "lightseal", &mut script);
             std::io::stdout().write_all(&script).context("standard output")

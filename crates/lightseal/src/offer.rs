@@ -1,7 +1,8 @@
 //! What a proxy offers and accepts in a handshake, as flags and settings.
 //!
-//! Two proxies agree by themselves. These are for other peers, which may speak
-//! only some of it, and for looking into what goes wrong with them.
+//! Two proxies agree without these flags. The flags are for other peers, which
+//! may support only a part of the protocol, and for finding out why a handshake
+//! with such a peer fails.
 
 use crate::failure::{Context, Failure};
 use crate::units::Quantity;
@@ -16,38 +17,40 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Limits what is negotiated.
+/// Flags that limit what is negotiated.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "For other DTLS peers")]
 pub(crate) struct OfferArgs {
-    /// Versions to speak; 1.2 only with a peer that speaks no 1.3 [default: 1.2, 1.3].
+    /// DTLS versions to offer; 1.2 is used only with a peer that lacks 1.3 [default: 1.2, 1.3].
     #[arg(long, value_name = "VERSION", value_enum, value_delimiter = ',')]
     dtls: Vec<Version>,
     /// Cipher suites of these versions, best first [default: all but CCM_8 and
     /// TLS_SHA256_SHA256, which does NOT encrypt].
     #[arg(long, value_name = "SUITE", value_enum, value_delimiter = ',', ignore_case = true)]
     cipher_suite: Vec<CipherSuite>,
-    /// Ways to use the key, best first; psk_ke is shorter and gives no forward secrecy
-    /// [default: psk_dhe_ke, psk_ke].
+    /// PSK key exchange modes, best first; psk_ke is shorter and gives no forward secrecy [default:
+    /// psk_dhe_ke, psk_ke].
     #[arg(long, value_name = "MODE", value_enum, value_delimiter = ',', ignore_case = true)]
     psk_mode: Vec<PskMode>,
-    /// How handshake messages share records and datagrams.
+    /// How handshake messages are packed into records and datagrams.
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     packing: HowPacked,
-    /// Take a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
+    /// Accept a DTLS 1.2 peer that cannot bind its keys to the whole handshake (RFC 7627).
     #[arg(long)]
     allow_no_extended_master_secret: bool,
-    /// Bytes of the connection IDs in records to this end, 0 to 32, or off. A client whose address
-    /// changes keeps its flows if the server gives it one [default: 4 (server), 0 (client)].
+    /// Length of the connection IDs in records to this end, 0 to 32 bytes, or off. A client whose
+    /// address changes keeps its flows if the server gives it a connection ID [default: 4 (server),
+    /// 0 (client)].
     #[arg(long, value_name = "BYTES|off")]
     connection_ids: Option<IdBytes>,
-    /// Believe a peer with connection IDs its new address, if it cannot be checked (RFC 9853).
+    /// Accept the new address of a peer with connection IDs even if it cannot be checked (RFC
+    /// 9853).
     #[arg(long)]
     follow_unchecked: bool,
     /// Key exchange groups, best first [default: x25519, p256].
     #[arg(long, value_name = "GROUP", value_enum, value_delimiter = ',', ignore_case = true)]
     group: Vec<Group>,
-    /// Give up a handshake that takes longer.
+    /// Give up a handshake that takes longer than this.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     handshake_timeout: Quantity<Duration>,
     /// DANGER: append all traffic secrets to this file, in the format of SSLKEYLOGFILE.
@@ -55,7 +58,7 @@ pub(crate) struct OfferArgs {
     key_log: Option<PathBuf>,
 }
 
-/// Whether connection IDs are spoken, and how long this end's own are.
+/// Whether connection IDs are negotiated, and how many bytes this end's own have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdBytes(pub(crate) Option<u8>);
 
@@ -68,7 +71,7 @@ impl FromStr for IdBytes {
             "off" => Ok(Self(None)),
             _ => match text.parse::<u8>() {
                 Ok(len) if usize::from(len) <= most => Ok(Self(Some(len))),
-                _ => Err("not 0 to 32, nor off"),
+                _ => Err("expected a length of 0 to 32 bytes, or off"),
             },
         }
     }
@@ -83,17 +86,17 @@ enum Version {
     Dtls13,
 }
 
-/// How a flight is packed.
+/// How the handshake messages of a flight are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum HowPacked {
-    /// Fully in DTLS 1.3, one message a record in 1.2.
+    /// Full packing in DTLS 1.3, one message per record in 1.2.
     #[default]
     Auto,
-    /// As many messages a record and records a datagram as fit.
+    /// As many messages per record, and records per datagram, as fit.
     Full,
-    /// One message a record.
+    /// One message per record.
     Record,
-    /// One message a record and one record a datagram.
+    /// One message per record and one record per datagram.
     Datagram,
 }
 
@@ -201,17 +204,19 @@ impl From<Group> for NamedGroup {
 }
 
 impl OfferArgs {
-    /// Changes what was asked for and leaves the rest at its default. Connection IDs have
-    /// `id_bytes` if nothing else was asked for.
+    /// Changes the settings that flags were given for, and leaves the others at their defaults.
+    /// Connection IDs have `id_bytes` bytes unless a flag says otherwise.
     ///
     /// # Errors
     ///
-    /// If the key log cannot be written, or the timeout leaves no time.
+    /// If the key log cannot be opened, or the handshake timeout is 0.
     pub(crate) fn apply(&self, settings: &mut Settings, id_bytes: u8) -> Result<(), Failure> {
         choose(&self.dtls, &mut settings.versions);
         choose(&self.cipher_suite, &mut settings.suites);
         if self.cipher_suite.contains(&CipherSuite::Sha256) {
-            tracing::warn!("TLS_SHA256_SHA256 does NOT encrypt: whoever watches reads everything");
+            tracing::warn!(
+                "TLS_SHA256_SHA256 does NOT encrypt: anybody on the path reads everything"
+            );
         }
         settings.packing = self.packing.into();
         settings.require_extended_master_secret = !self.allow_no_extended_master_secret;
@@ -230,8 +235,8 @@ impl OfferArgs {
     }
 }
 
-/// Replaces `setting` by what was asked for, if anything was. What is named
-/// twice counts once, where it is named first.
+/// Replaces `setting` by the values that were asked for, if there are any. A value that is named
+/// twice counts once, at its first place.
 fn choose<T: Copy + Into<U>, U: PartialEq>(asked: &[T], setting: &mut Vec<U>) {
     if asked.is_empty() {
         return;

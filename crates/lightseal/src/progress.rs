@@ -1,26 +1,27 @@
-//! How far a long command is: on standard error, and only to a terminal.
+//! The progress of a long command, on standard error, and only if that is a
+//! terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Work that takes less is done before a reader looks.
+/// Progress is shown after this time: shorter work is done before a reader looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Redraws a second.
+/// How many times per second the bar is drawn.
 const REDRAWS: u8 = 5;
 
-/// How often the time that has passed is shown, so that a long step does not look like a stop.
+/// How often the elapsed time is updated, so that a long step does not look as if it had stopped.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How much of a message is read, or how many steps are done.
+/// A progress bar: how much of a message was read, or how many steps are done.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
 }
 
 impl Progress {
-    /// At 0 of `bytes`, if that is known. Never shown when `quiet`.
+    /// A bar at 0 of `bytes`, if the number is known. It is never shown when `quiet`.
     pub(crate) fn bytes(bytes: Option<u64>, quiet: bool) -> Self {
         let template = match bytes {
             Some(_) => "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
@@ -29,13 +30,13 @@ impl Progress {
         Self::new(bytes, template, quiet)
     }
 
-    /// At 0 of `count` steps. Never shown when `quiet`.
+    /// A bar at 0 of `count` steps. It is never shown when `quiet`.
     pub(crate) fn steps(count: usize, quiet: bool) -> Self {
         Self::new(Some(count as u64), "{bar:30} {msg}, {elapsed} so far, {eta} left", quiet)
     }
 
-    /// Does work of which nobody knows how long it takes: from the first second on, `what` and the time
-    /// that has passed are shown. They are gone when this returns.
+    /// Does work whose duration is unknown. After [`PATIENCE`], `what` and the elapsed time are
+    /// shown; they disappear when this returns.
     pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
@@ -64,20 +65,20 @@ impl Progress {
         Self { bar, started: Instant::now() }
     }
 
-    /// So many are done.
+    /// Sets the number of bytes that are done.
     pub(crate) fn at(&self, bytes: u64) {
         if self.started.elapsed() >= PATIENCE {
             self.bar.set_position(bytes);
         }
     }
 
-    /// What is being done now.
+    /// Names the step that is being done now.
     pub(crate) fn name(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.enable_steady_tick(SECOND);
     }
 
-    /// One step more is done.
+    /// Counts one more step as done.
     pub(crate) fn step(&self) {
         self.bar.inc(1);
     }

@@ -1,19 +1,19 @@
-//! What a user or a service manager can ask of a running command.
+//! The signals by which a user or a service manager controls a running command.
 
 use crate::failure::{Context, Failure};
 
-/// A request from outside.
+/// A request that arrived as a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// End in good order (SIGINT, SIGTERM).
+    /// End in an orderly way (SIGINT, SIGTERM).
     Stop,
-    /// Read files again (SIGHUP).
+    /// Read the files again (SIGHUP).
     Reload,
     /// Write statistics (SIGUSR1).
     Statistics,
 }
 
-/// The requests that arrive from now on.
+/// The requests that arrive after [`Signals::listen`].
 #[cfg(unix)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -24,7 +24,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Starts to listen.
+    /// Starts to listen for signals.
     pub(crate) fn listen() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let listen = |kind| signal(kind).context("cannot listen for signals");
@@ -36,7 +36,7 @@ impl Signals {
         })
     }
 
-    /// The next request.
+    /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
@@ -47,18 +47,18 @@ impl Signals {
     }
 }
 
-/// The requests that arrive from now on.
+/// The requests that arrive after [`Signals::listen`].
 #[cfg(not(unix))]
 pub(crate) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Starts to listen.
+    /// Starts to listen for signals.
     pub(crate) fn listen() -> Result<Self, Failure> {
         Ok(Self)
     }
 
-    /// The next request.
+    /// Waits for the next request.
     pub(crate) async fn next(&mut self) -> Signal {
         match tokio::signal::ctrl_c().await {
             Ok(()) => Signal::Stop,

@@ -1,4 +1,4 @@
-//! What a server without a free session slot does, as people write it.
+//! The policies of a server that has no free session slot, as users write them.
 
 use crate::units::Quantity;
 use dtls::WhenFull;
@@ -13,7 +13,7 @@ pub(crate) fn when_full(text: &str) -> Result<WhenFull, String> {
             let Quantity(least) = time.parse::<Quantity<Duration>>()?;
             Ok(WhenFull::EvictIdle(least))
         }
-        _ => Err("it is `refuse`, `evict-oldest` or `evict-idle:TIME`".into()),
+        _ => Err("expected `refuse`, `evict-oldest` or `evict-idle:TIME`".into()),
     }
 }
 

@@ -1,16 +1,15 @@
-//! Statistics as JSON: on demand, and at the end if there is a file for them.
+//! Statistics as JSON: on request, and on exit if there is a file for them.
 
 use crate::failure::{Context, Failure};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
-/// Whoever collects statistics may be another user, if the umask says so.
+/// The file's mode before the umask: the statistics may be collected by another user.
 const MODE: u32 = 0o666;
 
-/// Writes `statistics` as one JSON object, to a file if one is named and to
-/// standard error otherwise. A file is replaced whole, so that a reader never
-/// sees half of one.
+/// Writes `statistics` as one JSON object: to the file if one is named, else to standard error. A
+/// file is replaced as a whole, so that a reader never sees half of it.
 ///
 /// # Errors
 ///
@@ -19,7 +18,7 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
     let mut text = serde_json::to_string_pretty(statistics).context("statistics")?;
     text.push('\n');
     let Some(path) = path else {
-        // Nobody to tell if standard error is gone.
+        // If standard error is closed, nobody is there to read them.
         let _ = std::io::stderr().write_all(text.as_bytes());
         return Ok(());
     };
@@ -27,11 +26,12 @@ pub(crate) fn write(path: Option<&Path>, statistics: &impl Serialize) -> Result<
     written.map(drop).context(format_args!("statistics file {}", path.display()))
 }
 
-/// Finds out whether [`write()`] could write to the file, before hours of counting.
+/// Checks at the start whether [`write()`] will be able to write the file, not after hours of
+/// counting.
 ///
 /// # Errors
 ///
-/// If it could not.
+/// If the file cannot be written.
 pub(crate) fn check(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let written = owner_only::file::try_replace(path);

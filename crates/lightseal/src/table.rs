@@ -1,24 +1,24 @@
-//! Tables for people.
+//! Tables of text for people.
 
 use std::fmt::Write as _;
 
-/// Columns as wide as their widest entry.
+/// A table whose columns are as wide as their widest cells.
 pub(crate) struct Table<const N: usize> {
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
-    /// With these titles.
+    /// A table with these column titles.
     pub(crate) fn new(head: &[&str; N]) -> Self {
         Self { rows: vec![head.map(str::to_owned)] }
     }
 
-    /// Adds one below.
+    /// Adds a row at the bottom.
     pub(crate) fn row(&mut self, row: [String; N]) {
         self.rows.push(row);
     }
 
-    /// Lines with two blanks between columns.
+    /// The table as lines, with two spaces between columns.
     pub(crate) fn text(&self) -> String {
         let width =
             |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

@@ -1,19 +1,19 @@
-//! A terminal that shows a live view, for every command that has one.
+//! A terminal that shows a live view, for all commands with a live view.
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::{DefaultTerminal, Frame};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often a view that waits looks whether its terminal is still there.
+/// How often a view that waits checks whether its terminal is still open.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What the user of a live view did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Nothing, for as long as was waited.
+    /// The time to wait passed, and the user did nothing.
     Nothing,
-    /// The window has another size, or a key was pressed that means nothing.
+    /// The window size changed, or a key was pressed that has no meaning.
     Redraw,
     /// The user pressed q, Esc or Ctrl-C.
     Stop,
@@ -28,12 +28,12 @@ pub(crate) struct LiveTerminal {
 }
 
 impl LiveTerminal {
-    /// `None` if standard output is a terminal that can show no live view.
+    /// Starts the view; `None` if standard output is a terminal that cannot show one.
     pub(crate) fn start() -> Option<Self> {
         let screen = ratatui::try_init().ok()?;
         let (sender, heard) = mpsc::channel();
-        // A thread of its own reads the keys: at the end of its input crossterm reads on for
-        // ever and returns to nobody.
+        // Keys are read in a thread of their own, since crossterm never returns once its input has
+        // ended.
         std::thread::spawn(move || {
             while let Ok(event) = event::read() {
                 if sender.send(meaning(&event)).is_err() {
@@ -44,7 +44,7 @@ impl LiveTerminal {
         Some(Self { screen, heard })
     }
 
-    /// Draws one picture. Returns `false` if the terminal takes none any more.
+    /// Draws one picture. Returns `false` if the terminal is closed.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> bool {
         !is_gone() && self.screen.draw(picture).is_ok()
     }
@@ -96,7 +96,7 @@ fn is_gone() -> bool {
     poll(&mut watched, Some(&at_once)).is_ok_and(|_| watched[0].revents().intersects(gone))
 }
 
-/// A console that is closed ends the program, so that nothing is left to be noticed.
+/// On other systems closing the console ends the program, so there is nothing to check.
 #[cfg(not(unix))]
 fn is_gone() -> bool {
     false

@@ -1,4 +1,5 @@
-//! Quantities as people write them, the same on the command line and in files.
+//! Quantities as users write them, on the command line and in configuration
+//! files.
 
 use net::Probability;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity<T>(pub(crate) T);
 
-/// A rate in bits a second.
+/// A rate in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BitsPerSecond(pub(crate) u64);
 
@@ -25,7 +26,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, unit.trim()))
 }
 
-/// `number` times `scale`, if a `u64` holds it.
+/// `number` times `scale`, rounded; `None` if a `u64` does not hold it.
 fn scaled(number: f64, scale: f64) -> Option<u64> {
     let value = (number * scale).round();
     (0.0..=9e18).contains(&value).then_some(value as u64)
@@ -94,12 +95,13 @@ impl FromStr for Quantity<Probability> {
     }
 }
 
-/// A number of things: `1 key`, `2 keys`.
+/// A number of things with the right plural: `1 key`, `2 keys`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Seconds as one says them.
+/// A duration for messages, in the units that suit its size: `5 s`, `12 min`, `2 h 05 min`, `3 d 4
+/// h`.
 pub(crate) fn spoken(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! Proxies that choose how much tags are shared, over real sockets and a lossy relay.
+//! Proxies that adapt how much their tags are shared, over real sockets and a lossy relay.
 
 mod program;
 
@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes of messages of which tags are a large part, and of some where a lost one costs more.
+/// Message lengths in bytes: tags are a large part of a short message, and the loss of a long one
+/// costs more.
 const SHORT: usize = 10;
 const LONG: usize = 100;
 
-/// An application that sends until the end, and takes no notice of answers.
+/// An application that sends until it is dropped, and ignores the answers.
 struct Sending(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Sending {
@@ -30,7 +31,7 @@ impl Sending {
     }
 }
 
-/// Takes what has come, for a millisecond or so.
+/// Receives what has arrived, for about a millisecond.
 fn drain(socket: &UdpSocket) {
     socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     while socket.recv(&mut [0; 4 * LONG]).is_ok() {}
@@ -44,10 +45,10 @@ impl Drop for Sending {
     }
 }
 
-/// A server, a relay and a client, the proxies with these flags.
+/// A server, a relay and a client, where both proxies have these flags.
 fn proxies(dir: &TempDir, impairments: &[&str], more: &[&str]) -> ([Running; 3], String) {
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
-    // What is chosen here follows losses alone: messages wait for their sets.
+    // The choice must follow losses alone, so messages wait for their sets.
     let more = &[more, &["--max-wait", "200ms"]].concat()[..];
     let (server, address) = start("server", &echo().to_string(), &keys, more);
     let (relay, between) = relay(&address, impairments);
@@ -107,7 +108,7 @@ fn the_status_tells_schemes_losses_goodput_and_bits() {
     let _sending = Sending::to(&local, LONG);
     let line = eventually(|| {
         let line = client.wait_for("status: 1 flow; out: tags r2d2:200, loss ");
-        // Either end measures it in the first 64 records.
+        // Both ends measure the loss in the first 64 records.
         (!line.contains("loss unknown")).then_some(line)
     });
     let numbers = line.split(" %").filter_map(|part| part.rsplit(' ').next()?.parse::<f64>().ok());

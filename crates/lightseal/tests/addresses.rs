@@ -1,5 +1,6 @@
-//! Machines with several addresses: whatever listens on all of them answers from the one that was
-//! asked, or else the client, and any NAT or firewall in front of it, drops the answer.
+//! Machines with several addresses. A program that listens on all of them must answer from the
+//! address that was asked; otherwise the client, or a NAT or firewall in front of it, drops the
+//! answer.
 #![cfg(target_os = "linux")]
 
 mod machines;
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// Sends until an answer comes from `to` itself.
 fn is_answered_by(from: &str, to: &str) {
     let application = UdpSocket::bind(from).unwrap();
-    // Nothing from elsewhere arrives at a connected socket.
+    // A connected socket receives nothing from other addresses.
     application.connect(to).unwrap();
     application.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut buf = [0; 64];
@@ -27,7 +28,7 @@ fn is_answered_by(from: &str, to: &str) {
     panic!("no answer from {to} to {from}");
 }
 
-/// Starts something that listens on a port of all addresses and returns it with the port.
+/// Starts a command that listens on all addresses, and returns it with its port.
 fn start(words: &[&str], listen: &str, says: &str) -> (Running, u16) {
     let mut running = Running::start(&[words, &["-v", "--listen", listen]].concat());
     let line = running.wait_for(says);
@@ -35,8 +36,8 @@ fn start(words: &[&str], listen: &str, says: &str) -> (Running, u16) {
     (running, address.rsplit_once(':').unwrap().1.parse().unwrap())
 }
 
-/// Has the relay, the server proxy and the client proxy listen on `listen`, and asks them at each
-/// address of the machine `asked` from `from`.
+/// Has the relay, the server proxy and the client proxy listen on `listen`, and asks each of them
+/// from `from` at each address in `asked`.
 fn proxies_answer(listen: &str, asked: &[&str], from: &str) {
     let (dir, service) = (TempDir::new(), echo().to_string());
     let keys = dir.file("keys.psk", &format!("sensor:{KEY}\n"));
@@ -61,7 +62,7 @@ fn proxies_answer_from_the_ipv4_address_that_was_asked() {
     }
 }
 
-/// A device joins at each of the addresses that a controller on all of them has.
+/// A device joins at each of the addresses of a controller that listens on all of them.
 fn controller_answers(listen: &str, asked: &[&str], port: u16) {
     let dir = TempDir::new();
     let state = dir.path("controller");
@@ -81,7 +82,7 @@ fn controller_answers(listen: &str, asked: &[&str], port: u16) {
     let listen = format!("{listen}:{port}");
     let words = ["-v", "group", "controller", "--state", &state, "--listen", &listen];
     let mut controller = Running::start(&[&words[..], &["--interface", "lo"]].concat());
-    controller.wait_for("devices come to");
+    controller.wait_for("listening for devices on");
     for nth in 0..asked.len() {
         let (token, state) = (dir.path(&format!("l{nth}.token")), dir.path(&format!("l{nth}")));
         let words = ["-v", "group", "listen", "lights", "--interface", "lo", "--state", &state];
@@ -98,7 +99,7 @@ fn a_controller_answers_from_the_ipv4_address_that_was_asked() {
     }
 }
 
-/// Two machines, the other one with two addresses of each family.
+/// Two machines, of which the other one has two addresses of each family.
 fn with_a_machine_of_many_addresses(test: impl FnOnce(&Machine) + Send + 'static) {
     alone(move || {
         let many = Machine::new();
@@ -137,8 +138,8 @@ fn servers_answer_from_the_address_that_was_asked_over_both_families() {
     });
 }
 
-/// A machine that gets another address, which its routes prefer, goes on from the one that its
-/// associations began with; when that one is taken away, it goes on from the other.
+/// A machine that gets another address, which its routes prefer, goes on sending from the address
+/// with which its associations began. When that address is removed, it goes on from the other one.
 #[test]
 fn a_client_keeps_its_source_while_it_has_it() {
     with_a_machine_of_many_addresses(|many| {
@@ -165,13 +166,13 @@ fn a_client_keeps_its_source_while_it_has_it() {
         ip("addr add 10.8.0.11/24 dev eth0");
         ip("route replace 10.8.0.0/24 dev eth0 src 10.8.0.11");
         assert_eq!(ask(), Some(6));
-        // The others of its network go with the first one.
+        // Linux removes the other addresses of a network together with the first one.
         ip("addr del 10.8.0.1/24 dev eth0");
         ip("addr add 10.8.0.12/24 dev eth0");
         application.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         eventually(ask);
-        // Nothing but the last change was one for the server.
-        let moved = server.wait_for("is at ");
+        // The server saw only the last change.
+        let moved = server.wait_for("its address is ");
         assert!(moved.contains("10.8.0.1]:"), "{moved}");
         assert!(moved.contains("10.8.0.12]:"), "{moved}");
     });

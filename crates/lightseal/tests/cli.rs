@@ -1,4 +1,5 @@
-//! The command line as a user meets it: one line and exit code 2 when wrong.
+//! The command line as users see it: wrong usage is one line on standard error
+//! and exit code 2.
 
 mod program;
 
@@ -77,7 +78,7 @@ fn every_command_has_a_manual_page_and_completions() {
     ];
     for (command, flag) in commands {
         let page = std::fs::read_to_string(format!("{into}/{command}.1")).unwrap();
-        // Hyphens are escaped in roff.
+        // roff needs hyphens to be escaped.
         assert!(page.to_lowercase().replace("\\-", "-").contains(flag), "{command}: {page}");
         assert!(script.contains(flag) || !flag.starts_with('-'), "{command} {flag}");
     }
@@ -171,7 +172,7 @@ fn samples_of_the_configuration_hold_every_setting_and_are_taken() {
         for flag in flags.filter(|flag| !flag.is_empty() && !not_settings.contains(flag)) {
             assert!(sample.contains(&format!("{flag} = ")), "{side}: no {flag} in\n{sample}");
         }
-        // Every setting in it is known and has a value of its kind: taken in, it fails later.
+        // Every setting is known and has a value of its type, so the failure comes later.
         let section = format!("[proxy.{side}]");
         let all: String = sample
             .lines()
@@ -206,7 +207,7 @@ fn settings_that_make_no_sense_are_refused_at_the_start() {
             fails(&[&["proxy", side], &base[..], &wrong].concat(), &[expected]);
         }
     }
-    // A service that is the proxy itself would get its own datagrams for ever.
+    // A service that is the proxy itself would get its own datagrams forever.
     for side in ["client", "server"] {
         for (listen, connect) in [("0.0.0.0:5999", "127.0.0.1:5999"), ("[::1]:5999", "[::1]:5999")]
         {
@@ -233,7 +234,7 @@ fn a_fresh_key_is_a_line_for_the_key_file() {
     let output = lightseal(&["psk", "sensor-1", "--out", &file]).output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty());
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("sensor-1:"));
-    fails(&["psk", "sensor-2", "--out", &file], &["there already, and not overwritten"]);
+    fails(&["psk", "sensor-2", "--out", &file], &["exists already, and is not overwritten"]);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -262,7 +263,7 @@ fn a_malformed_configuration_file_is_named_with_its_mistake() {
     }
     fails(&["impair", "--config", &dir.path("missing.toml")], &["missing.toml"]);
     let file = dir.file("lightseal.toml", "[proxy.client]\nno-check = 5");
-    fails(&["proxy", "client", "--config", &file], &["no-check is true or false"]);
+    fails(&["proxy", "client", "--config", &file], &["no-check must be true or false"]);
 }
 
 #[test]

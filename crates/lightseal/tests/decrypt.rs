@@ -1,4 +1,4 @@
-//! Captures decrypted as a user gets it.
+//! `lightseal lab decrypt` as users run it.
 
 mod program;
 
@@ -8,7 +8,7 @@ use program::{TempDir, fails, lightseal};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A capture of an association of 1.3 with shared tags, and its key log.
+/// A capture of a DTLS 1.3 association with shared tags, and its key log.
 fn captured(dir: &TempDir) -> (String, String) {
     let psk = Psk::external(b"sensor 7", &[0x2a; 32]).unwrap();
     let mut client = ClientConfig::new(psk.clone()).unwrap();
@@ -61,7 +61,7 @@ fn every_record_is_listed_and_data_can_be_had_in_clear() {
     assert!(data.iter().all(|record| record["epoch"] == 3 && record["proof"] == "verified"));
     assert_eq!(data[5]["content_hex"], "352e352043");
 
-    // What was written is a capture too: of UDP without DTLS.
+    // The file that was written is also a capture, of UDP without DTLS.
     let listed = printed(&["lab", "decrypt", &clear, "--keys", &keys, "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["summary"]["frames"], 12);

@@ -1,4 +1,4 @@
-//! The demo keeps its promises.
+//! The results that `lightseal demo` promises.
 
 mod program;
 
@@ -37,7 +37,7 @@ fn shared_tags_nearly_double_the_goodput_of_ten_byte_messages() {
             "agg:8" => 8,
             _ => 16,
         };
-        // A lost record costs the messages it shared a tag with, and no others.
+        // A lost record costs only the messages with which it shared a tag.
         assert!(lost <= by_relay * a_set, "{result:#}");
         assert!((20..90).contains(&by_relay), "{result:#}");
     }
@@ -63,7 +63,8 @@ fn it_can_be_stopped_early_and_says_what_it_knows() {
     demo.wait_for("goodput: authenticated payload");
 }
 
-/// Without a controlling terminal no SIGHUP comes: only the terminal itself tells.
+/// Without a controlling terminal no SIGHUP is sent, and only the terminal itself shows that it is
+/// closed.
 #[cfg(target_os = "linux")]
 #[test]
 fn it_ends_when_its_terminal_is_closed() {
@@ -71,15 +72,16 @@ fn it_ends_when_its_terminal_is_closed() {
     use std::process::Stdio;
     let size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = nix::pty::openpty(Some(&size), None).unwrap();
-    // A duplicate is closed in children, which would else keep their own terminal open.
+    // The duplicate is closed in child processes, which would otherwise keep their own terminal
+    // open.
     let master = pty.master.try_clone().unwrap();
     drop(pty.master);
     let slave = || Stdio::from(pty.slave.try_clone().unwrap());
-    // By itself it would take a quarter of an hour.
+    // Without the closed terminal this would take a quarter of an hour.
     let mut demo = lightseal(&["demo", "--messages", "1000000"]);
     demo.stdin(slave()).stdout(slave()).stderr(Stdio::null());
     let mut child = Running::watch(demo.spawn().unwrap());
-    // The command keeps what it lent the child.
+    // The command still holds the descriptors that it gave to the child.
     drop((demo, pty.slave));
     let mut terminal = std::fs::File::from(master);
     let (mut picture, mut piece) = (Vec::new(), [0; 4096]);

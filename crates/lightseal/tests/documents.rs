@@ -1,10 +1,11 @@
-//! Pages that are read first, run as they are written. `cargo xtask documents` runs all of them.
+//! Runs the blocks of the pages that readers see first. `cargo xtask documents` runs those of all
+//! pages.
 #![cfg(target_os = "linux")]
 
 use documents::run::{Settings, missing, page};
 use std::path::{Path, PathBuf};
 
-/// Runs the blocks of a page, or of the session with the block that shows `command`.
+/// Runs the blocks of a page, or only of the session whose block shows `command`.
 fn runs(name: &str, command: Option<&str>) {
     if let Some(reason) = missing() {
         return skip::test(reason);

@@ -1,4 +1,4 @@
-//! `lightseal gateway`: keys, configurations and standings, and every mistake one line.
+//! `lightseal gateway`: keys, configurations and status, and every mistake is reported in one line.
 #![cfg(target_os = "linux")]
 
 mod program;
@@ -12,13 +12,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a command prints, and its exit code.
+/// The standard output of a command, and its exit code.
 fn prints(args: &[&str]) -> (String, Option<i32>) {
     let output = lightseal(args).output().unwrap();
     (String::from_utf8(output.stdout).unwrap(), output.status.code())
 }
 
-/// A key file and its public key.
+/// Creates a key file, and returns its path and the public key.
 fn keygen(dir: &TempDir, name: &str) -> (String, String) {
     let file = dir.path(name);
     let (key, code) = prints(&["gateway", "keygen", &file]);
@@ -31,7 +31,7 @@ fn port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// An Ethernet of this machine that is up. Where there is none, none of the configurations is right.
+/// An Ethernet interface of this machine that is up. Without one, no configuration is right.
 fn lan() -> String {
     let names = std::fs::read_dir("/sys/class/net").unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -42,7 +42,7 @@ fn lan() -> String {
     })
 }
 
-/// A configuration in which nothing is wrong.
+/// A configuration without mistakes.
 fn configuration(dir: &TempDir, identity: &str, peer: &str) -> String {
     format!(
         "[gateway]\nname = \"plant-a\"\nidentity = \"{identity}\"\nstate = \"{}\"\n\
@@ -105,7 +105,7 @@ fn a_good_configuration_is_checked() {
         return;
     }
     assert_eq!(code, Some(0), "{text}");
-    let good = format!("plant-a: LAN {lan}, 1 peer; nothing stands against it");
+    let good = format!("plant-a: LAN {lan}, 1 peer; no problem found");
     assert!(text.contains(&good), "{text}");
     let (text, code) = prints(&["gateway", "check", "--json", &file]);
     assert_eq!(code, Some(0));
@@ -123,7 +123,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
     fails(&["gateway", "check", &dir.path("no.toml")], &["no.toml"]);
     fails(&["gateway", "check"], &["FILE"]);
     let interface = format!("interface = \"{}\"", lan());
-    // What is wrong with the file itself, by line and setting.
+    // These are mistakes in the file itself, which are reported by line and setting.
     for (from, to, expected) in [
         ("name = \"plant-a\"", "nam = \"plant-a\"", &["line 2", "`nam`"][..]),
         ("name = \"plant-a\"", "name = \"plant a\"", &["line 2: name:"]),
@@ -138,7 +138,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
     if lan() == "lo" {
         return;
     }
-    // What is wrong with the things it names: a line each, and one at the end.
+    // These are mistakes in what the file names. Each has a line, and the last line counts them.
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("listen = \"{}\"", busy.local_addr().unwrap());
     let free = good.lines().find(|line| line.starts_with("listen")).unwrap();
@@ -161,7 +161,7 @@ fn mistakes_of_a_configuration_end_with_one_line() {
     }
 }
 
-/// A gateway that says how it stands and does nothing else.
+/// A gateway that answers status questions and does nothing else.
 fn gateway(state: &str) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build().unwrap();
@@ -194,7 +194,7 @@ fn a_standing_is_shown_once_or_again_and_again() {
     let (text, _) = prints(&["gateway", "status", "--json", "--state", &state]);
     let standing: Standing = serde_json::from_str(&text).unwrap();
     assert_eq!(standing.peers[0].name, "plant-b");
-    // A gateway that runs has its ports.
+    // A running gateway uses its ports.
     let (text, _) = prints(&["gateway", "check", &file]);
     assert!(text.contains("warning: a gateway runs on"), "{text}");
 
@@ -206,7 +206,7 @@ fn a_standing_is_shown_once_or_again_and_again() {
     let lines: Vec<_> = lines.map_while(Result::ok).take(3).collect();
     assert!(lines[0].contains("1 of 1 peer up") && lines[0].contains(" 0 frames/s"), "{lines:?}");
     assert!(lines[1..].iter().all(|line| !line.contains("from the LAN 0 ")), "{lines:?}");
-    // Nobody reads any more: it has been enough.
+    // The reader closes the pipe, which ends the command without an error.
     assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
 

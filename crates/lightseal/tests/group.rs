@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A controller's directory, and addresses that no other test has.
+/// A controller's directory, and addresses that no other test uses.
 struct Site {
     dir: TempDir,
     unique: u32,
@@ -43,7 +43,7 @@ impl Site {
         self.dir.path(name)
     }
 
-    /// What an administrator's command prints.
+    /// The output of an administrator's command.
     fn admin(&self, words: &[&str]) -> String {
         let state = self.path("controller");
         let words = [&["group", "admin", "--state", &state], words].concat();
@@ -62,7 +62,7 @@ impl Site {
         self.admin(&["create", name, "--address", address, "--activation", "200ms"]);
     }
 
-    /// A new device's token, in a file.
+    /// Enrols a device, and returns the path of a file with its token.
     fn enrol(&self, device: &str, role: &str) -> String {
         let token = self.admin(&["enrol", device, role, "--controller", &self.controller()]);
         assert!(token.starts_with("lightseal-1."), "{token}");
@@ -73,11 +73,11 @@ impl Site {
         let (state, listen) = (self.path(state), self.controller());
         let words = ["-v", "group", "controller", "--state", &state, "--listen", &listen];
         let mut controller = Running::start(&[&words[..], &["--interface", "lo"]].concat());
-        controller.wait_for("devices come to");
+        controller.wait_for("listening for devices on");
         controller
     }
 
-    /// A member's command line.
+    /// The command line of a member.
     fn member(&self, verb: &str, device: &str, host: u8, more: &[&str]) -> Vec<String> {
         let (state, token) = (self.path(device), self.path(&format!("{device}.token")));
         let address = self.address(host);
@@ -110,7 +110,7 @@ fn all_answer(application: &UdpSocket, member: &str, expected: &[&str]) {
     application.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     eventually(|| {
         let mut buf = [0; 100];
-        // Late answers to the question before.
+        // Late answers to the last question are discarded.
         application.set_nonblocking(true).unwrap();
         while application.recv(&mut buf).is_ok() {}
         application.set_nonblocking(false).unwrap();
@@ -130,7 +130,7 @@ fn a_group_lives_from_its_making_to_its_restoration() {
         return skip::test(reason);
     }
     let site = Site::new();
-    // Made and enrolled while no controller runs.
+    // The group is created and the devices are enrolled while no controller runs.
     site.create("lights", &site.group());
     for (device, role) in [("switch", "--sender"), ("lamp1", "--listener"), ("lamp2", "--listener")]
     {
@@ -196,14 +196,14 @@ fn a_group_lives_from_its_making_to_its_restoration() {
     let mut lamp2 = Running::start(&words(&relay));
     lamp2.wait_for("requests are answered by");
     all_answer(&application, &port, &["onon", "yes"]);
-    // One that goes on running comes back by itself.
+    // A member that keeps running comes back by itself.
     site.admin(&["evict", "lights", "lamp2"]);
-    lamp2.wait_for("waits to come back");
+    lamp2.wait_for("waiting to be readmitted");
     site.admin(&["readmit", "lights", "lamp2"]);
     lamp2.wait_for("requests are answered by");
     all_answer(&application, &port, &["onon", "yes"]);
 
-    // What a copy does not know is forgotten with it; its members are not.
+    // What happened after the copy was made is forgotten, but the members remain.
     let copy = site.path("copy");
     site.admin(&["backup", &copy]);
     site.enrol("later", "--listener");
@@ -306,8 +306,8 @@ fn a_listener_that_was_killed_hears_again_also_if_its_controller_is_killed_then(
     let application = UdpSocket::bind("127.0.0.1:0").unwrap();
     all_answer(&application, &port, &["yes"]);
 
-    // As if it had been killed between writing down that it is in the next epoch and writing that
-    // epoch's keys: it asks for another than the one before, and must ask again.
+    // This is as if it had been killed after writing down that it is in the next epoch, and before
+    // writing that epoch's keys. It asks for another epoch than the one before, and must ask again.
     drop(lamp);
     site.admin(&["rekey", "lights"]);
     let shown = site.admin_json(&["show", "lights"]);
@@ -322,7 +322,8 @@ fn a_listener_that_was_killed_hears_again_also_if_its_controller_is_killed_then(
     drop(lamp);
     let mut lamp = Running::start(&words(&line));
     lamp.wait_for("listening to");
-    // It asks within that time, and its controller would begin the next epoch some seconds later.
+    // The member asks within this time. Its controller would begin the next epoch some seconds
+    // later.
     std::thread::sleep(Duration::from_millis(500));
     drop(controller);
     let _controller = site.serve("controller");
@@ -335,7 +336,7 @@ fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
     site.create("lights", &site.group());
     site.enrol("switch", "--sender");
     let controller = site.controller();
-    // Two uses: that is what makes the copy of the token work at all.
+    // The token has two uses, without which its copy would not work.
     let out = site.path("lamp.token");
     let enrol = ["enrol", "lamp", "--listener", "--controller", &controller, "--uses", "2"];
     assert_eq!(site.admin(&[&enrol[..], &["--out", &out]].concat()), "");
@@ -350,20 +351,20 @@ fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
         line[at] = site.path(state);
         line
     };
-    // A join within a minute of the first waits, but for an administrator's word.
+    // A join within a minute after the first one has to wait, unless an administrator allows it.
     site.admin(&["readmit", "lights", "lamp"]);
     let mut second = Running::start(&words(&copy("lamp-copy")));
     second.wait_for("listening to");
     first.wait_for("has taken the place of this one");
     assert_eq!(first.wait(), Some(2));
     serving.wait_for("there is a copy of device \"lamp\"");
-    // It does not come back by itself, and a third one finds the token used up.
+    // It does not come back by itself, and a third device finds that the token is used up.
     fails(&words(&site.member("listen", "lamp", 11, &[]))[1..], &["has taken the place"]);
     fails(&words(&copy("lamp-third"))[1..], &["the token is used up"]);
     let shown = site.admin_json(&["show", "lights"]);
     assert_eq!(shown["roster"][0]["clones"], 1);
 
-    // A copy of the state of a running device is taken for a restart: then the first one ends.
+    // A copy of a running device's state looks like a restart. Then the first device ends.
     std::fs::create_dir(site.path("lamp-state")).unwrap();
     let from = site.path("lamp-copy/member.redb");
     std::fs::copy(from, site.path("lamp-state/member.redb")).unwrap();
@@ -380,14 +381,14 @@ fn of_two_devices_with_one_token_or_one_state_one_goes_on_and_all_are_told() {
     }
 }
 
-/// What a member sends once after a crash reaches members that crashed with it.
+/// A request that is sent once after a crash reaches members that crashed at the same time.
 #[test]
 fn a_request_that_is_sent_once_after_all_crashed_is_answered_by_all() {
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
     }
     let site = Site::new();
-    // The default timing of epochs.
+    // The epochs have their default timing.
     site.admin(&["create", "lights", "--address", &site.group()]);
     for (device, role) in [("switch", "--sender"), ("lamp1", "--listener"), ("lamp2", "--listener")]
     {
@@ -410,7 +411,8 @@ fn a_request_that_is_sent_once_after_all_crashed_is_answered_by_all() {
     };
     let (code, errors) = send("25s");
     assert_eq!(code, Some(0), "{errors}");
-    // The switch is killed while it waits for an answer that does not come, and all others as well.
+    // The switch is killed while it waits for an answer that does not come, and all others are
+    // killed too.
     let line = site.member("join", "switch", 10, &["--listen", "127.0.0.1:0"]);
     let mut switch = Running::start(&words(&line));
     switch.wait_for("applications send to");
@@ -475,7 +477,7 @@ fn mistakes_of_a_member_end_with_one_line() {
     let fail = |group, more: &[&str], expected: &[&str]| {
         fails(&[&base(group)[..], more].concat(), expected);
     };
-    // What may come is waited for, but not by a command that does one thing and ends.
+    // A missing interface is waited for, but not by a command that does one thing and ends.
     let waiting = site.path("waiting");
     let nowhere = ["--interface", "nowhere0", "--token", &token, "--state", &waiting];
     let line = [&["group", "listen", "lights"][..], &nowhere].concat();

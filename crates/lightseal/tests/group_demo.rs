@@ -1,4 +1,4 @@
-//! `lightseal demo group`, which fails by itself if it does not show what it is to show.
+//! `lightseal demo group`, which itself fails if a result is not as it must be.
 
 mod program;
 
@@ -31,10 +31,10 @@ fn an_evicted_server_reads_nothing_more_inside_of_one_process() {
     check(&outcome, 5);
 }
 
-/// In namespaces where they can be had, with libcoap's programs; in one process elsewhere.
+/// Runs in namespaces with libcoap's programs if possible, otherwise inside one process.
 #[test]
 fn an_evicted_server_reads_nothing_more() {
-    // Either form has it.
+    // Both forms need multicast.
     if let Err(reason) = skip::multicast() {
         return skip::test(reason);
     }
@@ -45,7 +45,7 @@ fn an_evicted_server_reads_nothing_more() {
     check(&outcome, 3);
 }
 
-/// Namespaces and folders of the demonstration whose process had this number.
+/// The namespaces and directories of the demonstration with this process ID.
 fn left_by(id: u32) -> Vec<String> {
     let begins = format!("lightseal-demo-{id}-");
     let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
@@ -76,7 +76,7 @@ fn a_demonstration_that_is_interrupted_leaves_nothing_behind() {
     }
 }
 
-/// Killed, it cannot clear up: the next one does.
+/// A killed demonstration cannot clean up. The next one does it.
 #[cfg(unix)]
 #[test]
 fn what_a_killed_demonstration_left_is_removed_by_the_next() {

@@ -1,15 +1,15 @@
 //! `kill -9` of a group's controller and members at random moments. `cargo xtask claim group-kills`
-//! runs the same for longer.
+//! runs this test for longer.
 #![cfg(unix)]
 
 mod kills;
 mod program;
 
-/// How many kills; 6 unless it is set.
+/// The environment variable with the number of kills; 6 if it is not set.
 const KILLS: &str = "LIGHTSEAL_KILLS";
-/// Where random choices come from.
+/// The environment variable with the seed of all random choices.
 const SEED: &str = "LIGHTSEAL_KILLS_SEED";
-/// A file for the report. With it nothing is asserted.
+/// The environment variable with a file for the report. If it is set, nothing is asserted.
 const REPORT: &str = "LIGHTSEAL_KILLS_REPORT";
 
 fn setting(name: &str) -> Option<u64> {

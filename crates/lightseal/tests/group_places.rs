@@ -1,7 +1,8 @@
-//! Groups on machines of their own: multicast leaves by the interface that was named whatever the
-//! routes say, what cannot be announced is said, and members and controller follow an interface
-//! that is made anew and an address that is replaced. Applications behind an interface speak to the
-//! group and to single members, and go on when their member is killed.
+//! Groups whose members are on machines of their own. Multicast leaves by the named interface
+//! whatever the routes say, announcements that cannot be sent are reported, and members and
+//! controller follow an interface that is created again and an address that is replaced.
+//! Applications behind an interface speak to the group and to single members, and continue when
+//! their member is killed.
 #![cfg(target_os = "linux")]
 
 mod machines;
@@ -16,12 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Addresses of a family.
+/// The addresses of one family.
 #[derive(Clone, Copy)]
 struct Family {
     group: &'static str,
     listen: &'static str,
-    /// In front of a host's number, and behind it.
+    /// What comes before a host's number, and behind it.
     host: (&'static str, &'static str),
     default: &'static str,
 }
@@ -41,8 +42,8 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// A controller, a switch that sends and a lamp that listens, each on a machine of its own, on
-/// one bridge.
+/// A controller, a switch that sends and a lamp that listens, each on a machine of its own, on one
+/// bridge.
 struct Site {
     dir: Arc<TempDir>,
     family: Family,
@@ -64,19 +65,21 @@ impl Site {
         format!("{}{host}", self.family.host.0)
     }
 
-    /// Plugs a machine into the bridge, as a host with this number.
+    /// Connects a machine to the bridge, as the host with this number.
     fn plug(&self, machine: &Machine, port: &str, host: u8) {
         let address = format!("{}{}", self.address(host), self.family.host.1);
         machine.wire(port, "eth0", &[&address]);
-        // As a radio that is plugged in again: others have its address in their tables.
+        // The address is the old one, as for a radio that is plugged in again: other hosts have it
+        // in their tables.
         machine.ip(&format!("link set eth0 address 02:00:00:00:00:{host:02x}"));
         ip(&format!("link set {port} master br0"));
     }
 
-    /// Takes the machine's interface away and makes it anew, with another number.
+    /// Removes the machine's interface and creates it again with another number.
     fn replug(&self, machine: &Machine, port: &str, host: u8) {
         machine.ip("link del eth0");
-        // So that the number is not the old one by chance.
+        // The extra interface takes the old number, so that the new interface cannot have it by
+        // chance.
         machine.ip("link add other0 type bridge");
         self.plug(machine, port, host);
         machine.ip("link del other0");
@@ -106,7 +109,7 @@ impl Site {
         self.serve_group(&[])
     }
 
-    /// The same for a group with these options.
+    /// Starts a controller with a group that has these options.
     fn serve_group(&self, more: &[&str]) -> Running {
         let group = self.family.group;
         let create = ["create", "lights", "--address", group, "--activation", "200ms"];
@@ -122,7 +125,7 @@ impl Site {
         let words = ["-v", "group", "controller", "--state", &state, "--interface", "eth0"];
         let words = [&words[..], &["--listen", self.family.listen]].concat();
         let mut running = self.run(&self.controller, &words);
-        running.wait_for("devices come to");
+        running.wait_for("listening for devices on");
         running
     }
 
@@ -154,7 +157,7 @@ fn rekeys_leave_by_the_interface_that_was_named() {
                 let site = Site::new(family);
                 site.plug(&site.controller, "port1", 1);
                 site.plug(&site.lamp, "port3", 3);
-                // Another network, which all other traffic takes.
+                // All other traffic takes this other network.
                 site.controller.ip("link add eth1 type veth peer name eth2");
                 site.controller.ip("link set eth2 up");
                 site.controller.ip("link set eth1 up");
@@ -220,7 +223,7 @@ fn members_and_controller_follow_their_interface_and_its_address() {
             let site = Site::new(family);
             site.plug(&site.controller, "port1", 1);
             let mut controller = site.serve();
-            // An interface that is not there yet is waited for.
+            // A missing interface is waited for.
             let mut lamp = site.join(&site.lamp, "listen", "lamp", &["--reply", "yes"]);
             lamp.wait_for("--interface eth0: ");
             site.plug(&site.lamp, "port3", 3);
@@ -254,8 +257,8 @@ fn members_and_controller_follow_their_interface_and_its_address() {
     }
 }
 
-/// A service on a machine that answers what it gets with itself, on the group's address behind the
-/// interface `group0` and on all others of the machine. It ends with this.
+/// A service on a machine that sends back what it receives, on the group's address behind the
+/// interface `group0` and on all other addresses of the machine. Dropping it ends the service.
 struct Service(Arc<AtomicBool>);
 
 impl Service {
@@ -294,7 +297,7 @@ fn application(machine: &Machine) -> Arc<UdpSocket> {
     })
 }
 
-/// Asks at an address until there is an answer to what was asked: where it came from.
+/// Asks at an address until this question is answered, and returns the source of the answer.
 fn asks(application: &UdpSocket, to: SocketAddr, said: &[u8]) -> SocketAddr {
     let mut buf = [0; 100];
     let answer = (0..100).find_map(|_| {
@@ -308,7 +311,7 @@ fn asks(application: &UdpSocket, to: SocketAddr, said: &[u8]) -> SocketAddr {
 const GROUP: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 0xabcd)), 5683);
 
-/// Whether who sends to an address is told that nobody is there.
+/// Whether a sender to this address is told that nobody is there.
 fn is_refused(machine: &Machine, to: SocketAddr) -> bool {
     let application = application(machine);
     application.connect(to).unwrap();
@@ -319,7 +322,7 @@ fn is_refused(machine: &Machine, to: SocketAddr) -> bool {
     })
 }
 
-/// The lamp's address behind a `--tun` interface on both sides, with all that runs.
+/// The site with both members behind `--tun` interfaces, everything that runs, and an application.
 fn behind_interfaces(more: &[&str]) -> (Site, [Running; 3], Service, Arc<UdpSocket>) {
     let site = Site::new(FAMILIES[1]);
     site.plug(&site.controller, "port1", 1);
@@ -387,7 +390,7 @@ fn applications_behind_an_interface_go_on_when_their_member_is_killed_and_starte
             behind_interfaces(&pairwise);
         let address = asks(&application, GROUP, b"on");
         assert_eq!(asks(&application, address, b"one"), address);
-        // The service keeps the socket that it opened at first, and so does who asks it.
+        // The service keeps the socket that it opened at the beginning, and so does its client.
         drop(lamp);
         let mut lamp = site.join(&site.lamp, "join", "lamp", &LAMP);
         lamp.wait_for("are answered by");
@@ -397,7 +400,7 @@ fn applications_behind_an_interface_go_on_when_their_member_is_killed_and_starte
         let mut switch = site.join(&site.switch, "join", "switch", &SWITCH);
         switch.wait_for("leave from");
         assert_eq!(asks(&application, address, b"four"), address);
-        // In good order as well.
+        // An orderly end has the same result.
         switch.signal("TERM");
         assert_eq!(switch.wait(), Some(0));
         let _switch = site.join(&site.switch, "join", "switch", &SWITCH);

@@ -1,4 +1,4 @@
-//! Figures and bounds as a user gets them: files, and JSON for scripts.
+//! Figures and bounds as users get them: files, and JSON for scripts.
 
 mod program;
 
@@ -18,7 +18,7 @@ fn every_listed_figure_is_written_and_what_is_said_to_be_written_is_there() {
     let out = dir.path("new/folder");
     let list = printed(&["lab", "figure", "--list"]);
     assert_eq!(list, printed(&["lab", "figure"]));
-    // As few messages as may be: what is tested are the files.
+    // The number of messages is as low as possible, since this tests the files and not the figures.
     let said =
         printed(&["lab", "figure", "all", "--messages", "500", "--runs", "2", "--out", &out]);
     assert_eq!(said.lines().count(), list.lines().count());
@@ -61,7 +61,8 @@ fn a_quick_report_has_every_figure_wherever_it_is_made() {
         assert!(page.contains(&format!("<h3 id=\"{name}\">")), "{name}");
         assert!(page.contains(&format!("<code>lightseal lab figure {name} ")), "{name}");
     }
-    // Of stored results too, which are in the program: tests run outside of results' directory.
+    // Figures of stored results are there too, although tests do not run where the directory
+    // `results` is: the program contains the results.
     assert!(!std::path::Path::new("results").exists());
     for name in [
         "lightmac-table-3",
@@ -137,7 +138,7 @@ fn ciphers_answer_scripts() {
     assert_eq!(taken.count(), 4);
 }
 
-/// What a subcommand of `lab` prints with `--json`.
+/// The JSON that a subcommand of `lab` prints.
 fn json(args: &[&str]) -> Value {
     serde_json::from_str(&printed(&[&["lab"], args, &["--json"]].concat())).unwrap()
 }

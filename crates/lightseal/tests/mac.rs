@@ -1,4 +1,4 @@
-//! `lightseal mac` as a user meets it.
+//! `lightseal mac` as users run it.
 
 mod program;
 
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-/// The design's vectors, PRESENT-128 with s = 8.
+/// Vectors of the authors, PRESENT-128 with s = 8.
 const SHORT: [&str; 2] = ["00112233445566778899aabbccddeeff", "833d3433009f389f2398e64f417acf39"];
 const SHORT_TAGS: [(usize, &str); 4] = [
     (0, "c3c863d3e954788b"),
@@ -16,7 +16,7 @@ const SHORT_TAGS: [(usize, &str); 4] = [
     (63, "431f7d967c0bc59e"),
 ];
 
-/// The design's vectors, PRESENT-128 with s = 32.
+/// Vectors of the authors, PRESENT-128 with s = 32.
 const LONG: [&str; 2] = ["0123456789abcdeffedcba9876543210", "9cf35e82f26719c4f91cf900cc2cbcc1"];
 const LONG_TAGS: [&str; 9] = [
     "8634d35bbcdbbeb9",
@@ -48,7 +48,7 @@ fn standard_output(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What `mac tag` prints.
+/// The output of `mac tag`.
 fn tag(args: &[&str]) -> String {
     let output = run(&[&["mac", "tag"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -80,7 +80,7 @@ fn the_authors_vectors() {
     }
 }
 
-/// Made by an implementation in Python (`lightmac.py` beside them).
+/// The vectors were made by an implementation in Python (`lightmac.py` beside them).
 #[test]
 fn the_second_implementations_vectors() {
     let dir = TempDir::new();
@@ -104,7 +104,7 @@ fn the_second_implementations_vectors() {
             let what = ["--key-file", &keys, "--tag", expected, "--json", &file];
             let output = run(&[&["mac", "verify"], &how[..], &what].concat());
             let valid = text("result") == "valid";
-            // What can be no message's tag, or no tag's message, is bad input.
+            // A tag that no message has, and a message that has no tag, are bad input.
             let bad_input = ["TooLong", "TagLength", "StrayBits"]
                 .map(serde_json::Value::from)
                 .contains(&test["flags"][0]);
@@ -158,7 +158,7 @@ fn tags_shorter_than_a_byte_multiple_and_from_files() {
     let args = |bits| {
         ["--cipher", "present-128", "--counter-bits", "8", "--key-file", &keys, "--tag-bits", bits]
     };
-    // The tag is 021d...: 0000 0010 0001 1101.
+    // The whole tag begins with 021d: 0000 0010 0001 1101.
     for (bits, expected) in [("7", "02"), ("6", "00"), ("13", "0218"), ("16", "021d"), ("1", "00")]
     {
         assert_eq!(tag(&[&args(bits)[..], &[&*file]].concat()), expected, "{bits} bits");
@@ -177,7 +177,8 @@ fn tags_shorter_than_a_byte_multiple_and_from_files() {
 fn the_longest_message_passes_and_a_byte_more_is_refused() {
     let dir = TempDir::new();
     let keys = key_file(&dir, "keys", SHORT);
-    // Both sizes of block: 2^s·(n − s) bits; with s = 3, 8·61 and 8·125 bits.
+    // Both block lengths: messages may have 2^s·(n − s) bits, for s = 3 these are 8·61 and 8·125
+    // bits.
     for (cipher, s, most) in
         [("present-128", "3", 61), ("present-128", "8", 1792), ("aes-128", "3", 125)]
     {
@@ -207,7 +208,7 @@ fn piped(args: &[&str], message: &[u8]) -> (Option<i32>, String, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Refused before all of it is read: then the pipe breaks.
+    // The message is refused before it is read to its end, so the pipe may break.
     let _ = child.stdin.take().unwrap().write_all(message);
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -286,7 +287,7 @@ fn a_key_file_open_to_others_is_refused() {
     assert!(errors.contains("open to other users (mode 644): chmod 600 "), "{errors}");
 }
 
-/// That figures come, and for what; not what they are.
+/// The test checks that there are figures, and not their values.
 #[test]
 fn the_bench_fills_its_cells() {
     let bench = |args: &[&str]| {

@@ -95,16 +95,16 @@ mod wire {
 
     type Job = Box<dyn FnOnce() + Send>;
 
-    /// A thread with a network namespace of its own, which goes when the thread ends.
+    /// A thread with a network namespace of its own, which is removed when the thread ends.
     struct Namespace {
         jobs: Option<Sender<Job>>,
         thread: Option<JoinHandle<()>>,
-        /// The thread, as the kernel counts them.
+        /// The kernel's number of the thread.
         id: i32,
     }
 
     impl Namespace {
-        /// `None`, and why is said, where it is not permitted.
+        /// `None`, with a report of the reason, if it is not permitted.
         fn new() -> Option<Self> {
             let (jobs, received) = channel::<Job>();
             let (told, id) = channel();
@@ -129,7 +129,7 @@ mod wire {
             }
         }
 
-        /// Does something in the namespace.
+        /// Runs `work` in the namespace and returns its result.
         fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
             let (send, result) = channel();
             let job = Box::new(move || drop(send.send(work())));
@@ -207,7 +207,8 @@ mod wire {
             Some(Self { a, b, mood, stop, relay: Some(relay), dir: TempDir::new() })
         }
 
-        /// The program in A's or B's namespace; it has made its interface.
+        /// Starts the program in the namespace of A or B, and waits until it has created its
+        /// interface.
         fn start(&self, name: &'static str, more: &[&str]) -> Running {
             let (host, interface, address) = match name {
                 "a" => (&self.a, "la", "10.77.0.1/24"),
@@ -231,7 +232,7 @@ mod wire {
             self.dir.path(&format!("{name}.json"))
         }
 
-        /// What a running end has counted.
+        /// The counters of a running program.
         fn counted(&self, name: &str, program: &Running) -> Value {
             let path = self.stats(name);
             let _ = std::fs::remove_file(&path);
@@ -248,7 +249,7 @@ mod wire {
         }
     }
 
-    /// A wire that does with frames as it is told.
+    /// A wire that does with frames what `mood` says.
     fn relay([mut left, mut right]: [PacketPort; 2], mood: &AtomicU8, stop: &AtomicBool) {
         let mut pool = Pool::new(PoolSettings { frame_bytes: 2048, frames: 512 }).unwrap();
         let mut waiter = Waiter::new(Duration::ZERO);
@@ -281,14 +282,14 @@ mod wire {
         }
     }
 
-    /// An application of a host's.
+    /// A socket for an application on a host.
     fn socket(host: &Namespace, address: &'static str) -> UdpSocket {
         let socket = host.run(move || UdpSocket::bind(address).unwrap());
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         socket
     }
 
-    /// Sends until it arrives: what comes first waits for ARP.
+    /// Sends until the datagram arrives: the first ones wait for ARP.
     fn asks(from: &UdpSocket, to: &UdpSocket, at: SocketAddr, text: &[u8]) {
         let mut buffer = [0; 2000];
         eventually(|| {
@@ -297,7 +298,7 @@ mod wire {
         });
     }
 
-    /// What a socket still has of what was said before.
+    /// Receives what is still waiting at a socket, and returns the number of datagrams.
     fn drain(socket: &UdpSocket) -> usize {
         (0..).take_while(|_| socket.recv(&mut [0; 2000]).is_ok()).count()
     }
@@ -326,7 +327,7 @@ mod wire {
         assert!(before["peers"][SCI_A]["InPktsOK"].as_u64().unwrap() >= 4, "{before}");
         assert_eq!(before["peers"][SCI_A]["InPktsNotValid"], 0);
 
-        // What is changed on the way does not arrive, and is counted.
+        // A frame that is changed on its way does not arrive, and is counted.
         site.mood.store(TAMPER, Ordering::Relaxed);
         drain(&there);
         for _ in 0..5 {
@@ -338,7 +339,7 @@ mod wire {
         });
         assert_eq!(drain(&there), 0);
 
-        // What comes twice arrives once.
+        // A frame that is sent twice arrives once.
         site.mood.store(REPEAT, Ordering::Relaxed);
         for nth in 0..5_u8 {
             here.send_to(&[nth; 5], at_b).unwrap();
@@ -353,14 +354,14 @@ mod wire {
         assert!(counted["peers"][SCI_A]["InPktsLate"].as_u64().unwrap() >= 5, "{counted}");
         site.mood.store(PASS, Ordering::Relaxed);
 
-        // A restart goes on with other numbers, and the peer takes them.
+        // After a restart the numbers continue, and the peer accepts them.
         let next = site.counted("a", &a)["nextPN"].as_u64().unwrap();
         end(a);
         a = site.start("a", &more);
         let again = site.counted("a", &a)["nextPN"].as_u64().unwrap();
         assert!(again >= next, "{again} after {next}");
         asks(&here, &there, at_b, b"again");
-        // And so does one after a crash.
+        // After a crash the peer accepts them too.
         drop(a);
         let a = site.start("a", &more);
         let crashed = site.counted("a", &a)["nextPN"].as_u64().unwrap();
@@ -399,7 +400,7 @@ mod wire {
         let keys_b = format!("tx 0 1 {other}\n{SCI_A} 0 1 {KEY_A}\n{SCI_A} 1 1 {KEY_B}\n");
         site.dir.file("b.keys", &keys_b);
         let (mut a, b) = (site.start("a", &[]), site.start("b", &[]));
-        // A knows no key of B's: no ARP comes back.
+        // A has no key of B's, so no ARP answer arrives.
         site.a.ip("neigh add 10.77.0.2 lladdr 02:00:00:00:00:0b dev sec0");
         let (here, there) = (socket(&site.a, "10.77.0.1:7000"), socket(&site.b, "10.77.0.2:7000"));
         let at_b = there.local_addr().unwrap();
@@ -413,7 +414,7 @@ mod wire {
         let by_sa = &counted["peers"][SCI_A]["InPktsOK by SA"];
         assert_eq!((by_sa[0].as_u64(), by_sa[1].as_u64().map(|n| n >= 4)), (Some(6), Some(true)));
         end(a);
-        // The spent key stays spent.
+        // The key remains used up.
         let a = site.start("a", &[]);
         assert_eq!(site.counted("a", &a)["encodingSA"], 1);
         end(a);
@@ -429,7 +430,8 @@ mod wire {
         site.a.run(move || {
             let words = ["macsec", "--interface", "la", "--key-file", &keys, "--tap", "sec1"];
             crate::program::fails(&words, &["another process sends with it"]);
-            // A copy, or another file in its place, is another file, but has the same numbers.
+            // A copy, or another file in its place, is a different file with the same packet
+            // numbers.
             std::fs::copy(&keys, format!("{keys}.copy")).unwrap();
             std::fs::rename(format!("{keys}.copy"), &keys).unwrap();
             crate::program::fails(&words, &["numbers file", "another process sends with it"]);

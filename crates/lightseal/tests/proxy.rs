@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
 
-/// Sends and waits for the echo, again and again if need be.
+/// Sends and waits for the echo, repeatedly if necessary.
 fn echoes(application: &UdpSocket, proxy: &str, message: &[u8]) {
     let mut buf = [0; 2048];
     application.send_to(message, proxy).unwrap();
@@ -58,7 +58,7 @@ fn many_flows_each_with_its_own_association() {
     }
 }
 
-/// A lone message waits neither for others nor for silence.
+/// A single message waits neither for other messages nor for silence.
 #[test]
 fn what_a_few_bits_speak_for_is_delivered_at_once() {
     let dir = TempDir::new();
@@ -124,7 +124,7 @@ fn keys_are_read_again_without_a_restart_and_revoked_ones_lose_their_flows() {
     let new = dir.file("new.psk", &format!("new:{OTHER}\n"));
     let (_second, local) = start("client", &address, &new, &[]);
     echoes(&socket, &local, b"two");
-    // Without a signal, too.
+    // The keys are also read without a signal.
     dir.file("keys.psk", &format!("new:{OTHER}\nold:{KEY}\n"));
     server.wait_for("read 2 keys again");
     dir.file("keys.psk", "broken");
@@ -143,7 +143,7 @@ fn idle_flows_end_and_keepalives_are_answered() {
     let (_client, local) = start("client", &address, &keys, &["--keepalive", "100ms"]);
     let socket = application();
     echoes(&socket, &local, b"hello");
-    // The server outlives its own timeout as long as keepalives come.
+    // The server keeps the flow for longer than its own timeout while keepalives arrive.
     std::thread::sleep(Duration::from_millis(1500));
     server.signal("USR1");
     let json = eventually(|| std::fs::read_to_string(&stats).ok());
@@ -171,13 +171,13 @@ fn a_server_that_comes_back_is_found_again() {
     let args = ["proxy", "server", "--listen", &address, "--connect", &service];
     let mut server = Running::start(&[&args[..], &["--psk-file", &keys]].concat());
     server.wait_for("carrying");
-    // The application goes on sending all the while, which must not look like life.
+    // The application keeps sending, and this must not look like a sign of life from the server.
     knock(&socket, &local);
-    client.wait_for("starting anew");
+    client.wait_for("starting a new handshake");
     echoes(&socket, &local, b"two");
 }
 
-/// An application sends twice a second; its server is killed, and another one is there soon.
+/// An application sends twice a second. Its server is killed, and another one starts soon.
 #[test]
 fn a_server_that_is_killed_is_named_once_and_so_is_its_return() {
     let dir = TempDir::new();
@@ -269,9 +269,9 @@ fn a_server_with_few_slots_refuses_or_evicts() {
             client.wait_for("cannot take another client");
             server.has_said("all session slots are taken");
             echoes(&sockets[0], &local, b"still there");
-            // A client that comes now goes on: it is no matter of its key.
+            // A client that starts now goes on, since the refusal is not about its key.
             let (mut late, _) = start("client", &address, &keys, &[]);
-            late.has_said("going on, it may later");
+            late.has_said("starting anyway, since it may have room later");
         } else {
             echoes(&sockets[2], &local, b"three");
             server.has_said("another client got its session slot");
@@ -308,7 +308,7 @@ fn a_whole_proxy_from_a_configuration_file() {
     assert!(line.contains("tags agg:8 out, agg:8 in"), "{line}");
 }
 
-/// Sends until something comes back, and then takes all that does.
+/// Sends until something comes back, and then receives everything that comes back.
 fn knock(socket: &UdpSocket, proxy: &str) {
     let mut buf = [0; 64];
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -319,7 +319,7 @@ fn knock(socket: &UdpSocket, proxy: &str) {
     while socket.recv_from(&mut buf).is_ok() {}
 }
 
-/// Sends numbered messages, each once, and returns which were echoed.
+/// Sends numbered messages, each once, and returns the numbers that were echoed.
 fn numbered(socket: &UdpSocket, proxy: &str, count: u32, pause: Duration) -> BTreeSet<u32> {
     let mut echoed = BTreeSet::new();
     let mut buf = [0; 64];
@@ -347,13 +347,14 @@ fn through_a_bad_network_what_arrives_is_right_and_arrives_once() {
         let bad = "--loss=3% --duplicate=5% --corrupt=3% --reorder=5% --delay=1ms --jitter=1ms";
         let bad: Vec<_> = bad.split(' ').chain(["--stats-file", &stats]).collect();
         let (mut relay, between) = relay(&address, &bad);
-        // A hello that was corrupted is refused, and nobody can tell that from a wrong key.
+        // A corrupted ClientHello is refused, which cannot be told from a wrong key.
         let (_client, local) =
             start("client", &between, &keys, &[&more[..], &["--no-check"]].concat());
         let socket = application();
         knock(&socket, &local);
         let echoed = numbered(&socket, &local, 400, Duration::from_millis(3));
-        // Both ways: 0.94^2 with plain tags; shared ones also wait for each other.
+        // Both directions lose datagrams: 0.94^2 arrive with plain tags. With shared tags messages
+        // also wait for each other.
         let least = if tags == "off" { 300 } else { 150 };
         assert!(echoed.len() >= least, "{} with tags {tags}", echoed.len());
         relay.signal("TERM");
@@ -380,7 +381,7 @@ fn a_nat_that_changes_ports_costs_a_flow_nothing_but_what_was_on_its_way() {
         let socket = application();
         let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
         server.wait_for("now");
-        // It still carries, on the association it began with.
+        // The flow still works, on the association with which it began.
         knock(&socket, &local);
         client.signal("TERM");
         assert_eq!(client.wait(), Some(0));
@@ -405,7 +406,7 @@ fn without_connection_ids_it_costs_a_flow_some_keepalives() {
     let (mut client, local) = start("client", &between, &keys, &["--keepalive", "30ms"]);
     let socket = application();
     let echoed = numbered(&socket, &local, 200, Duration::from_millis(5));
-    client.wait_for("starting anew");
+    client.wait_for("starting a new handshake");
     assert!(echoed.iter().any(|number| *number < 30) && echoed.len() >= 40, "{echoed:?}");
     knock(&socket, &local);
 }
@@ -419,7 +420,7 @@ fn a_thousand_flows_share_the_server_s_socket() {
     let (server, address) =
         start("server", &echo().to_string(), &keys, &["--stats-file", &stats[0]]);
     let (client, local) = start("client", &address, &keys, &["--stats-file", &stats[1]]);
-    // Ports are only used again when all others have been.
+    // A port is used again only after all others have been used.
     let mut ports = BTreeSet::new();
     for number in 0..FLOWS {
         let socket = application();
@@ -470,7 +471,7 @@ fn what_other_peers_speak_can_be_asked_for_and_is_all_that_is_spoken() {
     let mode = std::fs::metadata(&log).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
 
-    // What nobody named, such as CCM_8, is not spoken.
+    // What was not named, such as CCM_8, is not offered.
     let args = ["proxy", "client", "--listen", "127.0.0.1:0", "--connect", &address];
     let args = [&args[..], &["--psk-file", &keys]].concat();
     fails(&args, &["no cipher suite, group or way to use the key in common"]);
@@ -536,7 +537,7 @@ fn the_numbers_of_two_proxies_add_up() {
     for number in 0..40u8 {
         echoes(&sockets[usize::from(number) % 5], &local, &[number; 20]);
     }
-    // Some flows end before the others, and with them their counters.
+    // Some flows end before the others, together with their counters.
     for _ in 0..5 {
         client.wait_for(": closed");
     }
@@ -553,7 +554,8 @@ fn the_numbers_of_two_proxies_add_up() {
     let number = |json: &Value, path: &str| {
         json.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {sums}"))
     };
-    // Nothing is lost on the way, but the answers to farewells, which nobody waits for.
+    // Nothing is lost on the way, except the answers to the closing of associations, for which
+    // nobody waits.
     let [sent, received] = ["/socket/sent_bytes", "/socket/received_bytes"];
     assert_eq!(number(&client, sent), number(&server, received), "{sums}");
     let [sent, received] = ["/socket/sent", "/socket/received"];
@@ -567,7 +569,7 @@ fn the_numbers_of_two_proxies_add_up() {
         assert_eq!(number(one, sent), arrived, "{sums}");
         let [sent, received] = ["/dtls/message_bytes", "/dtls/delivered_bytes"];
         assert_eq!(number(one, sent), number(other, received), "{sums}");
-        // What applications exchange, and nothing else but empty records.
+        // These are the messages of applications; all other records are empty.
         assert_eq!(number(one, "/outward/messages"), 41, "{sums}");
         assert_eq!(number(one, "/outward/bytes"), number(one, "/dtls/message_bytes"), "{sums}");
         assert_eq!(number(one, "/inward/bytes"), number(one, "/dtls/delivered_bytes"), "{sums}");
@@ -575,13 +577,13 @@ fn the_numbers_of_two_proxies_add_up() {
             assert_eq!(number(one, &format!("/dtls/{failure}")), 0, "{failure}: {sums}");
         }
     }
-    // All datagrams belong to associations, but for those that ask for a cookie.
+    // All datagrams belong to associations, except the requests for a cookie.
     let [sent, by_socket] = ["/dtls/sent_datagrams", "/socket/sent"];
     assert_eq!(number(&client, sent), number(&client, by_socket), "{sums}");
     let stateless = number(&server, "/endpoint/retries");
     assert_eq!(number(&server, sent) + stateless, number(&server, by_socket), "{sums}");
-    // Five flows, one that came back, and the first handshake. On a busy machine a flow may
-    // end between two of its messages, and is opened once more.
+    // These are five flows, one that came back, and the first handshake. On a busy machine a flow
+    // may end between two of its messages, and is then opened once more.
     let opened = number(&server, "/flows/opened");
     assert_eq!(number(&client, "/flows/opened") + 1, opened, "{sums}");
     assert!(opened >= 7, "{sums}");

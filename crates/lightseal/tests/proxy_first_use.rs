@@ -1,4 +1,4 @@
-//! What somebody meets who sets up both proxies for the first time.
+//! What users meet who set up both proxies for the first time.
 
 mod program;
 
@@ -11,12 +11,12 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A free UDP port on every address.
+/// A UDP port that is free on all addresses.
 fn free_port() -> u16 {
     UdpSocket::bind("[::]:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Starts a proxy at this address, and returns where that is.
+/// Starts a proxy that listens on this address, and returns the actual address.
 fn start_at(
     listen: &str,
     side: &str,
@@ -31,7 +31,7 @@ fn start_at(
     (proxy, listen.to_owned())
 }
 
-/// Writes statistics now and reads them.
+/// Has the proxy write its statistics now, and reads them.
 fn statistics_now(proxy: &Running, path: &str) -> Value {
     let _ = std::fs::remove_file(path);
     proxy.signal("USR1");
@@ -39,8 +39,8 @@ fn statistics_now(proxy: &Running, path: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The service behind the server proxy is the client proxy itself, with and without a relay
-/// between the proxies.
+/// The service behind the server proxy is the client proxy itself, with and without a relay between
+/// the proxies.
 #[test]
 fn a_loop_is_noticed_named_once_and_opens_few_flows() {
     for (host, relayed) in [("127.0.0.1", false), ("127.0.0.1", true), ("[::1]", false)] {
@@ -60,7 +60,7 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
         let sender = UdpSocket::bind(format!("{host}:0")).unwrap();
         sender.send_to(b"hi", &local).unwrap();
         eventually(|| said().contains("LOOP").then_some(()));
-        // The application tries again, and others come.
+        // The application tries again, and other applications come.
         for again in 0..20u8 {
             sender.send_to(b"hi", &local).unwrap();
             let other = UdpSocket::bind(format!("{host}:0")).unwrap();
@@ -78,8 +78,9 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
         client.wait().unwrap();
         let json = statistics(&stats);
         let opened = json["flows"]["opened"].as_u64().unwrap();
-        // Each of 21 applications has its flow and three that led to the verdict; a busy machine may see
-        // a datagram come back before it has noted where that would come from, and begins to count anew.
+        // Each of 21 applications has its own flow and three flows that led to the verdict. On a
+        // busy machine a datagram may come back before the proxy has noted from where it would
+        // come, and the count begins again.
         assert!(opened <= 21 * 4 * 2, "{json}");
         assert!(json["loops"].as_u64().unwrap() >= 20, "{json}");
         let warnings = said().lines().filter(|line| line.contains("LOOP")).count();
@@ -88,7 +89,7 @@ fn a_loop_is_noticed_named_once_and_opens_few_flows() {
     }
 }
 
-/// One datagram makes few flows, whatever it is.
+/// One datagram opens few flows, whatever its content is.
 #[test]
 fn one_datagram_in_a_loop_opens_at_most_sixteen_flows() {
     let dir = TempDir::new();
@@ -104,7 +105,7 @@ fn one_datagram_in_a_loop_opens_at_most_sixteen_flows() {
     assert!(json["flows"]["opened"].as_u64().unwrap() <= 16, "{json}");
 }
 
-/// A second pair of proxies behind the first is no loop.
+/// A second pair of proxies behind the first pair is no loop.
 #[test]
 fn a_chain_of_proxies_is_no_loop() {
     let dir = TempDir::new();
@@ -180,7 +181,7 @@ fn a_quiet_proxy_ends_without_a_word() {
     let mut command = lightseal(&["-q", "proxy", "server", "--listen", &listen]);
     command.args(["--connect", "127.0.0.1:9", "--psk-file", &keys]);
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    // It listens once nobody else can.
+    // The proxy listens as soon as nobody else can.
     eventually(|| UdpSocket::bind(&listen).err());
     let id = child.id().to_string();
     assert!(
@@ -211,7 +212,7 @@ fn the_limit_is_said_at_the_start_and_holds_from_the_first_message_on() {
     client.wait_for(&format!("REFUSED a datagram of {} bytes: at most {longest}", longest + 1));
 }
 
-/// DNS with the usual EDNS size, and whatever the proxy says that it carries.
+/// Messages of the usual EDNS size for DNS, and of the length that the proxy reports as its limit.
 #[test]
 fn by_default_messages_are_as_long_as_the_path_takes() {
     let dir = TempDir::new();
@@ -260,7 +261,7 @@ fn errors_say_what_is_the_case() {
     assert!(!local.is_empty());
 }
 
-/// A service that sends everything back, until the test ends.
+/// A service that sends everything back unchanged, until the test ends.
 fn echo_as_it_came() -> std::net::SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -273,7 +274,8 @@ fn echo_as_it_came() -> std::net::SocketAddr {
     address
 }
 
-/// What a proxy does not take in time is counted: what was sent is what was carried and that.
+/// Datagrams that a proxy does not read in time are counted: the messages that were sent are those
+/// that were carried and those that were counted as dropped.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_the_kernel_drops_is_counted() {

@@ -1,7 +1,8 @@
 //! A load beyond what the proxies can take: every message is delivered or counted as dropped.
 //!
-//! `LIGHTSEAL_OVERLOAD` is the number of messages each way, and `LIGHTSEAL_OVERLOAD_REPORT` the file that
-//! gets the figures (the claim `proxy-overload-unaccounted`).
+//! `LIGHTSEAL_OVERLOAD` is the number of messages in each direction, and
+//! `LIGHTSEAL_OVERLOAD_REPORT` the file that gets the figures (the claim
+//! `proxy-overload-unaccounted`).
 #![cfg(target_os = "linux")]
 
 mod program;
@@ -14,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Messages each way where nobody asks for more.
+/// Number of messages in each direction if `LIGHTSEAL_OVERLOAD` is not set.
 const MESSAGES: u64 = 60_000;
 
-/// Applications that send at a time.
+/// Number of applications that send at the same time.
 const APPLICATIONS: u64 = 4;
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 const BYTES: usize = 32;
 
-/// Reads all that arrives at a socket, and counts.
+/// Reads and counts everything that arrives at a socket.
 struct Sink {
     socket: UdpSocket,
     read: Arc<AtomicU64>,
@@ -48,13 +49,14 @@ impl Sink {
         self.socket.local_addr().unwrap()
     }
 
-    /// What was delivered: read, or dropped at this socket, which is not the proxies' fault.
+    /// Number of messages that were delivered: those that were read, and those that were dropped at
+    /// this socket, which is not the proxies' fault.
     fn delivered(&self) -> u64 {
         self.read.load(Ordering::Relaxed) + packet_io::udp::overruns(self.socket.as_fd())
     }
 }
 
-/// A proxy and the file that it writes statistics to.
+/// A proxy, and the file to which it writes statistics.
 struct Proxy(Running, String);
 
 impl Proxy {
@@ -70,12 +72,12 @@ fn count(json: &Value, pointer: &str) -> u64 {
     json.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer} in {json}"))
 }
 
-/// All that a proxy says it dropped of messages that came from the local side.
+/// The reasons for which a proxy drops messages from the local side.
 const LOCAL: [&str; 6] =
     ["overrun_local", "empty", "too_long", "refused_flow", "loop", "queue_full"];
-/// … of messages on their way out.
+/// The reasons for which it drops messages on their way to the other proxy.
 const OUT: [&str; 4] = ["too_long_for_peer", "stale", "unsent", "network_refused"];
-/// … of messages that came from the network.
+/// The reasons for which it drops messages from the other proxy.
 const IN: [&str; 12] = [
     "overrun_outer",
     "malformed",
@@ -95,7 +97,7 @@ fn drops(json: &Value, names: &[&str]) -> u64 {
     names.iter().map(|name| count(json, &format!("/drops/{name}"))).sum()
 }
 
-/// What became of messages one way.
+/// What became of the messages in one direction.
 struct Balance {
     sent: u64,
     delivered: u64,
@@ -103,7 +105,8 @@ struct Balance {
 }
 
 impl Balance {
-    /// Looks until nothing is missing, or nothing has changed for three seconds.
+    /// Looks repeatedly until no message is missing, or the numbers have not changed for three
+    /// seconds.
     fn settled(sent: u64, look: impl Fn() -> (u64, u64)) -> Self {
         let mut last = (u64::MAX, 0);
         let mut unchanged = 0;
@@ -124,7 +127,7 @@ impl Balance {
     }
 }
 
-/// Sends as fast as it goes; returns how many messages the kernel took.
+/// Sends as fast as possible. Returns the number of messages that the kernel accepted.
 fn flood(socket: &UdpSocket, to: SocketAddr, messages: u64) -> u64 {
     let sent = (0..messages).filter(|_| socket.send_to(&[7; BYTES], to).is_ok());
     sent.count() as u64
@@ -147,7 +150,8 @@ fn every_message_of_an_overload_is_delivered_or_counted() {
     let local: SocketAddr = local.parse().unwrap();
     let applications: Vec<_> = (0..APPLICATIONS).map(|_| Sink::new()).collect();
 
-    // Each flow has its association before the load: datagrams of handshakes are no messages.
+    // Each flow gets its association before the load, since datagrams of handshakes are no
+    // messages.
     for (number, application) in (1..).zip(&applications) {
         application.socket.send_to(&[0; BYTES], local).unwrap();
         eventually(|| (service.delivered() == number).then_some(()));
@@ -167,7 +171,7 @@ fn every_message_of_an_overload_is_delivered_or_counted() {
     });
     let (at_client, at_server) = (client.statistics(), server.statistics());
 
-    // The other way: the service floods the flows, from the address that they talk to.
+    // In the other direction the service floods the flows from the address to which they talk.
     let ports: Vec<u16> = {
         let peers = at_server["peers"].as_array().unwrap();
         peers.iter().map(|peer| peer["service_port"].as_u64().unwrap() as u16).collect()

@@ -1,4 +1,4 @@
-//! A proxy that runs is asked how it stands.
+//! `lightseal proxy status` asks running proxies.
 #![cfg(target_os = "linux")]
 
 mod program;
@@ -6,7 +6,7 @@ mod program;
 use program::{KEY, Running, TempDir, application, echo, eventually, fails, lightseal, start};
 use serde_json::Value;
 
-/// What the program prints on standard output.
+/// The standard output of the program.
 fn printed(words: &[&str]) -> String {
     let output = lightseal(words).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -72,13 +72,13 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
     assert_eq!(peer["inward"]["messages"].as_u64(), Some(3), "{json}");
     assert!(peer["service_port"].is_u64() && peer["inward_connection_id"] != "", "{json}");
 
-    // Again and again, without a terminal: a line each time, until nobody reads on.
+    // Without a terminal `--watch` prints a line at each interval, until nobody reads any more.
     let watch = ["proxy", "status", "--watch", "--every", "100ms", "--status-socket", &sockets[1]];
     let mut watching = Running::start_quietly(&watch);
     watching.wait_for("client proxy at ");
     watching.wait_for("1 dropped so far");
 
-    // At the end one line, no JSON, and the sockets are gone.
+    // At the end the proxies log one line and no JSON, and their sockets are removed.
     for (proxy, socket) in [(&mut client, &sockets[1]), (&mut server, &sockets[0])] {
         proxy.signal("TERM");
         let line = proxy.wait_for("stopped after ");
@@ -89,7 +89,7 @@ fn both_proxies_tell_their_owner_who_is_there_and_what_was_dropped() {
     }
 }
 
-/// Without a flag the socket is in the runtime directory, where `status` finds all of them.
+/// Without a flag the socket is in the runtime directory, where `status` finds all sockets.
 #[test]
 fn proxies_are_found_in_the_runtime_directory() {
     let dir = TempDir::new();
@@ -111,7 +111,7 @@ fn proxies_are_found_in_the_runtime_directory() {
         command.env("RUNTIME_DIRECTORY", &run).stderr(std::fs::File::create(&log).unwrap());
         proxies.push((Running::watch(command.spawn().unwrap()), log));
     }
-    // One of the three has no socket.
+    // One of the three proxies has no socket.
     let found = eventually(|| {
         let text = String::from_utf8(status(&["--json"]).stdout).unwrap();
         (text.lines().count() == 2).then_some(text)
@@ -125,7 +125,7 @@ fn proxies_are_found_in_the_runtime_directory() {
     assert_eq!(std::fs::read_to_string(log).unwrap(), "", "-q dumps nothing");
 }
 
-/// The last key goes when the file says so, and only then.
+/// The last key is revoked only if the file says so explicitly.
 #[test]
 fn a_key_file_that_revokes_all_ends_the_flows_at_both_ends() {
     for at in ["server", "client"] {
@@ -152,7 +152,7 @@ fn a_key_file_that_revokes_all_ends_the_flows_at_both_ends() {
         for _ in 0..3 {
             assert!(!answered(&mut buf), "at the {at}");
         }
-        // A key ends that.
+        // A new key ends the revocation.
         std::fs::write(file, format!("sensor-7:{KEY}\n")).unwrap();
         proxy.wait_for("read 1 key again");
         eventually(|| answered(&mut buf).then_some(()));

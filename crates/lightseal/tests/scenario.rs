@@ -1,4 +1,4 @@
-//! Scenarios, sweeps and their shards as a user runs them.
+//! Scenarios, sweeps and their shards as users run them.
 
 mod program;
 
@@ -76,7 +76,7 @@ fn a_run_writes_a_row_for_each_handshake_and_what_they_come_to() {
     let capture = format!("{out}/two-hops.pcap");
     let read = printed(&["lab", "decrypt", &capture, "--keys", &format!("{out}/two-hops.keys")]);
     assert!(read.contains("finished"), "{read}");
-    // Without a directory nothing is written.
+    // Without a directory no files are written.
     let alone = printed(&["lab", "run", &file, "--seed", "7"]);
     assert!(said.starts_with(&alone));
 }
@@ -122,7 +122,7 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
         let args = ["lab", "sweep", &file, "--runs", "3", "--shard", "3/3", "--seed", "2"];
         let other = dir.path("other");
         printed(&[&args[..], format, &["--out", &other]].concat());
-        fails(&["lab", "merge", &a, &b, &other], &["other: is of another sweep", &a]);
+        fails(&["lab", "merge", &a, &b, &other], &["other: belongs to another sweep", &a]);
         let text = content(&b);
         let cut = dir.file("cut", &text[..text.len() - 5]);
         fails(&["lab", "merge", &a, &cut, &c], &["cut: has ", " and a part of one instead of "]);
@@ -134,7 +134,7 @@ fn shards_come_together_as_what_the_whole_sweep_writes() {
     fails(&["lab", "merge", &dir.path("none")], &["none: "]);
 }
 
-/// The shards have runs of one point, or of few points where that is asked for.
+/// The shards divide the runs of one point, or of few points if that is asked for.
 #[test]
 fn shards_of_runs_come_together_as_what_one_machine_writes() {
     let dir = TempDir::new();
@@ -149,7 +149,7 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
     ] {
         let sweep = |shard: &str, name: &str| {
             let path = dir.path(name);
-            // Fewer runs than shards: one of them is empty.
+            // There are fewer runs than shards, so one shard is empty.
             let args = ["lab", "sweep", file, "--runs", "3", "--shard", shard, "--out", &path];
             printed(&[&args[..], options].concat());
             path
@@ -162,7 +162,7 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
         let all = [a, b, c, d].map(content);
         assert!(all.iter().any(|text| text.contains(" rows=0 ")), "{all:?}");
     }
-    // Runs and points are not shared in one sweep.
+    // One sweep cannot be divided both by runs and by points.
     let [a, b] = ["1/2", "2/2"].map(|shard| {
         let path = dir.path(&shard.replace('/', "-"));
         let split = if shard == "1/2" { "runs" } else { "points" };
@@ -170,7 +170,7 @@ fn shards_of_runs_come_together_as_what_one_machine_writes() {
         printed(&[&args[..], &["--split", split, "--out", &path]].concat());
         path
     });
-    fails(&["lab", "merge", &a, &b], &["is of another sweep"]);
+    fails(&["lab", "merge", &a, &b], &["belongs to another sweep"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_sweep_has_a_row_for_each_point() {
     assert_eq!(rows[0]["datagrams"], 10.0);
 }
 
-/// Each kind of mistake, with what its one line must say.
+/// Each kind of mistake, with what its line must contain.
 #[test]
 fn mistakes_give_one_line_with_file_line_and_field() {
     let dir = TempDir::new();

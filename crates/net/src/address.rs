@@ -1,4 +1,4 @@
-//! Addresses as people write them: `HOST:PORT`, where `HOST` may be a link-local address with its
+//! Addresses as users write them: `HOST:PORT`, where `HOST` may be a link-local address with its
 //! interface, by name or number (`[fe80::1%eth0]:5684`; RFC 4007, section 11).
 
 use crate::interface::{self, Interface};
@@ -10,7 +10,7 @@ use vocabulary::AddressPair;
 /// All addresses that `text` stands for. A name is looked up, which may take seconds.
 ///
 /// # Errors
-/// It is no address, its interface is not there, or its name is not known.
+/// `text` is no address, its interface does not exist, or its name does not resolve.
 pub fn resolve(text: &str) -> io::Result<Vec<SocketAddr>> {
     if let Some(address) = with_interface(text)? {
         return Ok(vec![address]);
@@ -22,7 +22,7 @@ pub fn resolve(text: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// `[ADDRESS%INTERFACE]:PORT`, if that is what `text` is.
+/// The address if `text` has the form `[ADDRESS%INTERFACE]:PORT`, else `None`.
 fn with_interface(text: &str) -> io::Result<Option<SocketAddr>> {
     let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.rsplit_once("]:")) else {
         return Ok(None);
@@ -36,19 +36,20 @@ fn with_interface(text: &str) -> io::Result<Option<SocketAddr>> {
     Ok(Some(SocketAddrV6::new(ip, port, 0, index).into()))
 }
 
-/// Whether an address means something only together with an interface.
+/// Whether an address is ambiguous without an interface.
 pub fn needs_interface(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => false,
         IpAddr::V6(v6) => {
-            // fe80::/10, and multicast that stays on the link or interface.
+            // These are fe80::/10, and multicast addresses whose scope is the link or the
+            // interface.
             let multicast = v6.is_multicast() && matches!(v6.segments()[0] & 0xf, 1 | 2);
             v6.is_unicast_link_local() || multicast
         }
     }
 }
 
-/// An address for people to read: its interface, if it has one, by name.
+/// Displays an address for people. Its interface, if it has one, is shown by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named(pub SocketAddr);
 

@@ -19,10 +19,10 @@ use std::io;
 use std::net::UdpSocket;
 use vocabulary::{Engine, Instant, Output};
 
-/// The largest UDP payload.
+/// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// An engine and its socket.
+/// Drives one engine over one socket.
 #[derive(Debug)]
 pub struct Driver<E> {
     engine: E,
@@ -38,12 +38,12 @@ impl<E: Engine> Driver<E> {
         Self::with_clock(socket, engine, Clock::start())
     }
 
-    /// The same with a clock that the engine has already been told times of.
+    /// Drives `engine` by a clock whose times the engine has already been given.
     pub fn with_clock(socket: UdpSocket, engine: E, clock: Clock) -> Self {
         Self { engine, socket, clock, wake: None, buf: vec![0; DATAGRAM_BYTES] }
     }
 
-    /// The engine, to read its state.
+    /// The engine.
     pub const fn engine(&self) -> &E {
         &self.engine
     }
@@ -53,20 +53,19 @@ impl<E: Engine> Driver<E> {
         &self.socket
     }
 
-    /// Calls the engine as its application; what it wants to send leaves at
-    /// the next [`turn`](Self::turn) or [`flush`](Self::flush).
+    /// Calls the engine as its application does. What the engine then wants to send leaves at the
+    /// next [`turn`](Self::turn) or [`flush`](Self::flush).
     pub fn call<R>(&mut self, call: impl FnOnce(&mut E, Instant) -> R) -> R {
         call(&mut self.engine, self.clock.now())
     }
 
-    /// Sends what the engine has to send, waits for one datagram, for the
-    /// engine's wake-up time or for `patience`, and lets the engine act on it.
-    /// Returns whether a datagram arrived.
+    /// Sends what the engine has to send. Then waits for one datagram, for the engine's wake-up
+    /// time or for `patience`, and lets the engine act on it. Returns whether a datagram arrived.
     ///
     /// # Errors
     ///
-    /// Those of the socket, but for what an unreachable peer reports: on
-    /// datagrams that is a loss like any other.
+    /// Errors of the socket, except reports that the peer is unreachable: on datagrams they count
+    /// as losses.
     pub fn turn(
         &mut self,
         patience: Duration,
@@ -85,11 +84,11 @@ impl<E: Engine> Driver<E> {
         Ok(arrived.is_some())
     }
 
-    /// Sends what the engine has to send and reports what it has to report.
+    /// Sends what the engine has to send, and passes its events to `event`.
     ///
     /// # Errors
     ///
-    /// As [`turn`](Self::turn).
+    /// The errors of [`turn`](Self::turn).
     pub fn flush(&mut self, mut event: impl FnMut(Instant, E::Event<'_>)) -> io::Result<()> {
         let now = self.clock.now();
         self.wake = loop {
@@ -110,7 +109,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn receive(&mut self, wait: Duration) -> io::Result<Option<(usize, std::net::SocketAddr)>> {
-        // Below a millisecond some platforms round to zero, which means forever.
+        // Some platforms round timeouts below a millisecond to zero, which means forever.
         self.socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
         match self.socket.recv_from(&mut self.buf) {
             Ok(arrived) => Ok(Some(arrived)),
@@ -125,12 +124,13 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// What an ICMP message or a short-lived lack of buffers makes a UDP socket say.
+/// Whether an error of a UDP socket comes from an ICMP message or a short lack of buffers. Such
+/// errors count as the loss of a datagram.
 pub fn is_loss(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, OutOfMemory,
     };
-    /// Linux, macOS: no buffer space available.
+    /// ENOBUFS on Linux and on macOS: no buffer space available.
     const ENOBUFS: [i32; 2] = [105, 55];
     let kind = error.kind();
     matches!(

@@ -1,4 +1,4 @@
-//! The one place where a driver reads the machine's clock.
+//! The only place where a driver reads the machine's clock.
 
 use std::time::Instant as StdInstant;
 use vocabulary::Instant;
@@ -22,9 +22,8 @@ impl Clock {
         Instant::ZERO + self.origin.elapsed()
     }
 
-    /// The same point in the standard library's time, for a runtime's timer.
-    ///
-    /// `None` if it lies beyond what the platform can represent.
+    /// The same point in time as an `Instant` of the standard library, for a runtime's timer.
+    /// `None` if the platform cannot represent it.
     pub fn to_std(&self, at: Instant) -> Option<StdInstant> {
         self.origin.checked_add(at.saturating_since(Instant::ZERO))
     }

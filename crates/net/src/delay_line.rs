@@ -1,4 +1,4 @@
-//! Things that happen later, in order of time and, at one time, of arrival.
+//! A queue of items that are due later, in the order of their due times.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -39,7 +39,8 @@ impl<T> PartialOrd for Entry<T> {
 }
 
 impl<T> Ord for Entry<T> {
-    /// Reversed: the standard heap yields its greatest element, we want the earliest.
+    /// The order is reversed: the standard heap yields its greatest element, and the earliest one
+    /// is needed.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -64,17 +65,17 @@ impl<T> DelayLine<T> {
         self.heap.push(Entry { due, number, item });
     }
 
-    /// When the first item is due.
+    /// When the first item is due; `None` if the queue is empty.
     pub fn next_due(&self) -> Option<Instant> {
         self.heap.peek().map(|entry| entry.due)
     }
 
-    /// The first item, if it is due by `now`, left where it is.
+    /// The first item if it is due by `now`. It stays in the queue.
     pub fn peek_due(&self, now: Instant) -> Option<&T> {
         self.heap.peek().filter(|entry| entry.due <= now).map(|entry| &entry.item)
     }
 
-    /// The first item and its due time, if it is due by `now`.
+    /// Removes the first item if it is due by `now`, and returns it with its due time.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.next_due()? > now {
             return None;
@@ -82,12 +83,12 @@ impl<T> DelayLine<T> {
         self.heap.pop().map(|entry| (entry.due, entry.item))
     }
 
-    /// How many items wait.
+    /// The number of items that wait.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no items wait.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Two kinds of engine in one place that takes one type.
+//! Two kinds of engine where one type is expected.
 
 use core::net::{IpAddr, SocketAddr};
 use vocabulary::{AddressPair, Engine, Instant, Output};
@@ -13,7 +13,7 @@ pub enum Either<A, B> {
 }
 
 impl<A, B> Either<A, B> {
-    /// The first kind, if it is one.
+    /// The engine of the first kind, if this holds one.
     pub fn left(&mut self) -> Option<&mut A> {
         match self {
             Self::Left(left) => Some(left),
@@ -21,7 +21,7 @@ impl<A, B> Either<A, B> {
         }
     }
 
-    /// The second kind, if it is one.
+    /// The engine of the second kind, if this holds one.
     pub fn right(&mut self) -> Option<&mut B> {
         match self {
             Self::Left(_) => None,

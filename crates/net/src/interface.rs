@@ -1,14 +1,14 @@
 //! Network interfaces of this machine, by their names.
 //!
-//! An interface that is taken away and made again under its name gets another index, and sockets
-//! that were opened over the old one hear nothing more and send nothing more.
-//! [`Interface::changed`] tells.
+//! An interface that is removed and created again under its name gets another index. Sockets that
+//! were opened on the old interface then neither receive nor send. [`Interface::changed`] detects
+//! this.
 
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
-/// A network interface of this machine, as it was found.
+/// A network interface of this machine, as it was when it was looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     name: String,
@@ -20,7 +20,7 @@ impl Interface {
     /// The interface with this name, or with this number.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such interface.
     pub fn named(name: &str) -> io::Result<Self> {
         let index = match index_of(name) {
             Ok(index) => index,
@@ -38,25 +38,26 @@ impl Interface {
         Ok(Self { name, index, addresses })
     }
 
-    /// Its name.
+    /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number, which changes when it is made anew.
+    /// The interface's number. It changes when the interface is removed and created again.
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// Its addresses.
+    /// The interface's addresses, in ascending order.
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
     }
 
-    /// The interface of this name as it is now, if that is another one or has other addresses.
+    /// The interface that has this name now, if it is another one or has other addresses; `None` if
+    /// nothing changed.
     ///
     /// # Errors
-    /// There is none of this name any more.
+    /// No interface has this name any more.
     pub fn changed(&self) -> io::Result<Option<Self>> {
         let now = Self::named(&self.name)?;
         Ok((now != *self).then_some(now))
@@ -74,11 +75,11 @@ fn index_of(name: &str) -> io::Result<u32> {
     Ok(nix::net::if_::if_nametoindex(name)?)
 }
 
-/// What the interface with this number is called.
+/// The name of the interface with this number; `None` if there is none.
 #[cfg(unix)]
 pub fn name_of(index: u32) -> Option<String> {
     let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
-    // What nix says of an interface that is not there.
+    // nix returns an empty name for an interface that does not exist.
     (!name.is_empty()).then_some(name)
 }
 
@@ -90,7 +91,7 @@ fn addresses_of(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// Whether this host has an address, on any interface.
+/// Whether any interface of this host has this address.
 #[cfg(unix)]
 pub fn is_own(address: IpAddr) -> bool {
     let Ok(all) = nix::ifaddrs::getifaddrs() else { return false };
@@ -106,19 +107,20 @@ fn ip(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
     }
 }
 
-/// Elsewhere interfaces go by their numbers, and what changes about them is not seen.
+/// On other systems interfaces are known only by their numbers, and changes of them are not
+/// detected.
 #[cfg(not(unix))]
 fn index_of(_: &str) -> io::Result<u32> {
     Err(io::Error::new(io::ErrorKind::NotFound, "on this system interfaces go by their numbers"))
 }
 
-/// What the interface with this number is called.
+/// The name of the interface with this number, which is not known on this system.
 #[cfg(not(unix))]
 pub fn name_of(_: u32) -> Option<String> {
     None
 }
 
-/// Whether this host has an address, on any interface: not known here.
+/// Whether any interface of this host has this address, which is not known on this system.
 #[cfg(not(unix))]
 pub fn is_own(_: IpAddr) -> bool {
     false

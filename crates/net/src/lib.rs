@@ -1,4 +1,4 @@
-//! Drivers: what carries datagrams between sans-I/O engines.
+//! Drivers, which carry datagrams between sans-I/O engines.
 //!
 //! - [`virtual_time`]: any number of engines in one deterministic network
 //!   without sockets or clocks, for tests and simulations;
@@ -6,16 +6,16 @@
 //!   corruption and rate limits, for virtual time and sockets alike;
 //! - [`blocking`]: one engine over one `std` UDP socket;
 //! - `tokio` (feature `tokio`): one engine over one asynchronous UDP socket;
-//! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address that
-//!   was asked; `multicast`: those of a group's members; `address` and `interface`: addresses as
-//!   people write them, and interfaces by name; `names`: hosts whose addresses change;
-//!   `path_mtu`: how long a datagram an interface takes;
+//! - `socket` (feature `tokio`): sockets with room for bursts, which answer from the address at
+//!   which a datagram arrived; `multicast`: the sockets of a group's members; `address` and
+//!   `interface`: addresses as users write them, and interfaces by name; `names`: hosts whose
+//!   addresses change; `path_mtu`: the longest datagram that an interface carries;
 //! - `relay` (feature `tokio`): the impairments between real sockets, with
 //!   the address changes of a NAT.
 //!
-//! No protocol lives here: every driver works with every
-//! [`vocabulary::Engine`]. An endpoint that serves thousands of peers is one
-//! engine to its driver.
+//! Nothing here depends on a protocol: every driver works with every
+//! [`vocabulary::Engine`]. For its driver, an endpoint that serves thousands of
+//! peers is one engine.
 //!
 //! # A network in virtual time
 //!

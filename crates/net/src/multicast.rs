@@ -1,8 +1,8 @@
 //! Sockets for IP multicast, over IPv6 and IPv4.
 //!
-//! A member of a group has two: one that is bound to the group's address, so that nothing but
-//! what was sent to the group arrives there; and one with an address of its own, from which it
-//! sends and where answers arrive.
+//! A member of a group has two sockets. One is bound to the group's address, so that only datagrams
+//! to the group arrive there. The other has an address of its own: the member sends from it and
+//! receives answers on it.
 
 pub use crate::interface::Interface;
 
@@ -15,7 +15,7 @@ fn wrong(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
-/// An address with the interface that it is on, which link-local ones need.
+/// An address together with its interface, which link-local addresses need.
 fn on(interface: &Interface, address: SocketAddr) -> SockAddr {
     match address {
         SocketAddr::V4(_) => address.into(),
@@ -30,20 +30,20 @@ fn datagrams(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // A smaller buffer is no reason to fail: it only costs datagrams in bursts.
+    // A smaller buffer is no reason to fail: it only loses datagrams in bursts.
     let _ = socket.set_recv_buffer_size(super::socket::BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(super::socket::BUFFER_BYTES);
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// What is sent to `group`, and nothing else, for as long as the socket lives. Several of a
-/// machine may listen to one group.
+/// A socket that receives what is sent to `group`, and nothing else, until it is dropped. Several
+/// sockets of one machine may listen to the same group.
 ///
 /// Must be called within a tokio runtime.
 ///
 /// # Errors
-/// `group` is no multicast address, or those of the operating system.
+/// `group` is no multicast address, or the operating system reports an error.
 pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket> {
     if !group.ip().is_multicast() {
         return Err(wrong("not a multicast address"));
@@ -61,22 +61,23 @@ pub fn listen(group: SocketAddr, interface: &Interface) -> io::Result<UdpSocket>
     UdpSocket::from_std(socket.into())
 }
 
-/// What a member sends from: unicast and, over `interface`, multicast that takes at most `hops`
-/// hops. `local` may be an address of any kind but multicast, its port 0 for a free one.
+/// A socket from which a member sends unicast datagrams, and multicast datagrams over `interface`
+/// with a hop limit of `hops`. `local` may be any address that is not multicast; with port 0 the
+/// system chooses a free one.
 ///
-/// What is sent to a group comes back to listeners of the same machine, this member's too.
+/// Datagrams to a group also reach listeners on the same machine, this member's own among them.
 ///
 /// Must be called within a tokio runtime.
 ///
 /// # Errors
-/// Those of the operating system, for example that the address is not this machine's.
+/// Errors of the operating system, for example if this machine does not have the address.
 pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Result<UdpSocket> {
     let socket = datagrams(local)?;
     if local.is_ipv6() {
         socket.set_multicast_if_v6(interface.index())?;
         socket.set_multicast_hops_v6(hops.into())?;
     } else {
-        // Linux would send from 0.0.0.0, which receivers drop.
+        // Without an address Linux would send from 0.0.0.0, and receivers drop such packets.
         let has_one = interface.addresses().iter().any(IpAddr::is_ipv4);
         if cfg!(unix) && local.ip().is_unspecified() && !has_one {
             let reason = "the interface has no IPv4 address";
@@ -89,7 +90,7 @@ pub fn send_from(local: SocketAddr, interface: &Interface, hops: u8) -> io::Resu
     UdpSocket::from_std(socket.into())
 }
 
-/// Has multicast over IPv4 leave by `interface`, whatever the routing table says.
+/// Makes IPv4 multicast leave by `interface`, whatever the routing table says.
 #[cfg(target_os = "linux")]
 fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
     let any = std::net::Ipv4Addr::UNSPECIFIED;
@@ -97,7 +98,8 @@ fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &any, index)?)
 }
 
-/// The same by the interface's first address, where a number will not do.
+/// Makes IPv4 multicast leave by `interface`. These systems need its first address instead of its
+/// number.
 #[cfg(all(unix, not(target_os = "linux")))]
 fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
     let first = interface.addresses().iter().find_map(|address| match address {
@@ -108,7 +110,7 @@ fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
     socket.set_multicast_if_v4(&first.ok_or_else(none)?)
 }
 
-/// Windows takes a number in place of an address.
+/// Makes IPv4 multicast leave by `interface`. Windows takes its number in place of an address.
 #[cfg(not(unix))]
 fn leave_by(socket: &Socket, interface: &Interface) -> io::Result<()> {
     socket.set_multicast_if_v4(&std::net::Ipv4Addr::from_bits(interface.index()))
@@ -127,7 +129,7 @@ mod tests {
         }
         let interface = Interface::named("lo").expect("every machine has a loopback");
         let group: SocketAddr = "239.255.71.3:0".parse().unwrap();
-        // A free port, which the second listener shares.
+        // The system chooses a free port, and the second listener shares it.
         let first = listen(group, &interface).unwrap();
         let group = SocketAddr::new(group.ip(), first.local_addr().unwrap().port());
         let second = listen(group, &interface).unwrap();

@@ -1,5 +1,5 @@
-//! Names of hosts whose addresses change: looked up at the start, again each minute, and whenever a
-//! host does not answer.
+//! Host names whose addresses change. They are looked up at the start, then every minute, and
+//! whenever a host does not answer.
 
 use crate::address;
 use std::fmt;
@@ -12,28 +12,28 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-/// A name that has an address is looked up again after this time.
+/// Interval of lookups while a name has addresses.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The first gap between two lookups of a name that has no address, as before the network is up. Gaps
-/// double up to [`INTERVAL`].
+/// The first interval between lookups of a name that has no address, for example before the network
+/// is up. The interval doubles up to [`INTERVAL`].
 const FIRST_GAP: Duration = Duration::from_secs(1);
 
-/// However often a host does not answer, its name is looked up once in this time.
+/// The shortest time between two lookups of a name, however often its host does not answer.
 const LEAST_GAP: Duration = Duration::from_secs(5);
 
-/// The answer to a lookup, when it comes.
+/// The future result of a lookup.
 pub type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// Looks up `HOST:PORT`.
+/// A way to look up `HOST:PORT`.
 #[derive(Clone)]
 pub struct Lookup(Arc<dyn Fn(&str) -> Answer + Send + Sync>);
 
 impl Lookup {
     /// The operating system's resolver.
     ///
-    /// A lookup has a thread of its own, which a program that ends does not wait for: without a name
-    /// server a lookup takes many seconds.
+    /// Each lookup runs in a thread of its own, for which the program does not wait when it ends:
+    /// without a name server a lookup takes many seconds.
     pub fn system() -> Self {
         Self::new(|text| {
             let (text, (tell, told)) = (text.to_owned(), oneshot::channel());
@@ -47,7 +47,7 @@ impl Lookup {
         })
     }
 
-    /// Another one, as for tests.
+    /// A lookup by another function, for example for tests.
     pub fn new(lookup: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         Self(Arc::new(lookup))
     }
@@ -55,7 +55,7 @@ impl Lookup {
     /// Looks up `text` once.
     ///
     /// # Errors
-    /// The name is not known, or nobody can be asked.
+    /// The name does not resolve, or no name server can be reached.
     pub async fn once(&self, text: &str) -> io::Result<Vec<SocketAddr>> {
         let found = (self.0)(text).await?;
         if found.is_empty() {
@@ -71,8 +71,8 @@ impl fmt::Debug for Lookup {
     }
 }
 
-/// Looks a name up without end and gives each result to `take`: again a minute after a success,
-/// after growing gaps when there is no address, and soon after each `again`.
+/// Looks a name up repeatedly, and passes each result to `take`. The next lookup follows a minute
+/// after a success, after growing intervals while there is no address, and soon after each `again`.
 pub async fn follow(
     lookup: &Lookup,
     text: &str,
@@ -105,8 +105,9 @@ pub async fn follow(
 
 /// The addresses of one host, and which of them is in use.
 ///
-/// The one that answers stays in use as long as its name leads there. One that does not answer gives
-/// way to the next, in the resolver's order (RFC 6724), and after the last the first is tried again.
+/// An address that answers remains in use as long as the name resolves to it. If it does not
+/// answer, the next one is used, in the resolver's order (RFC 6724); after the last address comes
+/// the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
     found: Vec<SocketAddr>,
@@ -114,22 +115,22 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// The address in use; `None` before any is known.
+    /// The address in use; `None` before an address is known.
     pub fn current(&self) -> Option<SocketAddr> {
         self.found.get(self.at).copied()
     }
 
-    /// How many addresses are known.
+    /// The number of known addresses.
     pub const fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Whether none is known.
+    /// Whether no address is known.
     pub const fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Takes the result of a lookup. Returns whether another address is in use now.
+    /// Takes the result of a lookup. Returns whether the address in use changed.
     pub fn found(&mut self, mut found: Vec<SocketAddr>) -> bool {
         let mut known = Vec::new();
         found.retain(|address| {
@@ -144,8 +145,8 @@ impl Candidates {
         self.current() != old
     }
 
-    /// `address` did not answer: if it is in use, the next one is from now on. Returns whether that is
-    /// another one.
+    /// Reports that `address` did not answer. If it is in use and there is another address, the
+    /// next one is used from now on. Returns whether the address in use changed.
     pub fn silent(&mut self, address: SocketAddr) -> bool {
         if self.current() != Some(address) || self.found.len() < 2 {
             return false;
@@ -154,7 +155,7 @@ impl Candidates {
         true
     }
 
-    /// `address` answered: it is used from now on, if the name leads there.
+    /// Reports that `address` answered. It is used from now on if the name resolves to it.
     pub fn answered(&mut self, address: SocketAddr) {
         if let Some(at) = self.found.iter().position(|known| *known == address) {
             self.at = at;
@@ -181,7 +182,7 @@ mod tests {
         assert!(candidates.silent(address(1)));
         assert!(!candidates.silent(address(1)), "another flow noticed the same");
         assert_eq!(candidates.current(), Some(address(2)));
-        // Resolvers turn their answers round.
+        // Resolvers return addresses in rotating order.
         assert!(!candidates.found(vec![address(3), address(1), address(2)]));
         assert_eq!(candidates.current(), Some(address(2)));
         assert!(candidates.silent(address(2)));
@@ -219,7 +220,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(100)).await;
             again.notify_one();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // Too soon after the last one.
+            // This request comes too soon after the last lookup.
             again.notify_one();
             tokio::time::sleep(Duration::from_secs(30)).await;
         };

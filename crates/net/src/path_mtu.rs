@@ -1,19 +1,20 @@
-//! How long a datagram an interface takes, and datagrams that nobody may split.
+//! The longest datagram that an interface carries, and sockets whose datagrams
+//! may not be fragmented.
 
 use std::io;
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
-/// What is taken for an interface's MTU where the system does not say: Ethernet's.
+/// The MTU in bytes that is assumed if the system does not tell: that of Ethernet.
 const USUAL_MTU: usize = 1500;
 
-/// The longest UDP payload in a packet of `mtu` bytes that goes to or comes from `address`.
+/// The longest UDP payload in bytes that fits a packet of `mtu` bytes to or from `address`.
 fn payload(mtu: usize, address: SocketAddr) -> usize {
     let header = if address.ip().to_canonical().is_ipv4() { 20 } else { 40 };
     mtu.saturating_sub(header + 8)
 }
 
-/// The longest UDP payload that the interface towards `peer` takes.
+/// The longest UDP payload in bytes that the interface towards `peer` carries.
 pub fn towards(peer: SocketAddr) -> usize {
     #[cfg(target_os = "linux")]
     let mtu = linux::mtu_towards(peer).ok();
@@ -22,8 +23,8 @@ pub fn towards(peer: SocketAddr) -> usize {
     payload(mtu.unwrap_or(USUAL_MTU), peer)
 }
 
-/// The longest UDP payload that any interface takes on which `local` is reached by other hosts, or
-/// the loopback interface if `local` is its address.
+/// The longest UDP payload in bytes that any interface carries on which other hosts reach `local`;
+/// of the loopback interface if `local` is a loopback address.
 pub fn at(local: SocketAddr) -> usize {
     if local.ip().to_canonical().is_loopback() {
         return towards(local);
@@ -35,12 +36,12 @@ pub fn at(local: SocketAddr) -> usize {
     payload(mtu.unwrap_or(USUAL_MTU), local)
 }
 
-/// Has datagrams that are longer than an interface's MTU refused, or dropped on their way, rather than
-/// split: then an answer shows that the path takes them whole. Without effect where the system has no
-/// such setting.
+/// Has datagrams refused or dropped on their path, rather than fragmented, if they are longer than
+/// an interface's MTU. An answer then shows that the path carries such datagrams whole. On systems
+/// without this setting it has no effect.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Errors of the operating system.
 pub fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return linux::forbid_fragments(socket);
@@ -77,7 +78,8 @@ mod linux {
         others.filter_map(|interface| mtu(interface.path())).max()
     }
 
-    /// The kernel's own discovery splits what it believes to be too long.
+    /// The kernel's own path MTU discovery would fragment datagrams that it believes to be too
+    /// long.
     pub(super) fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
         if socket.local_addr()?.is_ipv6() {
             set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?;

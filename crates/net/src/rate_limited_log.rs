@@ -1,9 +1,9 @@
-//! Log lines that strangers can cause are limited in rate.
+//! A limit on the rate of log lines that strangers can cause.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines of one kind are logged at most this often; those between are counted.
+/// The shortest interval between two log lines of one kind. Events in between are only counted.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Limits how often lines of one kind are logged.
@@ -17,7 +17,8 @@ struct State {
 }
 
 impl RateLimitedLog {
-    /// Whether to log a line now: how many events this line stands for, itself included.
+    /// Counts an event. If a line is due, returns the number of events since the last line, this
+    /// one included.
     pub fn due(&self) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.unsaid += 1;

@@ -1,11 +1,11 @@
 //! Impairments between real sockets.
 //!
-//! A [`Relay`] stands between clients and one server. To the server each
-//! client appears as a socket of its own, as behind a NAT; the relay can
-//! change that socket's port now and then, as NATs do.
+//! A [`Relay`] stands between clients and one server. To the server each client
+//! appears as a socket of its own, as behind a NAT. The relay can change that
+//! socket's port at intervals, as NATs do.
 //!
-//! All clients share one line each way. Delays have the granularity of the
-//! runtime's timer, one millisecond.
+//! All clients share one line in each direction. Delays have the granularity of
+//! the runtime's timer, one millisecond.
 
 use crate::Clock;
 use crate::blocking::is_loss;
@@ -24,31 +24,31 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vocabulary::{AddressPair, Instant, Random};
 
-/// The largest UDP payload.
+/// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// How long a datagram waits for a socket without room.
+/// How long a datagram waits if its socket has no room.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Where a timer that is not set points to.
+/// How far in the future a timer lies that is not set.
 const FAR: Duration = Duration::from_secs(86_400);
 
-/// What a [`Relay`] does.
+/// The settings of a [`Relay`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Where clients' datagrams go.
+    /// The server to which clients' datagrams are sent.
     pub upstream: SocketAddr,
-    /// From the clients to the server.
+    /// Impairments from the clients to the server.
     pub up: Impairments,
-    /// From the server to the clients.
+    /// Impairments from the server to the clients.
     pub down: Impairments,
-    /// Of all random choices.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Give each client a new source port towards the server this often.
+    /// Interval at which each client gets a new source port towards the server.
     pub rebind_every: Option<Duration>,
-    /// Give each client a new source port after this many of its datagrams.
+    /// Number of a client's datagrams after which it gets a new source port.
     pub rebind_after: Option<u64>,
-    /// Forget a client that neither sent nor received for this long.
+    /// How long a client may neither send nor receive before the relay forgets it.
     pub idle_timeout: Duration,
 }
 
@@ -67,21 +67,21 @@ impl Settings {
     }
 }
 
-/// What a [`Relay`] did.
+/// The counters of a [`Relay`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RelayCounters {
-    /// From the clients to the server.
+    /// Datagrams from the clients to the server.
     pub up: Counters,
-    /// From the server to the clients.
+    /// Datagrams from the server to the clients.
     pub down: Counters,
-    /// Clients the relay knows now.
+    /// Clients that the relay knows now.
     pub clients: u64,
-    /// Clients seen in all.
+    /// Clients that the relay has seen so far.
     pub clients_seen: u64,
     /// Changes of a client's source port.
     pub rebinds: u64,
-    /// Datagrams that a socket refused, or for which no socket could be had.
+    /// Datagrams that a socket refused, or for which no socket was available.
     pub refused: u64,
 }
 
@@ -111,7 +111,8 @@ struct Table {
 
 #[derive(Debug)]
 struct Client {
-    /// Its address, and the one of this host that it sends to and is answered from.
+    /// The client's address, and the address of this host to which it sends and from which it is
+    /// answered.
     way: AddressPair,
     state: Mutex<ClientState>,
     rebound: Notify,
@@ -158,16 +159,16 @@ impl Relay {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Where clients send to.
+    /// The address that clients send to.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.shared.listen.get_ref().local_addr()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> RelayCounters {
         let (up, down) = (self.shared.up.lock(), self.shared.down.lock());
         let (up, down) = (up.path.counters(), down.path.counters());
@@ -192,7 +193,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// If no socket could be had; clients already served keep their new port.
+    /// If no socket is available. Clients that already have a new port keep it.
     pub fn rebind_all(&self) -> io::Result<()> {
         let clients: Vec<_> = self.shared.table().clients.values().cloned().collect();
         clients.iter().try_for_each(|client| self.shared.rebind(client))
@@ -202,7 +203,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// Those of the listening socket.
+    /// Errors of the listening socket.
     pub async fn run(&self) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         for way in [Way::Up, Way::Down] {
@@ -262,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// Carries the server's answers to one client until it is idle too long.
+    /// Carries the server's answers to one client until the client was idle for too long.
     async fn serve(self: Arc<Self>, client: Arc<Client>) {
         let mut buf = vec![0; DATAGRAM_BYTES];
         let every = self.settings.rebind_every;
@@ -325,7 +326,7 @@ impl Shared {
         let Line { path, waiting, spare } = &mut *line;
         let first_before = waiting.next_due();
         path.offer(now, datagram, &mut |at, bytes| {
-            // Nothing may overtake what already waits for the same instant.
+            // A datagram may not overtake one that already waits for the same instant.
             let in_turn = waiting.next_due().is_none_or(|due| due > now);
             if at <= now && in_turn && self.send(way, client, bytes) {
                 return;
@@ -340,7 +341,7 @@ impl Shared {
         }
     }
 
-    /// Sends what waited for its time.
+    /// Sends the datagrams that were delayed, when they are due.
     async fn forward_delayed(&self, way: Way) {
         let direction = self.direction(way);
         loop {
@@ -364,7 +365,7 @@ impl Shared {
         }
     }
 
-    /// Sends, or counts the refusal; `false` if the socket has no room.
+    /// Sends a datagram, or counts it as refused. Returns `false` if the socket has no room.
     fn send(&self, way: Way, client: &Client, datagram: &[u8]) -> bool {
         let sent = match way {
             Way::Up => client.upstream().try_send(datagram).map(drop),

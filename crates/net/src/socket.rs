@@ -1,4 +1,4 @@
-//! UDP sockets with room for bursts, which answer from the address that was asked.
+//! UDP sockets with room for bursts, which answer from the address at which a datagram arrived.
 
 use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
@@ -10,10 +10,10 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use vocabulary::AddressPair;
 
-/// Bytes asked of the kernel for each socket's receive and send buffer.
+/// Size in bytes that each socket asks of the kernel for its receive and send buffers.
 ///
-/// At the kernel's usual bookkeeping of some 800 bytes a small datagram this
-/// holds about 5000 of them; the kernel may grant less (`net.core.rmem_max`).
+/// The kernel accounts about 800 bytes for a small datagram, so this holds about 5000 of them. The
+/// kernel may grant less (`net.core.rmem_max`).
 pub const BUFFER_BYTES: usize = 4 << 20;
 
 /// A UDP socket bound to `address`, with large buffers.
@@ -22,10 +22,10 @@ pub const BUFFER_BYTES: usize = 4 << 20;
 ///
 /// # Errors
 ///
-/// Those of the operating system, for example that the address is in use.
+/// Errors of the operating system, for example that the address is in use.
 pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // A smaller buffer is no reason to fail: it only costs datagrams in bursts.
+    // A smaller buffer is no reason to fail: it only loses datagrams in bursts.
     let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(BUFFER_BYTES);
     socket.set_nonblocking(true)?;
@@ -33,22 +33,23 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-/// A UDP socket on a free port that talks to `peer` alone.
+/// A UDP socket on a free port that is connected to `peer`.
 ///
 /// Must be called within a tokio runtime.
 ///
 /// # Errors
 ///
-/// Those of the operating system, for example that the peer has no route.
+/// Errors of the operating system, for example that there is no route to the peer.
 pub fn connect(peer: SocketAddr) -> io::Result<UdpSocket> {
     connect_from(&[], peer)
 }
 
-/// As [`connect`], from the first of `ports` that is free; from any free one if none of them is.
+/// Does what [`connect`] does, from the first of `ports` that is free, or from any free port if
+/// none of them is.
 ///
 /// # Errors
 ///
-/// As [`connect`].
+/// The errors of [`connect`].
 pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
     let any = any_address(peer);
     let bound = ports.iter().find_map(|port| bind((any, *port).into()).ok());
@@ -60,12 +61,12 @@ pub fn connect_from(ports: &[u16], peer: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Has the system keep what the network says of this socket's datagrams that did not arrive (ICMP), though
-/// it is connected to no peer. [`AddressedSocket::take_reports`] takes it.
+/// Has the system keep the ICMP reports about datagrams of this socket that did not arrive,
+/// although the socket is connected to no peer. [`AddressedSocket::take_reports`] reads them.
 ///
 /// # Errors
 ///
-/// Those of the operating system. Other systems than Linux tell nothing.
+/// Errors of the operating system. On systems other than Linux this has no effect.
 pub fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -80,19 +81,20 @@ pub fn report_unreachable(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// How many reports are taken before something else is done.
+/// How many reports are read at a time.
 #[cfg(target_os = "linux")]
 const MOST_REPORTS: usize = 64;
 
-/// What the network may say of a datagram, that [`blocking`](crate::blocking) does not know of: an address that may
-/// not be spoken to, or a datagram that is too long.
+/// Whether an error is a report from the network that [`blocking`](crate::blocking) does not know:
+/// an address to which nothing may be sent, or a datagram that is too long.
 pub(crate) fn is_report(error: &io::Error) -> bool {
-    /// Linux: EACCES, ENONET, EPROTO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP, EHOSTDOWN.
+    /// EACCES, ENONET, EPROTO, EMSGSIZE, ENOPROTOOPT, EOPNOTSUPP and EHOSTDOWN on Linux.
     const REPORTS: [i32; 7] = [13, 64, 71, 90, 92, 95, 112];
     cfg!(target_os = "linux") && error.raw_os_error().is_some_and(|code| REPORTS.contains(&code))
 }
 
-/// The local address of a socket that talks to `peer` alone.
+/// The local address for a socket that is connected to `peer`: a loopback address if `peer` is one,
+/// else the unspecified address.
 fn any_address(peer: SocketAddr) -> IpAddr {
     match peer.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -102,23 +104,26 @@ fn any_address(peer: SocketAddr) -> IpAddr {
     }
 }
 
-/// A UDP socket that tells which of this host's addresses each datagram arrived at, and sends
-/// from the one that it is told (`IP_PKTINFO`, `IPV6_PKTINFO` and what other systems have).
+/// A UDP socket that tells at which of this host's addresses each datagram arrived, and sends from
+/// the address that it is given (`IP_PKTINFO`, `IPV6_PKTINFO`, and what other systems have).
 ///
-/// Only a socket that is bound to all addresses of the host needs that: without it the routing
-/// table chooses the source of every answer, and a client that asked another address drops it.
+/// Only a socket that is bound to all addresses of the host needs this. Otherwise the routing table
+/// would choose the source address of each answer, and a client that asked another address drops
+/// it.
 #[derive(Debug)]
 pub struct AddressedSocket {
     socket: UdpSocket,
-    /// Where the socket is bound to all addresses, and the system can tell them apart.
+    /// State for reading and setting addresses. `None` if the socket is bound to one address, or
+    /// the system does not support it.
     state: Option<UdpSocketState>,
 }
 
 impl AddressedSocket {
-    /// Takes a bound socket.
+    /// Wraps a bound socket.
     pub fn new(socket: UdpSocket) -> Self {
         let has_all = socket.local_addr().is_ok_and(|local| local.ip().is_unspecified());
-        // A system that cannot tell its addresses apart answers as its routes have it.
+        // On a system without support, answers leave from the address that the routing table
+        // chooses.
         let state = has_all.then(|| tell_addresses(&socket).ok()).flatten();
         Self { socket, state }
     }
@@ -128,11 +133,11 @@ impl AddressedSocket {
         &self.socket
     }
 
-    /// Receives a datagram: its length, and whence and where it came.
+    /// Receives a datagram. Returns its length, its source, and the address at which it arrived.
     ///
     /// # Errors
     ///
-    /// Those of the socket, above all [`io::ErrorKind::WouldBlock`].
+    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, AddressPair)> {
         let Some(state) = &self.state else {
             let (len, peer) = self.socket.try_recv_from(buf)?;
@@ -148,11 +153,12 @@ impl AddressedSocket {
         Ok((len, AddressPair { peer, local: dst_ip.filter(may_be_source) }))
     }
 
-    /// The same, for a task that is called again when a datagram arrives.
+    /// Does what [`try_recv_from`](Self::try_recv_from) does, for a task that is woken when a
+    /// datagram arrives.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn poll_recv_from(
         &self,
         context: &mut Context<'_>,
@@ -167,21 +173,22 @@ impl AddressedSocket {
         }
     }
 
-    /// Waits for a datagram. Dropped while it waits, it has lost nothing.
+    /// Waits for a datagram. If the future is dropped while it waits, no datagram is lost.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, AddressPair)> {
         poll_fn(|context| self.poll_recv_from(context, buf)).await
     }
 
-    /// Waits until there is something to receive, or until the network has said that something did not
-    /// arrive: then [`Self::take_reports`] is to be called.
+    /// Waits until a datagram can be received, or until the network has reported that a datagram
+    /// did not arrive. In the latter case it returns `true`, and [`Self::take_reports`] is to be
+    /// called.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub async fn readable(&self) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         return Ok(self.socket.ready(Interest::READABLE | Interest::ERROR).await?.is_error());
@@ -189,8 +196,8 @@ impl AddressedSocket {
         self.socket.readable().await.map(|()| false)
     }
 
-    /// Takes what the network has said of datagrams that did not arrive, where [`report_unreachable`] wants
-    /// it. Returns how many times. Anybody can forge it.
+    /// Reads the network's reports about datagrams that did not arrive, if [`report_unreachable`]
+    /// has turned them on. Returns their number. Anybody can forge such reports.
     pub fn take_reports(&self) -> usize {
         #[cfg(not(target_os = "linux"))]
         return 0;
@@ -198,12 +205,12 @@ impl AddressedSocket {
         {
             use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
             let mut count = 0;
-            // What was sent and who says so is of no interest.
+            // The content of a report is not needed, nor its sender.
             let mut control = RecvAncillaryBuffer::default();
             let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
             let _ = self.socket.try_io(Interest::ERROR, || -> io::Result<()> {
-                // Each call takes one; the error that says that there are no more ends the readiness.
-                // Whoever floods us with reports does not keep us here.
+                // Each call reads one report. The error that says that there are no more ends the
+                // readiness. The limit keeps a flood of reports from holding us here.
                 while count < MOST_REPORTS {
                     recvmsg(&self.socket, &mut [IoSliceMut::new(&mut [0])], &mut control, flags)?;
                     count += 1;
@@ -214,12 +221,12 @@ impl AddressedSocket {
         }
     }
 
-    /// Sends a datagram from `way.local`, or as the routes have it if that is not known or is no
-    /// address of this host any more.
+    /// Sends a datagram from `way.local`. If that is not known, or is no longer an address of this
+    /// host, the routing table chooses the source.
     ///
     /// # Errors
     ///
-    /// Those of the socket, above all [`io::ErrorKind::WouldBlock`].
+    /// Errors of the socket, above all [`io::ErrorKind::WouldBlock`].
     pub fn try_send_to(&self, payload: &[u8], way: AddressPair) -> io::Result<()> {
         let (Some(state), Some(local)) = (&self.state, way.local) else {
             return self.socket.try_send_to(payload, way.peer).map(drop);
@@ -243,14 +250,15 @@ impl AddressedSocket {
     }
 }
 
-/// Whether a datagram may leave from the address that another one arrived at: not where that was
-/// sent to many.
+/// Whether a datagram may leave from the address at which another one arrived. A multicast or
+/// broadcast address cannot be a source.
 fn may_be_source(local: &IpAddr) -> bool {
     let local = local.to_canonical();
     !local.is_multicast() && !local.is_unspecified() && local != Ipv4Addr::BROADCAST
 }
 
-/// What systems say of a source that is no address of theirs, or from which no route leads there.
+/// Whether an error says that the source address is not one of this host's, or that no route leads
+/// from it to the destination.
 fn is_about_source(error: &io::Error) -> bool {
     use io::ErrorKind::{
         AddrNotAvailable, HostUnreachable, InvalidInput, NetworkUnreachable, NotFound,
@@ -261,21 +269,22 @@ fn is_about_source(error: &io::Error) -> bool {
     ) || matches!(error.raw_os_error(), Some(ENODEV) if cfg!(unix))
 }
 
-/// No such device: on all systems derived from Unix.
+/// ENODEV, no such device. It has this number on all systems derived from Unix.
 const ENODEV: i32 = 19;
 
-/// Has the system tell where datagrams arrive, and changes nothing else about the socket.
+/// Has the system tell at which address each datagram arrives, and leaves all other options of the
+/// socket unchanged.
 fn tell_addresses(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     #[cfg(target_os = "linux")]
     let discovery = path_mtu::discovery(socket)?;
     let state = UdpSocketState::new(UdpSockRef::from(socket))?;
-    // quinn-udp prepares sockets for QUIC, which measures the path's MTU itself and takes several
-    // datagrams in one piece.
+    // quinn-udp prepares sockets for QUIC, which discovers the path MTU itself and receives several
+    // datagrams in one buffer.
     #[cfg(target_os = "linux")]
     {
         use nix::sys::socket::{setsockopt, sockopt};
         path_mtu::set(socket, discovery)?;
-        // Kernels before 5.0 have no such option.
+        // Kernels before 5.0 lack this option.
         let _ = setsockopt(socket, sockopt::UdpGroSegment, &false);
         setsockopt(socket, sockopt::ReceiveTimestampns, &false)?;
     }
@@ -290,7 +299,8 @@ fn tell_addresses(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     Ok(state)
 }
 
-/// Whether the kernel splits datagrams that are longer than the path's MTU.
+/// The socket options that decide whether the kernel fragments datagrams that are longer than the
+/// path MTU.
 #[cfg(target_os = "linux")]
 mod path_mtu {
     use rustix::net::sockopt::{

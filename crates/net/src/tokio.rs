@@ -1,9 +1,9 @@
 //! One engine over one asynchronous UDP socket.
 //!
-//! The engine sits behind a lock. [`Driver::run`] receives, keeps the time and
-//! transmits; any other task calls the engine through [`Driver::call`], and
-//! what the engine wants to send leaves within that call. No datagram is
-//! copied into a queue or allocated for.
+//! The engine is behind a lock. [`Driver::run`] receives, keeps the time and
+//! transmits. Any other task calls the engine through [`Driver::call`], and
+//! what the engine wants to send leaves within that call. No datagram is copied
+//! into a queue, and none needs an allocation.
 
 use crate::Clock;
 use crate::blocking::is_loss;
@@ -17,45 +17,45 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use vocabulary::{AddressPair, Engine, Instant, Output};
 
-/// The largest UDP payload.
+/// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// Datagrams taken from the socket before other tasks get a turn with the engine.
+/// Number of datagrams that are received before other tasks can lock the engine.
 const BATCH: usize = 32;
 
-/// Where a timer that is not set points to.
+/// How far in the future a timer lies that is not set.
 const FAR: Duration = Duration::from_secs(86_400);
 
-/// What sits above an engine.
+/// The layer above an engine, to which the driver passes the engine's events.
 pub trait Host<E: Engine>: Send {
-    /// Takes an event. It is called under the engine's lock, so it must
-    /// neither wait nor call the [`Driver`] again.
+    /// Handles an event. It is called under the engine's lock, so it must neither wait nor call the
+    /// [`Driver`].
     fn event(&mut self, now: Instant, event: E::Event<'_>);
 
-    /// Called when the engine has nothing more to report or to send. Unlike
-    /// [`event`](Self::event) it may call the engine; it returns whether it
-    /// did, and is then called again when the engine has been heard out.
+    /// Called when the engine has no more events and nothing to send. Unlike [`event`](Self::event)
+    /// it may call the engine. If it returns `true`, it has done so, and it is called again when
+    /// the engine's new output has been handled.
     fn drained(&mut self, now: Instant, engine: &mut E) -> bool {
         let _ = (now, engine);
         false
     }
 
-    /// The network says of a datagram that it did not arrive (ICMP), where the socket was asked for that
-    /// ([`report_unreachable`](crate::socket::report_unreachable)). Anybody can forge it. It may call the
-    /// engine.
+    /// Called when the network reports that a datagram did not arrive (ICMP), if the socket was
+    /// told to ask for such reports ([`report_unreachable`](crate::socket::report_unreachable)).
+    /// Anybody can forge such a report. This may call the engine.
     fn unreachable(&mut self, now: Instant, engine: &mut E) {
         let _ = (now, engine);
     }
 
-    /// Whether [`Driver::run`] shall end. Asked whenever the engine has
-    /// nothing more to send.
+    /// Whether [`Driver::run`] shall end. It is called whenever the engine has nothing more to
+    /// send.
     fn is_finished(&self, engine: &E) -> bool {
         let _ = engine;
         false
     }
 }
 
-/// What a [`Driver`] moved through its socket (UDP payload).
+/// The traffic of a [`Driver`] through its socket (UDP payload).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SocketCounters {
@@ -67,11 +67,11 @@ pub struct SocketCounters {
     pub sent: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
-    /// Datagrams that the network refused at once, such as for want of a route.
+    /// Datagrams that the system refused to send, for example because there is no route.
     pub refused: u64,
 }
 
-/// An engine, what sits above it, and its socket.
+/// An engine, the host above it, and its socket.
 #[derive(Debug)]
 pub struct Driver<E, H> {
     inner: Mutex<Inner<E, H>>,
@@ -86,17 +86,17 @@ struct Inner<E, H> {
     engine: E,
     host: H,
     buf: Vec<u8>,
-    /// A datagram that the socket had no room for.
+    /// A datagram for which the socket had no room.
     unsent: Option<(AddressPair, Vec<u8>)>,
     wake: Option<Instant>,
-    /// What the running task sleeps towards.
+    /// The time until which the running task sleeps.
     sleeps_until: Option<Instant>,
     counters: SocketCounters,
 }
 
 impl<E: Engine, H: Host<E>> Driver<E, H> {
-    /// Drives `engine` over `socket` by `clock`, from which the engine must
-    /// have got all times so far.
+    /// Drives `engine` over `socket` by `clock`. All times that the engine has been given so far
+    /// must be from this clock.
     pub fn new(socket: UdpSocket, clock: Clock, engine: E, host: H) -> Self {
         let inner = Inner {
             engine,
@@ -113,9 +113,8 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         Self { inner, socket, clock, attention, datagram_bytes: DATAGRAM_BYTES }
     }
 
-    /// The same, with room for arriving datagrams of at most `bytes`, for
-    /// hosts of many drivers. Longer ones arrive cut off. Nothing longer can
-    /// be sent either.
+    /// Limits the buffers to datagrams of at most `bytes` bytes, which saves memory in programs
+    /// with many drivers. Longer datagrams are truncated when they arrive, and cannot be sent.
     #[must_use]
     pub fn with_buffers(mut self, bytes: usize) -> Self {
         self.datagram_bytes = bytes;
@@ -134,12 +133,12 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
         self.clock
     }
 
-    /// What went through the socket so far.
+    /// The counters of the socket so far.
     pub fn counters(&self) -> SocketCounters {
         self.lock().counters
     }
 
-    /// Calls the engine and what sits above it, and sends what comes of it.
+    /// Calls the engine and its host, and sends what results from it.
     pub fn call<R>(&self, call: impl FnOnce(&mut E, &mut H, Instant) -> R) -> R {
         let mut inner = self.lock();
         let now = self.clock.now();
@@ -158,13 +157,13 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
 
     /// Receives, keeps the time and transmits until the [`Host`] is finished.
     ///
-    /// One task at a time may run a driver. Dropping the future between two
-    /// polls loses nothing.
+    /// Only one task at a time may run a driver. If the future is dropped between two polls,
+    /// nothing is lost.
     ///
     /// # Errors
     ///
-    /// Those of the socket, but for what an unreachable peer reports: on
-    /// datagrams that is a loss like any other.
+    /// Errors of the socket, except reports that the peer is unreachable: on datagrams they count
+    /// as losses.
     pub async fn run(&self) -> io::Result<()> {
         let mut buf = vec![0; self.datagram_bytes];
         let mut timer = pin!(sleep_until(TokioInstant::now() + FAR));
@@ -176,8 +175,8 @@ impl<E: Engine, H: Host<E>> Driver<E, H> {
                 if inner.unsent.is_none() && inner.host.is_finished(&inner.engine) {
                     return Ok(());
                 }
-                // A deadline that moved back is noticed when the old one passes: deadlines
-                // move with every record, and waking early is harmless.
+                // If a deadline moved to a later time, this is noticed when the old one passes.
+                // Deadlines move with every record, and waking up early is harmless.
                 if let Some(wake) = inner.wake
                     && armed.is_none_or(|armed| wake < armed)
                 {
@@ -276,11 +275,11 @@ impl<E: Engine, H: Host<E>> Inner<E, H> {
 }
 
 impl SocketCounters {
-    /// Sends, and counts; `false` if the socket has no room.
+    /// Sends a datagram and counts it. Returns `false` if the socket has no room.
     fn send(&mut self, socket: &AddressedSocket, payload: &[u8], way: AddressPair) -> bool {
         let mut sent = socket.try_send_to(payload, way);
         if sent.as_ref().is_err_and(|error| is_loss(error) || is_report(error)) {
-            // It may be about an earlier datagram, and this one has not left.
+            // The error may belong to an earlier datagram; then this one has not been sent yet.
             sent = socket.try_send_to(payload, way);
         }
         match sent {

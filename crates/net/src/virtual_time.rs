@@ -1,15 +1,15 @@
-//! Engines in one network without sockets, threads or clocks.
+//! A network of engines without sockets, threads or clocks.
 //!
-//! A [`Network`] drives any number of engines in virtual time, through
-//! [impairments](crate::impairment), from an event queue. Everything follows
-//! from the seed: two runs with the same seed and the same calls send the same
-//! bytes at the same microseconds. Engines of two kinds meet in one network
-//! through [`Either`](crate::Either).
+//! A [`Network`] drives any number of engines in virtual time from an event
+//! queue, through [impairments](crate::impairment). Everything is determined by
+//! the seed: two runs with the same seed and the same calls send the same bytes
+//! at the same microseconds. Engines of two kinds can share one network through
+//! [`Either`](crate::Either).
 //!
-//! The caller runs the network step by step; what its engines report goes to
-//! a closure. Between steps the caller may call any engine
-//! ([`call`](Network::call)), impair links, move a node to another address or
-//! inject datagrams of its own.
+//! The caller runs the network step by step, and a closure receives the events
+//! of its engines. Between steps the caller may call any engine
+//! ([`call`](Network::call)), impair links, move a node to another address, or
+//! inject datagrams.
 
 use crate::delay_line::DelayLine;
 use crate::impairment::{Counters, Impairments, Path};
@@ -17,11 +17,11 @@ use core::net::SocketAddr;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use vocabulary::{Engine, Instant, Output, Random};
 
-/// The largest UDP payload.
+/// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// How often one engine may ask to be woken at one and the same instant
-/// before that counts as a live-lock. Real engines need a handful.
+/// How often one engine may ask to be woken at the same instant before that counts as a live-lock.
+/// Real engines ask a handful of times.
 const WAKES_AT_ONE_INSTANT: u32 = 10_000;
 
 /// One engine of a [`Network`].
@@ -31,9 +31,9 @@ pub struct NodeId(usize);
 /// A datagram as it was sent, before any impairment.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmission<'a> {
-    /// When.
+    /// When the datagram was sent.
     pub at: Instant,
-    /// The sender's address then.
+    /// The sender's address at that time.
     pub from: SocketAddr,
     /// The receiver's address.
     pub to: SocketAddr,
@@ -47,7 +47,7 @@ struct Node<E> {
     engine: E,
     address: SocketAddr,
     wake: Option<Instant>,
-    /// Whether the engine may have output that nobody asked for yet.
+    /// Whether the engine was called since its output was last polled.
     dirty: bool,
 }
 
@@ -160,7 +160,7 @@ impl<E: Engine + 'static> Network<E> {
         id
     }
 
-    /// How many engines there are.
+    /// The number of engines.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -175,8 +175,8 @@ impl<E: Engine + 'static> Network<E> {
         self.nodes[node.0].address
     }
 
-    /// Moves a node to another free address, as a NAT does that forgot its
-    /// mapping: what is under way to the old address is lost.
+    /// Moves a node to another free address, as a NAT does that has lost its mapping. Datagrams on
+    /// their way to the old address are lost.
     pub fn rebind(&mut self, node: NodeId, address: SocketAddr) {
         self.links.addresses.remove(&self.nodes[node.0].address);
         let taken = self.links.addresses.insert(address, node);
@@ -184,7 +184,7 @@ impl<E: Engine + 'static> Network<E> {
         self.nodes[node.0].address = address;
     }
 
-    /// The impairments of every link from now on, in both directions.
+    /// Sets the impairments of every link from now on, in both directions.
     pub fn impair_all(&mut self, impairments: &Impairments) {
         self.links.impairments = *impairments;
         for path in self.links.paths.values_mut() {
@@ -192,19 +192,20 @@ impl<E: Engine + 'static> Network<E> {
         }
     }
 
-    /// The path from one node to another, to change its impairments or add a rule.
+    /// The path from one node to another, whose impairments can be changed and to which rules can
+    /// be added.
     ///
-    /// Its randomness depends on the seed and the two nodes alone.
+    /// Its random choices depend only on the seed and the two nodes.
     pub fn path(&mut self, from: NodeId, to: NodeId) -> &mut Path {
         self.links.path(from, to)
     }
 
-    /// What became of the datagrams from one node to another.
+    /// The counters of the datagrams from one node to another.
     pub fn counters(&self, from: NodeId, to: NodeId) -> Counters {
         self.links.paths.get(&(from, to)).map(Path::counters).unwrap_or_default()
     }
 
-    /// Datagrams that nobody's address matched when they arrived.
+    /// The number of datagrams that arrived at an address that no node had.
     pub const fn undeliverable(&self) -> u64 {
         self.links.undeliverable
     }
@@ -214,26 +215,25 @@ impl<E: Engine + 'static> Network<E> {
         self.links.tap = Some(Box::new(tap));
     }
 
-    /// Lets a datagram arrive at `to` now, past all impairments, as an
-    /// attacker's would.
+    /// Lets a datagram arrive at `to` now without any impairment, as an attacker may.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         let payload = self.links.buffer(datagram);
         self.links.in_flight.push(self.now, InFlight { from, to, payload });
     }
 
-    /// Reads an engine.
+    /// The engine of a node.
     pub fn engine(&self, node: NodeId) -> &E {
         &self.nodes[node.0].engine
     }
 
-    /// Calls an engine as its application would. What the engine then wants
-    /// to send leaves at the next step, at the same virtual time.
+    /// Calls an engine as its application would. What the engine then wants to send leaves at the
+    /// next step, at the same virtual time.
     pub fn call<R>(&mut self, node: NodeId, call: impl FnOnce(&mut E, Instant) -> R) -> R {
         self.mark(node);
         call(&mut self.nodes[node.0].engine, self.now)
     }
 
-    /// When something will happen next; `None` if the network is idle.
+    /// When the next event will happen; `None` if the network is idle.
     pub fn next_event(&self) -> Option<Instant> {
         if !self.dirty.is_empty() {
             return Some(self.now);
@@ -243,19 +243,18 @@ impl<E: Engine + 'static> Network<E> {
         wake.into_iter().chain(arrival).min().map(|at| at.max(self.now))
     }
 
-    /// Lets the next thing happen: output of an engine that was called, an
-    /// arrival or a wake-up, in this order at one instant. Returns whether
-    /// anything did.
+    /// Lets the next event happen. At one instant, output of engines that were called comes first,
+    /// then arrivals, then wake-ups. Returns whether there was an event.
     ///
     /// # Panics
     ///
-    /// If an engine asks again and again to be woken at one and the same instant.
+    /// If an engine asks without end to be woken at the same instant.
     pub fn step(&mut self, mut event: impl for<'a> FnMut(NodeId, Instant, E::Event<'a>)) -> bool {
         self.step_until(Instant::MAX, &mut event)
     }
 
-    /// Runs until nothing is left to happen by `deadline`; the time is then
-    /// `deadline`, or stays where it is if that has passed.
+    /// Runs until no event is left up to `deadline`. The time is then `deadline`, unless it was
+    /// later before.
     pub fn run_until(
         &mut self,
         deadline: Instant,

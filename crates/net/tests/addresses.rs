@@ -1,4 +1,4 @@
-//! Sockets on all addresses of the machine, over real sockets.
+//! Real sockets on all addresses of the machine.
 
 use net::socket::{self, AddressedSocket};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,7 +8,7 @@ use vocabulary::AddressPair;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// All of 127.0.0.0/8 is on the loopback interface, on Linux.
+/// On Linux all of 127.0.0.0/8 is on the loopback interface.
 #[cfg(target_os = "linux")]
 const ASKED: [[u8; 4]; 2] = [[127, 0, 0, 2], [127, 0, 0, 3]];
 #[cfg(not(target_os = "linux"))]
@@ -21,7 +21,7 @@ async fn the_address_that_was_asked_is_told_and_answers() {
         let port = socket.get_ref().local_addr().unwrap().port();
         for asked in ASKED.map(IpAddr::from) {
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-            // Nothing from elsewhere arrives at a connected socket.
+            // A connected socket receives nothing from other addresses.
             client.connect((asked, port)).unwrap();
             client.set_read_timeout(Some(PATIENCE)).unwrap();
             client.send(b"ask").unwrap();
@@ -37,7 +37,7 @@ async fn the_address_that_was_asked_is_told_and_answers() {
     }
 }
 
-/// Long datagrams are split by IP, as for any other socket: QUIC would have that forbidden.
+/// IP fragments long datagrams, as for any other socket. QUIC would forbid that.
 #[tokio::test]
 async fn long_datagrams_are_carried_too() {
     for (listen, ask) in [("0.0.0.0:0", "127.0.0.1"), ("[::]:0", "::1")] {

@@ -100,7 +100,8 @@ async fn a_call_from_another_task_wakes_the_driver() {
     timeout(PATIENCE, task).await.unwrap().unwrap().unwrap();
 }
 
-/// Sends `count` datagrams one by one and returns what the server saw of each.
+/// Sends `count` datagrams one by one. Returns the number and the source of each datagram that the
+/// server received.
 async fn ping(relay: &Relay, server: &UdpSocket, count: u8) -> Vec<(u8, SocketAddr)> {
     let client = UdpSocket::bind(loopback()).await.unwrap();
     client.connect(relay.local_addr().unwrap()).await.unwrap();

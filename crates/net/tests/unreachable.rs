@@ -1,4 +1,4 @@
-//! What the network says of datagrams that did not arrive.
+//! Reports from the network about datagrams that did not arrive.
 
 #![cfg(all(feature = "tokio", target_os = "linux"))]
 
@@ -25,7 +25,7 @@ async fn a_port_where_nobody_listens_is_reported_where_that_is_wanted_and_the_so
         tokio::time::timeout(PATIENCE, reported).await.expect("a report");
         assert_eq!(socket.take_reports(), 1);
         assert_eq!(socket.take_reports(), 0);
-        // The error itself is told once, too.
+        // The error itself is also returned once.
         let mut buf = [0; 100];
         let told = socket.try_recv_from(&mut buf).unwrap_err();
         assert!(

@@ -124,7 +124,7 @@ fn a_rule_of_ones_own_on_one_direction() {
     assert_eq!(network.counters(clients[0], server).lost_otherwise, 3);
 }
 
-/// Asks to be woken in the past, for ever.
+/// An engine that always asks to be woken in the past.
 struct Restless;
 
 impl Engine for Restless {

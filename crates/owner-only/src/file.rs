@@ -1,4 +1,4 @@
-//! Files of secrets, and files that are replaced whole.
+//! Files of secrets, and files that are replaced as a whole.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -31,12 +31,12 @@ impl From<Exposed> for io::Error {
 
 /// Refuses a file of secrets that other users can read or write.
 ///
-/// What systemd hands in (`LoadCredential=`) may be its own file with an ACL for the service's user;
-/// the ACL's mask stands in the place of the group's rights then. What is no regular file, such as a
-/// pipe, is nobody else's business.
+/// A file from systemd (`LoadCredential=`) may be systemd's own file with an ACL for the service's
+/// user. The ACL's mask is then in place of the group's permissions. A path that is no regular
+/// file, such as a pipe, is accepted.
 ///
 /// # Errors
-/// If others can read or write it.
+/// Other users can read or write the file.
 #[cfg(unix)]
 pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
     use std::os::unix::fs::PermissionsExt;
@@ -50,17 +50,17 @@ pub fn refuse_exposed(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
     Ok(())
 }
 
-/// Nothing is known of other users here.
+/// This system has no mode that tells about other users.
 ///
 /// # Errors
-/// Never.
+/// It never fails.
 #[cfg(not(unix))]
 pub fn refuse_exposed(_: &Path, _: &Metadata) -> Result<(), Exposed> {
     Ok(())
 }
 
-/// Changes when a file is written, or another one takes its place: also with the time of its last
-/// change set back and the length unchanged.
+/// Identifies the state of a file. It changes when the file is written or replaced, even if its
+/// modification time was set back and its length is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     modified: Option<SystemTime>,
@@ -70,7 +70,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of a file.
+    /// The version of a file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         #[cfg(unix)]
         let place = {
@@ -83,27 +83,27 @@ impl Version {
     }
 }
 
-/// Makes a file of secrets that only this user can read.
+/// Creates a file of secrets that only this user can read.
 ///
 /// # Errors
-/// It cannot be written, or there is something of that name already, be it a symbolic link to
-/// nowhere: a key that is overwritten is gone.
+/// The file cannot be written, or its name exists already, even as a dangling symbolic link:
+/// overwriting a key would destroy it.
 pub fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = fresh(path, 0o600)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     if written.is_err() {
-        // Half of a secret is of no use.
+        // An incomplete secret is useless.
         let _ = std::fs::remove_file(path);
     }
     written
 }
 
-/// Writes a file whole or not at all, and onto the disk, with this mode less the umask. A symbolic
-/// link is replaced, not followed. Returns the new file, open; `prepare` sees it before it takes its
-/// place.
+/// Replaces a file as a whole or not at all, and writes it to the disk, with the mode `mode` less
+/// the umask. A symbolic link is replaced, not followed. `prepare` is called with the new file
+/// before it takes the place of the old one. Returns the new file, open.
 ///
 /// # Errors
-/// It cannot be written, or `prepare` fails: then the file is as it was.
+/// The file cannot be written, or `prepare` fails. Then the old file is unchanged.
 pub fn replace(
     path: &Path,
     mode: u32,
@@ -121,7 +121,8 @@ pub fn replace(
         let _ = std::fs::remove_file(&beside);
         return Err(error);
     }
-    // The rename is in the directory. Some file systems have nothing to write there.
+    // The rename is stored in the directory, which must also be written to the disk. On some file
+    // systems this does nothing.
     #[cfg(unix)]
     {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -130,10 +131,10 @@ pub fn replace(
     Ok(file)
 }
 
-/// Finds out whether [`replace`] could write the file, without a trace of the attempt.
+/// Checks whether [`replace`] could write the file, and leaves no trace.
 ///
 /// # Errors
-/// If it could not.
+/// The file could not be written.
 pub fn try_replace(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -143,7 +144,7 @@ pub fn try_replace(path: &Path) -> io::Result<()> {
     std::fs::remove_file(&beside)
 }
 
-/// A name beside `path` that nobody can guess, and so prepare.
+/// A path beside `path` with a random name, which nobody can guess and prepare.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let mut random = [0; 8];
     getrandom::fill(&mut random)
@@ -153,7 +154,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(name.into())
 }
 
-/// A file that was not there: `O_EXCL` follows no symbolic link.
+/// Creates a file that does not exist yet: `O_EXCL` follows no symbolic link.
 fn fresh(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -218,7 +219,7 @@ mod tests {
         let dir = Dir::new("links");
         let (victim, path) = (dir.0.join("victim"), dir.0.join("a"));
         std::fs::write(&victim, "kept").unwrap();
-        // What somebody prepared under the name that was once used.
+        // An attacker prepared a link under the name that temporary files once had.
         symlink(&victim, dir.0.join("a.part")).unwrap();
         replace(&path, 0o600, b"mine", |_| Ok(())).unwrap();
         try_replace(&path).unwrap();

@@ -1,10 +1,12 @@
-//! Files and Unix sockets that are their owner's alone.
+//! Files and Unix sockets to which only their owner has access.
 //!
-//! - [`mod@file`]: secrets in files that nobody else reads, and files that are replaced whole;
-//! - [`socket`]: a Unix socket that its owner and root reach, and nobody else, not even while it is
-//!   being made.
+//! - [`mod@file`]: secrets in files that no other user can read, and files that are replaced as a
+//!   whole;
+//! - [`socket`]: a Unix socket that only its owner and root can reach, even while it is being
+//!   created.
 //!
-//! Nothing here knows what is in a file, or what is said over a socket.
+//! This crate does not depend on what is in a file, or what is sent over a
+//! socket.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! A Unix socket for one user.
+//! A Unix socket for a single user.
 //!
-//! `bind` makes a file whose mode the umask decides, and only `listen` lets anybody connect: the
-//! mode is set between the two, so that there is no moment at which others could come in. Where the
-//! umask or the file system fails all the same, a connection of another user is refused when it
-//! comes, by the credentials that the kernel has of it.
+//! `bind` creates a file whose mode depends on the umask, and only `listen` lets clients connect.
+//! The mode is set between the two, so that other users can connect at no moment. If umask or file
+//! system nevertheless let another user connect, the connection is refused by the credentials that
+//! the kernel has of it.
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as begin, socket_with,
@@ -16,30 +16,31 @@ use std::path::Path;
 use std::task::{Context, Poll, ready};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that takes connections of the user that has opened it, and of root.
+/// A socket that accepts connections of the user that opened it, and of root.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
     owner: u32,
 }
 
-/// Makes `directory`, its owner's alone, if it is not there, and [checks](check_directory) it.
+/// Creates `directory` with access for its owner only, if it does not exist, and
+/// [checks](check_directory) it.
 ///
 /// # Errors
-/// Those of the operating system, or what is wrong with the directory.
+/// Errors of the operating system, or a directory that fails the check.
 pub fn prepare_directory(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     check_directory(directory)
 }
 
-/// Finds out whether a directory may hold a socket: it must be this user's or root's, and nobody
-/// else must be able to change what is in it.
+/// Checks whether a directory may hold a socket: it must belong to this user or to root, and nobody
+/// else may be able to change its content.
 ///
 /// # Errors
-/// Those of the operating system, or what is wrong with the directory.
+/// Errors of the operating system, or a directory that fails the check.
 pub fn check_directory(directory: &Path) -> io::Result<()> {
     let metadata = directory.metadata()?;
     let (mode, owner) = (metadata.permissions().mode() & 0o7777, metadata.uid());
@@ -47,7 +48,7 @@ pub fn check_directory(directory: &Path) -> io::Result<()> {
     if owner != geteuid().as_raw() && owner != 0 {
         return refused(format!("the directory belongs to another user ({owner})"));
     }
-    // In a sticky directory others make files, and remove none that are not theirs.
+    // In a sticky directory other users can create files, but can remove only their own.
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         return refused(format!(
             "other users can change the directory (mode {mode:03o}): chmod 700 {}",
@@ -57,10 +58,10 @@ pub fn check_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a socket at `path`, where nothing must be. Must be called within a tokio runtime.
+/// Opens a socket at `path`, which must not exist. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// Those of the operating system.
+/// Errors of the operating system.
 pub fn listen(path: &Path) -> io::Result<Listener> {
     let socket = bound(path)?;
     begin(&socket, BACKLOG)?;
@@ -68,9 +69,9 @@ pub fn listen(path: &Path) -> io::Result<Listener> {
     Ok(Listener { listener: UnixListener::from_std(listener)?, owner: geteuid().as_raw() })
 }
 
-/// A socket with its file's mode set, to which nobody can connect yet.
+/// A socket whose file already has its mode, and to which nobody can connect yet.
 fn bound(path: &Path) -> io::Result<OwnedFd> {
-    // A path that is too long gets the words that a connection to it gets.
+    // This reports a path that is too long in the same words as a connection to it does.
     std::os::unix::net::SocketAddr::from_pathname(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -80,19 +81,19 @@ fn bound(path: &Path) -> io::Result<OwnedFd> {
 }
 
 impl Listener {
-    /// Accepts the next connection. One of another user is closed and is an error, after which
-    /// others can be accepted.
+    /// Accepts the next connection. A connection of another user is closed and reported as an
+    /// error; the next call can accept others.
     ///
     /// # Errors
-    /// Those of the operating system, and that another user came.
+    /// Errors of the operating system, or a connection of another user.
     pub async fn accept(&self) -> io::Result<UnixStream> {
         std::future::poll_fn(|context| self.poll_accept(context)).await
     }
 
-    /// As [`accept`](Self::accept).
+    /// Does what [`accept`](Self::accept) does, for a task that polls.
     ///
     /// # Errors
-    /// As [`accept`](Self::accept).
+    /// The errors of [`accept`](Self::accept).
     pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
         let accepted = ready!(self.listener.poll_accept(context));
         Poll::Ready(accepted.and_then(|(stream, _)| {
@@ -143,7 +144,7 @@ mod tests {
         let path = dir.0.join("s");
         let socket = bound(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        // However open the file is, nobody listens yet.
+        // The file's mode allows everything, but nobody listens yet.
         set_mode(&path, 0o666);
         let error = Connection::connect(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);

@@ -1,10 +1,11 @@
-//! Tests that this machine cannot run say so, and why.
+//! Lets tests that this machine cannot run report that they are skipped, and
+//! why.
 //!
-//! Rust's test harness knows no test that is skipped while it runs: a test that returns early counts
-//! as passed. A test that finds out that it lacks something calls [`test()`] and returns, and one that
-//! runs without a part of itself calls [`part`]. A line on standard error, past what the harness
-//! captures, says it to a person; a line in the file that `LIGHTSEAL_SKIPPED` names says it to
-//! `cargo xtask test`, which counts the test as skipped and not as passed.
+//! Rust's test harness cannot skip a test while it runs: a test that returns early counts as
+//! passed. A test that finds that this machine lacks something calls [`test()`] and returns. A test
+//! that runs without a part of itself calls [`part`]. A line on standard error, which the harness
+//! does not capture, tells people. A line in the file that `LIGHTSEAL_SKIPPED` names tells `cargo
+//! xtask test`, which counts the test as skipped and not as passed.
 //!
 //! ```no_run
 //! if let Err(reason) = skip::ipv6() {
@@ -21,55 +22,55 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// The environment variable with the file that every skipped test is written to.
+/// The environment variable that names the file to which skipped tests are written.
 pub const FILE: &str = "LIGHTSEAL_SKIPPED";
 
-/// The kind of a line: the harness counts the test as passed.
+/// A kind of line in that file: the harness counts the test as passed.
 pub const COUNTED: &str = "counted";
-/// The kind of a line: the harness does not count it.
+/// A kind of line in that file: the harness does not count the test.
 pub const UNCOUNTED: &str = "uncounted";
 
-/// The running test is skipped, and returns after this. A thread that it starts says it under the
-/// test's name only if it is called [so](own_name).
+/// Reports that the running test is skipped. The test must return after this. A thread that the
+/// test starts reports the test's name only if the thread has [that name](own_name).
 pub fn test(reason: impl Display) {
     write(COUNTED, &own_name(), &reason.to_string());
 }
 
-/// A part of the running test is skipped; what remains of it counts as passed.
+/// Reports that a part of the running test is skipped. The rest of the test counts as passed.
 pub fn part(part: impl Display, reason: impl Display) {
     write(UNCOUNTED, &format!("{} ({part})", own_name()), &reason.to_string());
 }
 
-/// As [`test()`], for what has a name and no test of the usual harness, which counts it as nothing.
+/// Does what [`test()`] does for a test outside the usual harness, which is known only by its name.
 pub fn named(name: &str, reason: impl Display) {
     write(UNCOUNTED, name, &reason.to_string());
 }
 
-/// The name of the running test: the harness calls a test's thread after it.
+/// The name of the running test: the harness gives the test's thread this name.
 pub fn own_name() -> String {
     thread::current().name().unwrap_or("a thread of a test").to_owned()
 }
 
-/// A line with kind, program, test and reason, tabs between them.
+/// Writes a line with kind, program, test and reason, separated by tabs.
 fn write(kind: &str, name: &str, reason: &str) {
     let program = program();
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    // The harness captures `eprintln!` and not what is written to the stream itself.
+    // The harness captures `eprintln!`, but not what is written to the stream itself.
     let _ = writeln!(std::io::stderr(), "skipped: {program} {name}: {reason}");
     let Some(path) = std::env::var_os(FILE) else { return };
     let opened = OpenOptions::new().append(true).create(true).open(&path);
     let mut file = opened.unwrap_or_else(|error| panic!("{}: {error}", Path::new(&path).display()));
-    // One call, for tests write at the same time.
+    // The line is written by a single call, since several tests may write at the same time.
     let line = format!("{kind}\t{program}\t{name}\t{reason}\n");
     file.write_all(line.as_bytes()).expect("there is room for a line");
 }
 
-/// The package and the test program in it, as `packet-io af_packet`.
+/// The package and the test program in it, such as `packet-io af_packet`.
 fn program() -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let path = std::env::current_exe().unwrap_or_default();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // Cargo puts a hash behind it.
+    // Cargo appends a hash to the program's name.
     let name = stem.rsplit_once('-').map_or(stem.as_str(), |(name, _)| name);
     let is_own = name.replace('_', "-") == package.replace('_', "-");
     if is_own || package.is_empty() { name.to_owned() } else { format!("{package} {name}") }
@@ -77,7 +78,7 @@ fn program() -> String {
 
 /// Whether this program can be found in the search path.
 ///
-/// # Errors
+/// The program is missing. The error names Debian's package with the program.
 /// The program is missing; the package that has it on Debian is named.
 pub fn program_there(program: &str, package: &str) -> Result<(), String> {
     let there = std::env::var_os("PATH").is_some_and(|paths| {
@@ -86,10 +87,10 @@ pub fn program_there(program: &str, package: &str) -> Result<(), String> {
     there.then_some(()).ok_or_else(|| format!("no {program} (Debian's package {package})"))
 }
 
-/// Whether this thread has a right of root's, by its number (`CAP_NET_RAW` is 13).
+/// Whether this thread has a capability, by its number (`CAP_NET_RAW` is 13).
 ///
 /// # Errors
-/// It does not; the right is named.
+/// The thread lacks the capability. The error names it.
 pub fn capability(number: u32, name: &str) -> Result<(), String> {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let field = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -97,10 +98,10 @@ pub fn capability(number: u32, name: &str) -> Result<(), String> {
     (set >> number & 1 == 1).then_some(()).ok_or_else(|| format!("needs root ({name})"))
 }
 
-/// Whether this process may have TUN and TAP devices.
+/// Whether this process may use TUN and TAP devices.
 ///
 /// # Errors
-/// It may not, or there are none.
+/// The process may not use such devices, or there are none.
 pub fn tun() -> Result<(), String> {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     opened.map(drop).map_err(|error| format!("no TUN and TAP devices: /dev/net/tun: {error}"))
@@ -109,16 +110,16 @@ pub fn tun() -> Result<(), String> {
 /// Whether the loopback interface has an IPv6 address.
 ///
 /// # Errors
-/// It has none.
+/// The interface has none.
 pub fn ipv6() -> Result<(), String> {
     let bound = UdpSocket::bind("[::1]:0");
     bound.map(drop).map_err(|error| format!("no IPv6 on the loopback interface ({error})"))
 }
 
-/// Whether a datagram to an IPv4 group comes back on the loopback interface.
+/// Whether a datagram to an IPv4 multicast group comes back on the loopback interface.
 ///
 /// # Errors
-/// It does not.
+/// It does not come back.
 pub fn multicast() -> Result<(), String> {
     heard().map_err(|error| format!("no multicast on the loopback interface ({error})"))
 }
@@ -126,7 +127,8 @@ pub fn multicast() -> Result<(), String> {
 fn heard() -> std::io::Result<()> {
     let group = Ipv4Addr::new(239, 255, 71, 4);
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    // Sent and heard where the address is, whatever the routes say.
+    // The group is joined on the loopback address, so that the datagram is sent and received there
+    // whatever the routes are.
     socket.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -139,7 +141,8 @@ fn heard() -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The file is for the whole process: one test, which runs itself again.
+    /// The file's name is a variable of the whole process, so one test runs itself again as a
+    /// process.
     #[test]
     fn a_skipped_test_is_a_line_with_its_program_name_and_reason() {
         let ours = std::env::var_os("LIGHTSEAL_SKIP_TEST").is_some();

@@ -2,11 +2,11 @@
 //!
 //! - [`readings`]: the messages;
 //! - [`session`]: application, proxies, relay and service of one session;
-//! - [`view`]: what one sees while it runs;
-//! - [`report`]: what remains at the end;
-//! - [`group`]: another one, of a multicast group.
+//! - [`view`]: the output while the demo runs;
+//! - [`report`]: the results at the end;
+//! - [`group`]: the demo of a multicast group.
 //!
-//! All sessions carry the same messages side by side, at one pace.
+//! All sessions carry the same messages at the same time and at the same pace.
 
 pub(crate) mod group;
 mod readings;
@@ -26,19 +26,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use view::{View, Wish};
 
-/// How often messages that are due are sent.
+/// How often the messages that are due are sent.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How often the view changes.
+/// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// A handshake on loopback takes milliseconds, unless the relay loses half of it.
+/// How long the handshakes may take. On loopback they take milliseconds, unless the relay loses
+/// half of the datagrams.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// How long no message must have arrived until none is expected any more.
+/// How long nothing must have arrived until no further message is expected.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What the demo is about to do, for the view and the report.
+/// The parameters of the demo, for the view and the report.
 #[derive(Clone, Debug)]
 struct Plan {
     messages: u32,
@@ -48,11 +49,11 @@ struct Plan {
     source: String,
 }
 
-/// Runs the sessions and prints what came of them.
+/// Runs the sessions and prints their results.
 ///
 /// # Errors
 ///
-/// If sockets cannot be had, or a message arrived other than it was sent.
+/// If sockets are not available, or a message did not arrive as it was sent.
 pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
     if let Some(DemoCommand::Group(args)) = &args.command {
         return group::run(args).await;
@@ -84,7 +85,8 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
     while readings.taken() < plan.messages {
         tokio::select! {
             _ = tick.tick() => {}
-            // A terminal that is closed sends SIGHUP, and a demo has nothing to read again.
+            // A terminal that is closed sends SIGHUP. A demo has no files to read again, so it
+            // stops.
             signal = signals.next() => if matches!(signal, Signal::Stop | Signal::Reload) {
                 complete = false;
                 break;
@@ -105,7 +107,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
                     complete = false;
                     break;
                 }
-                Wish::Gone => return Err(Failure::new("standard output is gone")),
+                Wish::Gone => return Err(Failure::new("standard output was closed")),
             }
         }
     }
@@ -116,7 +118,7 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), Failure> {
     verify(&standings)
 }
 
-/// Opens each session with a first message.
+/// Opens each session by sending a first message.
 async fn connect(
     sessions: &mut [Session],
     readings: &mut Readings,
@@ -146,7 +148,7 @@ async fn send(
     Ok(())
 }
 
-/// Waits until nothing arrives any more.
+/// Waits until no more messages arrive.
 async fn settle(sessions: &[Session]) {
     let received = || sessions.iter().map(Session::received).sum::<u64>();
     let (mut last, mut since) = (received(), Instant::now());
@@ -159,12 +161,12 @@ async fn settle(sessions: &[Session]) {
     }
 }
 
-/// The promise every session must keep.
+/// Checks what every session must fulfil: each message arrives unchanged, and only once.
 fn verify(standings: &[Standing]) -> Result<(), Failure> {
     for standing in standings {
         if standing.identical != standing.delivered || standing.repeated != 0 {
             return Err(Failure::new(format_args!(
-                "{}: {} messages arrived, {} of them as sent, and {} once more",
+                "{}: {} messages arrived, {} of them as they were sent, and {} more than once",
                 standing.scheme, standing.delivered, standing.identical, standing.repeated
             )));
         }

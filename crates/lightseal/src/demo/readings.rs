@@ -9,19 +9,19 @@
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 10;
 
-/// The most readings that can be told apart.
+/// The number of readings that can be told apart.
 pub(crate) const MOST: u32 = 1 << 24;
 
-/// A message.
+/// A message with one reading.
 pub(crate) type Message = [u8; MESSAGE_BYTES];
 
-/// How often the instruments are looked at. A cycle of readings comes from one look.
+/// How often the instruments are read. All readings of one round come from the same moment.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The instruments of this machine, read in turn.
+/// The instruments of this machine, whose values are sent in turn.
 #[derive(Debug)]
 pub(crate) struct Readings {
     values: Vec<(&'static str, u64)>,
@@ -30,18 +30,18 @@ pub(crate) struct Readings {
 }
 
 impl Readings {
-    /// Looks at the instruments.
+    /// Reads all instruments.
     pub(crate) fn new() -> Self {
         Self { values: look(), looked_at: Instant::now(), next: 0 }
     }
 
-    /// What is read, in words.
+    /// The instruments in words.
     pub(crate) fn source(&self) -> String {
         let names: Vec<_> = self.values.iter().map(|(name, _)| *name).collect();
         format!("live readings of this machine ({})", names.join(", "))
     }
 
-    /// How many readings were taken.
+    /// The number of readings that were taken.
     pub(crate) fn taken(&self) -> u32 {
         self.next
     }
@@ -66,13 +66,13 @@ impl Readings {
     }
 }
 
-/// The number of the reading in a message; `None` if it cannot be one.
+/// The number of the reading in a message; `None` if the message has another length.
 pub(crate) fn number(message: &[u8]) -> Option<usize> {
     let [a, b, c, _, _, _, _, _, _, _] = *message else { return None };
     usize::try_from(u32::from_be_bytes([0, a, b, c])).ok()
 }
 
-/// All instruments that this machine has; the clock at least.
+/// The values of all instruments that this machine has. The clock is always among them.
 fn look() -> Vec<(&'static str, u64)> {
     let mut values = Vec::new();
     let stat = read("/proc/stat");

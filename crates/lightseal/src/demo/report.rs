@@ -1,4 +1,4 @@
-//! What remains of the demo: a table, or JSON.
+//! The results of the demo, as a table or as JSON.
 
 use super::Plan;
 use super::session::Standing;
@@ -6,10 +6,11 @@ use crate::failure::{Context, Failure};
 use std::io::Write;
 use std::time::Duration;
 
-/// A row of a table: its label, and the cell of a session beside the one with plain tags.
+/// A row of a table: its label, and a function that makes a cell of a session and the session with
+/// plain tags.
 type Row = (&'static str, fn(&Standing, &Standing) -> String);
 
-/// What remains at the end.
+/// The rows at the end of the demo.
 const RESULTS: &[Row] = &[
     ("goodput", |s, _| percent(s.goodput)),
     ("  beside one tag each", |s, plain| times(s.goodput, plain.goodput)),
@@ -29,7 +30,7 @@ const RESULTS: &[Row] = &[
     ("handshake bytes", |s, _| s.handshake_bytes.to_string()),
 ];
 
-/// What the live view shows, most important first: a low terminal cuts the last ones.
+/// The rows of the live view, the most important first: a low terminal cuts off the last ones.
 const LIVE: &[Row] = &[
     ("goodput", |s, _| percent(s.goodput)),
     ("  beside one tag each", |s, plain| times(s.goodput, plain.goodput)),
@@ -42,18 +43,18 @@ const LIVE: &[Row] = &[
     ("lost by the relay", |s, _| s.lost_by_relay.to_string()),
 ];
 
-/// What the words of the tables mean.
+/// Explanations of the words in the tables.
 const MEANINGS: &str = "\
 goodput: authenticated payload, as a share of all bytes sent
 authenticated after: mean time from sending a message until
   its whole tag is verified
 ";
 
-/// Widths in columns: with three sessions a table fits a terminal of 60.
+/// Widths in columns. A table of three sessions fits a terminal of 60 columns.
 const LABEL_WIDTH: usize = 23;
 const CELL_WIDTH: usize = 12;
 
-/// How many sessions fit side by side into `width` columns, at least one.
+/// The number of sessions that fit side by side into `width` columns, but at least one.
 pub(super) fn sessions_that_fit(width: u16) -> usize {
     (usize::from(width).saturating_sub(LABEL_WIDTH) / CELL_WIDTH).max(1)
 }
@@ -62,7 +63,7 @@ pub(super) fn sessions_that_fit(width: u16) -> usize {
 ///
 /// # Errors
 ///
-/// If they cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub(crate) fn print(
     plan: &Plan,
     standings: &[Standing],
@@ -90,7 +91,7 @@ pub(crate) fn print(
     printed.context("standard output")
 }
 
-/// The name of a session's way of tagging, for people.
+/// The name of a scheme for people.
 pub(crate) fn title(scheme: &str) -> String {
     if scheme == "off" { "one tag each".into() } else { scheme.into() }
 }
@@ -117,12 +118,12 @@ fn table(plan: &Plan, standings: &[Standing], took: Duration, complete: bool) ->
     out
 }
 
-/// The live view's table, with a head, of the first `shown` sessions.
+/// The table of the live view with its head, for the first `shown` sessions.
 pub(super) fn live_lines(standings: &[Standing], shown: usize) -> Vec<String> {
     lines(LIVE, standings, shown)
 }
 
-/// A line for the sessions' names, and one for each row.
+/// A line with the names of the sessions, and one line for each row.
 fn lines(rows: &[Row], standings: &[Standing], shown: usize) -> Vec<String> {
     let Some(plain) = standings.first() else { return Vec::new() };
     let line = |label: &str, cell: &dyn Fn(&Standing) -> String| {

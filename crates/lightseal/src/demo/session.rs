@@ -17,17 +17,17 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
-/// Long enough for any demo: flows must not end by themselves.
+/// The idle timeout of flows, which is longer than any demo: flows must not end by themselves.
 const NEVER: Duration = Duration::from_secs(86_400);
 
-/// How long a message waits for its set at most, whatever the pace.
+/// How long a message may wait for its set, at any pace.
 const MOST_WAIT: Duration = Duration::from_millis(200);
 
-/// Datagrams that may be on their way through one socket. The smallest
-/// receive buffers in use hold some 250 small datagrams.
+/// Maximum number of datagrams on their way through one socket. The smallest receive buffers in use
+/// hold about 250 small datagrams.
 const WINDOW: u64 = 100;
 
-/// Every message in order, as the application sent it.
+/// All messages in order, as the application sent them.
 #[derive(Debug, Default)]
 pub(crate) struct SentLog(RwLock<Vec<(Message, Instant)>>);
 
@@ -38,17 +38,17 @@ impl SentLog {
         log.push((message, Instant::now()));
     }
 
-    /// A message and when it was sent, and how many were sent in all.
+    /// A message with the time when it was sent, and the number of messages that were sent so far.
     fn get(&self, number: usize) -> (Option<(Message, Instant)>, usize) {
         let log = self.0.read().unwrap_or_else(PoisonError::into_inner);
         (log.get(number).copied(), log.len())
     }
 }
 
-/// What the service saw.
+/// The messages that the service received.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// By number.
+    /// Whether each message was received, by its number.
     seen: Vec<bool>,
     received: u64,
     identical: u64,
@@ -56,7 +56,7 @@ struct Arrivals {
     messages_behind: u64,
 }
 
-/// One session, running.
+/// A running session.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) scheme: Scheme,
@@ -69,41 +69,41 @@ pub(crate) struct Session {
     _tasks: JoinSet<()>,
 }
 
-/// What a session has come to.
+/// The results of a session so far.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Standing {
-    /// How records are tagged: `off` is a full tag for each.
+    /// The scheme of its tags; `off` is a full tag for each record.
     pub(crate) scheme: String,
-    /// Messages the application sent.
+    /// Number of messages that the application sent.
     pub(crate) sent: u64,
-    /// Different messages the service got.
+    /// Number of different messages that the service received.
     pub(crate) delivered: u64,
-    /// Of these, how many were byte for byte those sent.
+    /// Number of delivered messages that were byte for byte as they were sent.
     pub(crate) identical: u64,
-    /// Arrivals of a message that had arrived before.
+    /// Number of arrivals of a message that had arrived before.
     pub(crate) repeated: u64,
-    /// Records the relay lost on the way to the server.
+    /// Number of records that the relay lost on the way to the server.
     pub(crate) lost_by_relay: u64,
-    /// Datagrams that got lost in sockets, where none should.
+    /// Number of datagrams that got lost in sockets, where none should get lost.
     pub(crate) lost_in_sockets: u64,
     /// UDP payload bytes sent in both directions after the handshake.
     pub(crate) record_bytes: u64,
-    /// UDP payload bytes of the handshake, both directions.
+    /// UDP payload bytes of the handshake in both directions.
     pub(crate) handshake_bytes: u64,
-    /// Delivered payload over record bytes.
+    /// Delivered payload bytes divided by record bytes.
     pub(crate) goodput: f64,
-    /// Record bytes for each message sent.
+    /// Record bytes per message that was sent.
     pub(crate) bytes_per_message: f64,
-    /// From sending to full authentication, mean.
+    /// Mean time from sending a message to its full authentication.
     pub(crate) delay_mean_ms: f64,
-    /// From sending to full authentication, 95th percentile.
+    /// 95th percentile of the time from sending a message to its full authentication.
     pub(crate) delay_p95_ms: f64,
-    /// Messages sent between a message and its full authentication, mean.
+    /// Mean number of messages sent between a message and its full authentication.
     pub(crate) messages_behind: f64,
 }
 
 impl Standing {
-    /// Messages that were sent and have not arrived.
+    /// Number of messages that were sent and have not arrived.
     pub(crate) fn missing(&self) -> u64 {
         self.sent.saturating_sub(self.delivered)
     }
@@ -115,11 +115,11 @@ fn loopback() -> Result<UdpSocket, Failure> {
 }
 
 impl Session {
-    /// Builds the whole chain.
+    /// Starts application, proxies, relay and service.
     ///
     /// # Errors
     ///
-    /// If sockets or randomness cannot be had.
+    /// If sockets or randomness are not available.
     pub(crate) fn start(
         scheme: Scheme,
         line: &Impairments,
@@ -169,7 +169,7 @@ impl Session {
         Ok(Self { scheme, application, client, relay, server, arrivals, sent: 0, _tasks: tasks })
     }
 
-    /// Whether the association stands.
+    /// Whether the association is established.
     pub(crate) fn is_connected(&self) -> bool {
         self.server.open_flows() == 1
     }
@@ -202,7 +202,7 @@ impl Session {
         Ok(())
     }
 
-    /// How far the session has come.
+    /// The results so far.
     pub(crate) fn standing(&self) -> Standing {
         let (client, client_socket) = self.client.counters();
         let (server, server_socket) = self.server.counters();
@@ -241,7 +241,7 @@ impl Session {
         }
     }
 
-    /// Messages the service got so far.
+    /// Number of messages that the service received so far.
     pub(crate) fn received(&self) -> u64 {
         self.arrivals().received
     }
@@ -251,7 +251,7 @@ impl Session {
     }
 }
 
-/// The service: notes what arrives.
+/// Runs the service, which records what arrives.
 async fn serve(socket: UdpSocket, log: Arc<SentLog>, arrivals: Arc<Mutex<Arrivals>>) {
     let mut buf = [0; 2048];
     // On loopback a socket fails only when the program ends.
@@ -288,7 +288,7 @@ fn settings(scheme: Scheme) -> Result<Settings, Failure> {
     if scheme.aggregates() {
         settings.aggregation = AggregationPolicy::both(scheme);
     } else {
-        // The shortest header plain DTLS 1.3 has, so that nothing but tags is compared.
+        // The shortest header of plain DTLS 1.3, so that only the tags differ.
         settings.record_numbers = RecordNumbers::Short;
     }
     Ok(settings)

@@ -1,4 +1,4 @@
-//! What one sees while the demo runs: a live view in a terminal, plain lines elsewhere.
+//! The output while the demo runs: a live view in a terminal, plain lines elsewhere.
 
 use super::Plan;
 use super::readings::MESSAGE_BYTES;
@@ -13,37 +13,37 @@ use ratatui::widgets::{Gauge, Paragraph, Sparkline, Wrap};
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-/// How often a plain line is printed.
+/// How often plain lines are printed.
 const LINE: Duration = Duration::from_secs(2);
 
-/// Frames whose deliveries the live view draws, ten a second.
+/// Number of frames whose deliveries the live view draws. There are ten frames per second.
 const HISTORY: usize = 300;
 
-/// The colour of payload, and of the bytes around it.
+/// The colours of payload bytes and of the bytes around them.
 const PAYLOAD: Color = Color::Green;
 const OVERHEAD: Color = Color::DarkGray;
 
-/// What the user of a view wants.
+/// What the user of a view wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// That the sessions go on.
+    /// The sessions continue.
     GoOn,
-    /// The results so far.
+    /// The sessions stop, and their results so far are printed.
     Stop,
-    /// Nothing: standard output is gone.
+    /// Nobody reads the output: standard output was closed.
     Gone,
 }
 
-/// Shows how the sessions stand.
+/// Shows the results of the sessions while they run.
 pub(crate) enum View {
-    /// A live view. The terminal is restored when it is dropped.
+    /// A live view. Dropping it restores the terminal.
     Live(Box<Live>),
     /// A line for each session every two seconds.
     Lines {
         /// When the next lines are due.
         next: Duration,
     },
-    /// Nothing.
+    /// No output.
     Silent,
 }
 
@@ -51,13 +51,13 @@ pub(crate) enum View {
 pub(crate) struct Live {
     terminal: LiveTerminal,
     plan: Plan,
-    /// Messages delivered between two frames, by session.
+    /// Number of messages delivered between two frames, for each session.
     history: Vec<Vec<u64>>,
     last: Vec<u64>,
 }
 
 impl View {
-    /// A live view, or lines, or nothing when the output is for a program.
+    /// A live view, or lines, or no output if the output is for a program.
     pub(crate) fn new(live: bool, silent: bool, plan: &Plan) -> Self {
         if live && let Some(terminal) = LiveTerminal::start() {
             let plan = plan.clone();
@@ -67,7 +67,7 @@ impl View {
         if silent {
             return Self::Silent;
         }
-        // An output that is closed already is noticed by `show`.
+        // `show` will notice if standard output is closed already.
         let _ = writeln!(
             stdout(),
             "{} messages a session, {} a second\n{} independent loss each way\n\
@@ -87,7 +87,7 @@ impl View {
         Self::Lines { next: LINE }
     }
 
-    /// Shows the present standing, and asks what the user wants.
+    /// Shows the current results, and returns what the user wants.
     pub(crate) fn show(&mut self, standings: &[Standing], elapsed: Duration) -> Wish {
         match self {
             Self::Live(live) => live.show(standings),
@@ -146,7 +146,7 @@ impl Live {
     }
 }
 
-/// The way of a message.
+/// The path of a message.
 const PATH: &str = "application → proxy → lossy relay → proxy → service";
 
 fn draw(frame: &mut Frame<'_>, plan: &Plan, standings: &[Standing], history: &[Vec<u64>]) {
@@ -191,7 +191,7 @@ fn heading(plan: &Plan) -> Text<'static> {
     ])
 }
 
-/// A bar with its label beside it, since a label over a bar is hard to read.
+/// Draws a bar with its label beside it, since a label on a bar is hard to read.
 fn draw_progress(frame: &mut Frame<'_>, area: Rect, sent: u64, all: u32) {
     let label = format!("{sent} sent ");
     let [text, bar] =
@@ -203,7 +203,8 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, sent: u64, all: u32) {
     frame.render_widget(gauge, bar);
 }
 
-/// The mean record of each session, to one scale: the payload, and the bytes around it.
+/// A bar for the mean record of each session, all on one scale: the payload, and the bytes around
+/// it.
 fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
     const LABEL: usize = 13;
     const BYTES: usize = 9;
@@ -230,7 +231,7 @@ fn record_bars(standings: &[Standing], width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// Deliveries over time, where there is room for them.
+/// Draws deliveries over time, if there is room for them.
 fn draw_deliveries(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -248,7 +249,8 @@ fn draw_deliveries(
             Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*area);
         let text = format!("{}, in 0.1 s", title(&standing.scheme));
         frame.render_widget(Line::from(text.dark_gray()), label);
-        // A sparkline draws from its first value on; the newest are those to see.
+        // A sparkline draws from its first value on. Older values are skipped, so that the newest
+        // are shown.
         let first = history.len().saturating_sub(usize::from(line.width));
         let newest = history.get(first..).unwrap_or_default();
         let spark = Sparkline::default().data(newest).style(Style::new().fg(PAYLOAD));

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The gateway's configuration; `lightseal gateway keygen --sample` prints one.
+    /// The gateway's configuration file; `lightseal gateway keygen --sample` prints an example.
     pub(crate) file: PathBuf,
     /// Print JSON.
     #[arg(long)]
@@ -39,7 +39,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
                 peers => format!("{peers} peers"),
             };
             let (name, lan) = (&config.gateway.name, &config.lan.interface);
-            let _ = writeln!(text, "{name}: LAN {lan}, {peers}; nothing stands against it");
+            let _ = writeln!(text, "{name}: LAN {lan}, {peers}; no problem found");
         }
     }
     std::io::stdout().write_all(text.as_bytes()).context("standard output")?;

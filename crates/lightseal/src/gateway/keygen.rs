@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeygenArgs {
-    /// Where the private key goes. A file that is there already stays as it is.
+    /// File for the new private key. An existing file is never overwritten.
     #[arg(required_unless_present = "sample")]
     pub(crate) file: Option<PathBuf>,
-    /// Make nothing: print the public key of the private one that is there.
+    /// Create nothing: print the public key that belongs to the private key in the file.
     #[arg(long)]
     pub(crate) public: bool,
-    /// Make nothing: print a configuration with every setting and its comment.
+    /// Create nothing: print a configuration with every setting and an explanation of it.
     #[arg(long, conflicts_with_all = ["file", "public", "json"])]
     pub(crate) sample: bool,
     /// Print JSON.

@@ -13,22 +13,22 @@ use std::future::Future;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
-    /// Make a gateway's private key, and print the public one that the other gateways need.
+    /// Create a gateway's private key, and print the public key that the other gateways need.
     Keygen(keygen::KeygenArgs),
-    /// Look at a configuration and at everything it speaks of, and start nothing.
+    /// Check a configuration and everything it refers to, without starting anything.
     Check(check::CheckArgs),
-    /// Carry frames between this machine's LAN and those of the other gateways, until a signal
-    /// ends it.
+    /// Carry frames between this machine's LAN and the LANs of the other gateways, until a signal
+    /// stops it.
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
-    /// Show how a gateway of this machine stands: peers, flows, rates, drops by reason.
+    /// Show the state of a gateway on this machine: peers, flows, rates, drops by reason.
     Status(status::StatusArgs),
 }
 
-/// Runs one of them.
+/// Runs a command about gateways.
 ///
 /// # Errors
-/// What went wrong, in one line.
+/// The command failed, for the reason that the failure names in one line.
 pub(crate) fn run(command: &GatewayCommand) -> Result<(), Failure> {
     match command {
         GatewayCommand::Keygen(args) => keygen::run(args),

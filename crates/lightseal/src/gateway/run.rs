@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The gateway's configuration; `lightseal gateway keygen --sample` prints one.
+    /// The gateway's configuration file; `lightseal gateway keygen --sample` prints an example.
     pub(crate) file: PathBuf,
 }
 
@@ -27,7 +27,9 @@ pub(super) async fn run(args: &RunArgs) -> Result<(), Failure> {
         match signals.next().await {
             Signal::Stop => return Order::Stop,
             Signal::Reload => return Order::Reload,
-            Signal::Statistics => tracing::info!("`lightseal gateway status` tells how it stands"),
+            Signal::Statistics => {
+                tracing::info!("`lightseal gateway status` shows the gateway's state")
+            }
         }
     };
     host.serve(read, orders).await.map_err(Failure::new)

@@ -15,24 +15,25 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Often enough to see a change, seldom enough to read it, and before the gateway hangs up.
+/// The range of `--every`: often enough to see a change, seldom enough to read it, and shorter than
+/// the time after which the gateway closes an idle connection.
 const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The gateway's configuration.
+    /// The gateway's configuration file.
     #[arg(required_unless_present = "state")]
     pub(crate) file: Option<PathBuf>,
-    /// The gateway's state directory, if the configuration is not at hand.
+    /// The gateway's state directory, if the configuration file is not at hand.
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub(crate) state: Option<PathBuf>,
-    /// Show it again and again, with rates: a live view in a terminal, else lines.
+    /// Show the state again and again, with rates: as a live view in a terminal, else as lines.
     #[arg(long)]
     pub(crate) watch: bool,
-    /// With --watch: how often, 100ms to 30s.
+    /// Interval of --watch, 100ms to 30s.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     pub(crate) every: Quantity<Duration>,
-    /// Print JSON; with --watch a line each time.
+    /// Print JSON; with --watch one line each time.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -44,7 +45,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
         (None, None) => return Err(Failure::new("no configuration given")),
     };
     if !EVERY.contains(&args.every.0) {
-        return Err(Failure::new("--every: 100ms to 30s"));
+        return Err(Failure::new("--every must be 100ms to 30s"));
     }
     let mut door = Door::open(&state).await.map_err(|error| unanswered(&state, &error))?;
     let mut before: Option<(Instant, Standing)> = None;
@@ -54,7 +55,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
     }
     loop {
         let standing = door.standing().await.map_err(|error| {
-            live = None; // So that the terminal is whole again when the error is printed.
+            live = None; // The terminal is restored before the error is printed.
             unanswered(&state, &error)
         })?;
         let now = Instant::now();
@@ -71,7 +72,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<(), Failure> {
                 (false, true) => line(&standing, &rates.unwrap_or_default()),
             };
             if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
-                // Whoever closes our output early has seen enough.
+                // A reader that closes the pipe early has seen enough.
                 return if args.watch { Ok(()) } else { Err(error).context("standard output") };
             }
             if !args.watch {
@@ -87,18 +88,18 @@ fn unanswered(state: &Path, error: &AskError) -> Failure {
     Failure::new(format_args!("{}: {error}", state.display()))
 }
 
-/// What happened in each second between two moments.
+/// Rates per second, from the counters at two moments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rates {
-    /// From the LAN, and to it.
+    /// Frames received from the LAN, and frames sent to it.
     pub(super) lan: [Rate; 2],
-    /// To each peer, and from it.
+    /// Frames sent to each peer, and frames received from it.
     pub(super) peers: Vec<[Rate; 2]>,
-    /// Dropped, by reason.
+    /// Dropped frames per second, by reason.
     pub(super) drops: BTreeMap<String, f64>,
 }
 
-/// What happened in each second.
+/// Traffic per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rate {
     pub(super) frames: f64,
@@ -108,7 +109,7 @@ pub(super) struct Rate {
 impl Rates {
     pub(super) fn between(before: &Standing, now: &Standing, elapsed: Duration) -> Self {
         let seconds = elapsed.as_secs_f64().max(1e-3);
-        // A gateway that was started anew counts from zero.
+        // A gateway that was restarted counts from zero.
         let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let rate = |before: &Traffic, now: &Traffic| Rate {
             frames: per_second(before.frames, now.frames),
@@ -134,7 +135,7 @@ impl Rates {
     }
 }
 
-/// `up 5 min`, or why not.
+/// The state of a peer's channel, such as `up 5 min`, with the reason if it is down.
 pub(super) fn channel(peer: &PeerStanding) -> String {
     let state = if peer.up { "up" } else { "down" };
     let since = spoken(peer.since_seconds);
@@ -159,7 +160,7 @@ fn as_text(standing: &Standing) -> String {
     }
     let _ = writeln!(
         text,
-        "LAN {} ({}): {} frames from there, {} to there",
+        "LAN {} ({}): {} frames received, {} sent",
         lan.interface, lan.io, lan.received.frames, lan.sent.frames
     );
     let _ = writeln!(
@@ -196,7 +197,7 @@ fn as_text(standing: &Standing) -> String {
     text
 }
 
-/// One line for people; drops since the beginning.
+/// The state in one line for people, with the number of drops since the start.
 fn line(standing: &Standing, rates: &Rates) -> String {
     let up = standing.peers.iter().filter(|peer| peer.up).count();
     let [from, to] = rates.lan;
@@ -270,7 +271,7 @@ pub(super) mod tests {
         let text = as_text(&standing(1000));
         for expected in [
             "plant-a: scheme sealed, up 2 h 01 min",
-            "LAN eth1 (xdp): 10000 frames from there, 5000 to there",
+            "LAN eth1 (xdp): 10000 frames received, 5000 sent",
             "flows: 24 of 65536, 0 refused",
             "plant-b  up 5 min",
             "down 0 s: the peer is silent",
@@ -281,7 +282,7 @@ pub(super) mod tests {
         let mut deaf = standing(1000);
         deaf.peers[0].unanswered = true;
         assert!(as_text(&deaf).contains("up 5 min, nothing comes back"), "{}", as_text(&deaf));
-        assert!(!text.contains("no-peer"), "what did not happen is not told:\n{text}");
+        assert!(!text.contains("no-peer"), "a reason without drops is not shown:\n{text}");
         let line = line(&standing(1000), &Rates::default());
         assert!(line.starts_with("plant-a: 1 of 2 peers up, 24 flows;"), "{line}");
     }

@@ -1,4 +1,4 @@
-//! A gateway in a terminal, live.
+//! The live view of a gateway in a terminal.
 
 use super::status::{Rate, Rates, channel, or_dash};
 use crate::terminal::{Heard, LiveTerminal};
@@ -12,7 +12,7 @@ use ratatui::widgets::{Block, Cell, Gauge, Paragraph, Row, Sparkline, Table};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Moments that are drawn.
+/// Number of moments whose rates are drawn.
 const HISTORY: usize = 300;
 
 /// The live view.
@@ -21,7 +21,7 @@ pub(super) struct Live {
     history: History,
 }
 
-/// Frames a second from the LAN and to it, newest last.
+/// Frames per second from the LAN and to it, the newest last.
 #[derive(Default)]
 struct History([VecDeque<u64>; 2]);
 
@@ -37,13 +37,13 @@ impl History {
 }
 
 impl Live {
-    /// `None` if the terminal can show none.
+    /// Starts the view; `None` if the terminal cannot show one.
     pub(super) fn start() -> Option<Self> {
         Some(Self { terminal: LiveTerminal::start()?, history: History::default() })
     }
 
-    /// Shows the gateway's standing for `time`. Returns `false` if the user asked to stop, or the
-    /// terminal is gone.
+    /// Shows the gateway's state for `time`. Returns `false` if the user asked to stop, or the
+    /// terminal is closed.
     pub(super) fn show(&mut self, standing: &Standing, rates: &Rates, time: Duration) -> bool {
         self.history.remember(rates);
         let until = Instant::now() + time;
@@ -93,7 +93,8 @@ fn draw(frame: &mut Frame<'_>, standing: &Standing, rates: &Rates, history: &His
         let inner = block.inner(*area);
         frame.render_widget(block, *area);
         let samples = &history.0[at];
-        // A sparkline draws from its first value on; the newest are those to see.
+        // A sparkline draws from its first value on. Older values are skipped, so that the newest
+        // are shown.
         let first = samples.len().saturating_sub(usize::from(inner.width));
         let samples = samples.iter().skip(first).copied();
         let spark = Sparkline::default().data(samples.collect::<Vec<_>>());
@@ -115,7 +116,7 @@ fn draw_flows(frame: &mut Frame<'_>, area: Rect, standing: &Standing) {
     frame.render_widget(gauge.gauge_style(Style::new().fg(Color::Blue)), area);
 }
 
-/// A terminal narrower than this has no room for all that is told of a peer.
+/// The width in columns from which all columns of the table of peers are shown.
 const ALL_COLUMNS: u16 = 112;
 
 fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
@@ -159,7 +160,7 @@ fn draw_peers(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Ra
 
 fn draw_drops(frame: &mut Frame<'_>, area: Rect, standing: &Standing, rates: &Rates) {
     let mut drops: Vec<_> = standing.drops.iter().filter(|(_, count)| **count > 0).collect();
-    // Those that happen now come first: the rest may not fit.
+    // Reasons with drops right now come first, because the others may not fit.
     let rate = |why: &String| rates.drops.get(why).copied().unwrap_or(0.0);
     drops.sort_by(|a, b| rate(b.0).total_cmp(&rate(a.0)).then(b.1.cmp(a.1)));
     let rows = drops.into_iter().map(|(why, count)| {

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdminArgs {
-    /// The controller's directory. It may run or not; members only hear of changes if it does.
+    /// The controller's directory. The controller may be stopped, but members learn of changes only
+    /// while it runs.
     #[arg(long, value_name = "DIR", global = true, default_value = ".")]
     pub(crate) state: PathBuf,
     /// Print JSON.
@@ -31,9 +32,9 @@ pub(crate) struct AdminArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AdminCommand {
-    /// Make a group.
+    /// Create a group.
     Create(Box<CreateArgs>),
-    /// End a group: its members get no keys any more.
+    /// End a group: its members get no new keys.
     Remove {
         /// Name of the group.
         group: String,
@@ -45,23 +46,23 @@ pub(crate) enum AdminCommand {
         /// Name of the group.
         group: String,
     },
-    /// Let a device come, and print the token that it is enrolled with. Keep it secret.
+    /// Allow a device to join groups, and print the secret token with which it enrols.
     Enrol(Box<EnrolArgs>),
     /// List devices.
     Devices,
-    /// Forget a device, and put it out of all groups.
+    /// Remove a device, and evict it from all groups.
     Revoke {
         /// Name of the device.
         device: String,
     },
-    /// Put a device out of a group, at once. It can come back only if it is readmitted.
+    /// Evict a device from a group at once. It can join again only after `readmit`.
     Evict {
         /// Name of the group.
         group: String,
         /// Name of the device.
         device: String,
     },
-    /// Let a device in again that was evicted, or that waits because it has joined often.
+    /// Let a device join again that was evicted, or that must wait because it has joined often.
     Readmit {
         /// Name of the group.
         group: String,
@@ -72,31 +73,32 @@ pub(crate) enum AdminCommand {
     Rekey {
         /// Name of the group.
         group: String,
-        /// Use them without delay: members that hear of it late miss what is sent until then.
+        /// Use the new keys without delay. Members that learn of them late miss what is sent until
+        /// then.
         #[arg(long)]
         at_once: bool,
     },
-    /// Copy everything into another directory. It holds all keys: keep it secret.
+    /// Copy the controller's store into another directory. The copy holds all keys: keep it secret.
     Backup {
-        /// A directory without a controller's store.
+        /// Directory for the copy, which must not hold a controller's store.
         directory: PathBuf,
     },
-    /// Show who was enrolled, joined, left, was evicted or revoked, and every rekey.
+    /// Show the log: who was enrolled, joined, left, was evicted or revoked, and every rekey.
     Log {
-        /// Of one group.
+        /// Show only entries about this group.
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
-        /// Of one device.
+        /// Show only entries about this device.
         #[arg(long, value_name = "NAME")]
         device: Option<String>,
-        /// The last N entries.
+        /// Show the last N entries.
         #[arg(long, value_name = "N", default_value_t = 100)]
         last: usize,
     },
-    /// Make a copy the store of a controller that does not run. Who was put out after the copy
-    /// was made is a member again.
+    /// Replace the store of a stopped controller by a copy. A device that was evicted after the
+    /// copy was made is a member again.
     Restore {
-        /// What `backup` wrote.
+        /// Directory that `backup` wrote.
         directory: PathBuf,
     },
 }
@@ -105,38 +107,42 @@ pub(crate) enum AdminCommand {
 pub(crate) struct CreateArgs {
     /// Name of the group.
     pub(crate) group: String,
-    /// Multicast address and port of its requests, such as `[ff15::abcd]:5684` or `239.1.2.3:5684`.
+    /// Multicast address and port of the group's requests, such as `[ff15::abcd]:5684` or
+    /// `239.1.2.3:5684`.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) address: SocketAddr,
-    /// Records: `compact`, or `axiom-1.2` as in the paper of that name.
+    /// Format of records: `compact`, or `axiom-1.2` as in the paper of that name.
     #[arg(long, value_name = "NAME", default_value = "compact")]
     pub(crate) profile: String,
     /// Cipher suite: ccm, ccm-8, lightmac, lightmac-8, gcm or chacha20; for axiom-1.2 ccm-8, ccm,
-    /// gcm, chacha20 or null, which does not encrypt [default: the profile's first].
+    /// gcm, chacha20 or null, which does not encrypt [default: the first suite of the profile].
     #[arg(long, value_name = "NAME")]
     pub(crate) suite: Option<String>,
-    /// What a record proves: that a member sent it (`group`), or which one (`source`).
+    /// What a record proves: that a member sent it (`group`), or which member sent it (`source`).
     #[arg(long, value_name = "WHAT", default_value = "group")]
     pub(crate) authenticity: String,
-    /// Who can read and write responses: `group`, or only the two concerned (`pairwise`).
+    /// Members that can read and write a response: all (`group`), or only its sender and its
+    /// receiver (`pairwise`).
     #[arg(long, value_name = "WHO", default_value = "group")]
     pub(crate) responses: String,
-    /// How late listeners learn what is new: `new-epoch`, `challenge`, or `drop-first`.
+    /// What a listener does that restarted or hears a sender for the first time: wait for a new
+    /// epoch (`new-epoch`), ask the sender (`challenge`), or take its first record only as a
+    /// reference (`drop-first`).
     #[arg(long, value_name = "HOW", default_value = "new-epoch")]
     pub(crate) freshness: String,
-    /// Gather joins and leaves for so long into one rekey.
+    /// Collect joins and leaves for this long into one rekey.
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     pub(crate) batch: Quantity<Duration>,
-    /// From a rekey to the first record under the new keys.
+    /// Time from a rekey to the first record under the new keys.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub(crate) activation: Quantity<Duration>,
-    /// Receive under the old keys for so long after that, at most 60 s.
+    /// Time after that in which records under the old keys are still accepted, at most 60s.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) retention: Quantity<Duration>,
-    /// Renew keys so often; 0 for never.
+    /// Interval at which the keys are renewed; 0 for never.
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub(crate) renewal: Quantity<Duration>,
-    /// Members at most.
+    /// Maximum number of members.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) most_members: u32,
 }
@@ -145,32 +151,33 @@ pub(crate) struct CreateArgs {
 pub(crate) struct EnrolArgs {
     /// Name of the device.
     pub(crate) device: String,
-    /// It may send requests.
+    /// Allow the device to send requests.
     #[arg(long, required_unless_present = "listener")]
     pub(crate) sender: bool,
-    /// It may answer them.
+    /// Allow the device to answer requests.
     #[arg(long)]
     pub(crate) listener: bool,
-    /// The group that it may join; several times for several [default: all].
+    /// Group that the device may join; give the flag several times for several groups [default:
+    /// all].
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
-    /// Where it finds the controller.
+    /// Address at which the device finds the controller.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) controller: String,
-    /// How many times the token can enrol a device; 0 for any number. Each time the device gets a
-    /// key of its own, so a state that is kept needs the token no more.
+    /// How many times the token can enrol a device; 0 for any number. Each enrolment gives the
+    /// device a key of its own, so a device that keeps its state does not need the token again.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) uses: u32,
-    /// For how long the token can be used [default: for ever].
+    /// How long the token can be used [default: forever].
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<Quantity<Duration>>,
-    /// Write the token to this new file, which its owner alone can read.
+    /// Write the token to this new file, which only its owner can read.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
 impl AdminCommand {
-    /// `None`: no controller is asked that.
+    /// The request to the controller; `None` for a command that asks no controller.
     fn request(&self) -> Option<AdminRequest> {
         let millis = |time: Quantity<Duration>| time.0.as_millis() as u64;
         Some(match self.clone() {
@@ -258,7 +265,8 @@ pub(super) async fn run(args: &AdminArgs) -> Result<(), Failure> {
     writeln!(std::io::stdout(), "{}", text.trim_end()).context("standard output")
 }
 
-/// A new file for a token. It is there before the device is enrolled, for a token is told once.
+/// A new file for a token. It is created before the device is enrolled, because a token is shown
+/// only once.
 struct TokenFile<'a> {
     path: &'a Path,
     file: std::fs::File,
@@ -382,7 +390,8 @@ fn shown(group: &Described) -> String {
     text + &table.text()
 }
 
-/// A time of the log (RFC 3339), by the algorithm `civil_from_days` of Howard Hinnant's chrono notes.
+/// A time of the log in the format of RFC 3339, by the algorithm `civil_from_days` of Howard
+/// Hinnant's chrono notes.
 fn utc(at_ms: u64) -> String {
     let seconds = at_ms / 1000;
     let days = seconds / 86_400 + 719_468;

@@ -11,24 +11,25 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ControllerArgs {
-    /// Directory of its groups, devices and keys; made if it is not there.
+    /// Directory of the controller's groups, devices and keys; created if necessary.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: PathBuf,
-    /// Address that devices come to, over DTLS.
+    /// Address on which devices reach the controller, over DTLS.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: String,
-    /// Interface of the groups' network, where new keys are announced.
+    /// Interface of the groups' network, on which new keys are announced.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: String,
-    /// Hops that announcements may take: 1 stays on the link.
+    /// Hop limit of announcements: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
-    /// Let devices come whose program speaks version 1 of the control protocol. Copies of them are
-    /// not noticed, and two copies seal under the same keys and numbers.
+    /// Admit devices whose program speaks version 1 of the control protocol. Copies of such a
+    /// device are not detected, and two copies seal under the same keys and numbers.
     #[arg(long)]
     pub(crate) allow_version_1: bool,
-    /// Believe devices which address they have in groups of axiom-1.2; needed where a NAT is between
-    /// them and the controller. Otherwise it is the one that they speak to the controller from.
+    /// Trust devices to tell which address they have in groups of axiom-1.2, which is needed if a
+    /// NAT is between them and the controller. By default it is the address from which they speak
+    /// to the controller.
     #[arg(long)]
     pub(crate) trust_addresses: bool,
 }
@@ -47,7 +48,7 @@ pub(super) async fn run(args: &ControllerArgs) -> Result<(), Failure> {
     let service = Service::start(&args.state, options, rng);
     let service = service.context(format_args!("controller in {}", args.state.display()))?;
     let local = service.local_addr().context("its socket")?;
-    tracing::info!("devices come to {}", Named(local));
+    tracing::info!("listening for devices on {}", Named(local));
     loop {
         tokio::select! {
             ended = service.run() => return ended.context("controller"),

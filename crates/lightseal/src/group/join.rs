@@ -18,37 +18,37 @@ use std::time::Duration;
 pub(crate) struct JoinArgs {
     #[command(flatten)]
     pub(crate) member: MemberArgs,
-    /// Make a network interface of this name for applications: they speak UDP over IPv6 to the
-    /// group's address, or serve there, and need not be changed. Takes root or CAP_NET_ADMIN, and
-    /// Linux.
+    /// Create a network interface of this name for applications. They send UDP over IPv6 to the
+    /// group's address, or serve it, without being changed. Needs Linux, and root or CAP_NET_ADMIN.
     #[arg(long, value_name = "NAME", group = "applications",
           conflicts_with_all = ["listen", "service"])]
     pub(crate) tun: Option<String>,
-    /// Leave that interface when this program ends, however it ends: the next start takes it, and
-    /// applications that use it go on. `ip link delete NAME` removes it.
+    /// Keep that interface when this program ends, for whatever reason. The next start uses it
+    /// again, and applications that use it are not disturbed. `ip link delete NAME` removes it.
     #[arg(long, requires = "tun")]
     pub(crate) keep_tun: bool,
-    /// What to be behind that interface.
+    /// Role in the group of the applications behind that interface.
     #[arg(long = "as", value_name = "ROLE", value_enum, default_value = "both", requires = "tun")]
     pub(crate) role: Role,
-    /// Send to the group what applications send to this UDP port, and send them the answers.
+    /// Send to the group what applications send to this UDP port, and return the answers to them.
     #[arg(long, value_name = "ADDR:PORT", group = "applications")]
     pub(crate) listen: Option<String>,
-    /// Have this UDP service answer the group's requests.
+    /// Let this UDP service answer the group's requests.
     #[arg(long, value_name = "HOST:PORT", group = "applications")]
     pub(crate) service: Option<String>,
-    /// Port that requests are for, as the group knows it.
+    /// UDP port to which requests in the group are addressed.
     #[arg(long, value_name = "PORT", default_value_t = 5683, conflicts_with = "tun")]
     pub(crate) port: u16,
     /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
-    /// Go on with the old keys when evicted from the group: to show what they are worth.
+    /// Continue with the old keys when evicted from the group, to show what an evicted member can
+    /// do.
     #[arg(long, hide = true)]
     pub(crate) stubborn: bool,
 }
 
-/// What became of a member's records.
+/// Counters of a member, for statistics.
 #[derive(Serialize)]
 struct Statistics {
     epoch: u64,
@@ -63,9 +63,10 @@ struct Statistics {
     unknown_keys: u64,
     strangers: u64,
     refused_rekeys: u64,
-    /// Datagrams of applications to addresses that this member cannot speak to.
+    /// Datagrams of applications to addresses that this member cannot send to.
     unreachable: u64,
-    /// Datagrams of applications that waited for the controller for too long, or made room.
+    /// Datagrams of applications that were dropped because they waited too long for the controller,
+    /// or because others needed their room.
     waited_too_long: u64,
 }
 
@@ -90,21 +91,23 @@ fn counted(station: &mut Station) -> Statistics {
     }
 }
 
-/// Before a device that was evicted asks whether it is readmitted: twice as long each time.
+/// How long an evicted device waits before it asks for the first time whether it was readmitted.
+/// The time doubles with each question, up to [`RETURN_MOST`].
 const RETURN: Duration = Duration::from_secs(2);
 const RETURN_MOST: Duration = Duration::from_secs(60);
 
-/// How being a member ended.
+/// How a membership ended.
 enum Ended {
-    /// The user wanted an end.
+    /// A signal stopped the program.
     Stopped,
-    /// The controller does not take it for a member any more, and may do so again.
+    /// The controller does not count the device as a member any more, and may readmit it.
     Out(Reason),
 }
 
-/// An evicted member comes back by itself when it is readmitted.
+/// Runs a member until a signal stops it. An evicted member comes back by itself when it is
+/// readmitted.
 pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
-    // What applications know of stays over a return.
+    // The ports or the interface that applications use remain while the member is evicted.
     let mut applications = match &args.tun {
         Some(_) => Applications::Device(None),
         None => Applications::Ports(open_relay(args)?),
@@ -122,7 +125,7 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
             };
             let Ended::Out(reason) = ended else { return Ok(()) };
             tracing::warn!(
-                "evicted from the group by its controller: {reason}; waits to come back"
+                "evicted from the group by its controller: {reason}; waiting to be readmitted"
             );
             (was_in, wait) = (true, RETURN);
         }
@@ -134,11 +137,11 @@ pub(super) async fn run(args: &JoinArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where applications are.
+/// How applications reach the group.
 enum Applications {
-    /// At UDP ports of this machine.
+    /// Through UDP ports of this machine.
     Ports(Relay),
-    /// Behind an interface, which is made when its addresses are known.
+    /// Through an interface, which is created when its addresses are known.
     Device(Option<Device>),
 }
 
@@ -148,7 +151,7 @@ type Device = group_host::member::Tun;
 type Device = std::convert::Infallible;
 
 impl JoinArgs {
-    /// What to be in the group.
+    /// The role in the group that follows from the flags.
     fn role(&self) -> Role {
         match (&self.tun, &self.listen, &self.service) {
             (Some(_), ..) => self.role,
@@ -173,7 +176,7 @@ async fn behind_device(
     };
     let placed = placed.map_err(|error| match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(format_args!(
-            "--tun {name}: {error}; it takes root or CAP_NET_ADMIN (--listen and --service do not)"
+            "--tun {name}: {error}; it needs root or CAP_NET_ADMIN (--listen and --service do not)"
         )),
         _ => Failure::new(format_args!("--tun {name}: {error}")),
     })?;
@@ -190,7 +193,7 @@ async fn behind_device(
 
 #[cfg(not(target_os = "linux"))]
 async fn behind_device(_: &JoinArgs, _: Station, _: &mut Option<Device>) -> Result<Ended, Failure> {
-    Err(Failure::new("--tun is only on Linux; --listen and --service do without"))
+    Err(Failure::new("--tun works only on Linux; --listen and --service work everywhere"))
 }
 
 fn open_relay(args: &JoinArgs) -> Result<Relay, Failure> {
@@ -213,7 +216,7 @@ async fn behind_ports(
     if let Some(local) = relay.local_addr().context("its socket")? {
         tracing::info!("applications send to {local}");
         if !local.ip().is_loopback() {
-            tracing::warn!("whoever reaches {local} sends to the group");
+            tracing::warn!("anybody who can reach {local} can send to the group");
         }
     }
     if let Some(service) = relay.service() {

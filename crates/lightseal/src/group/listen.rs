@@ -9,20 +9,20 @@ use std::collections::VecDeque;
 use std::io;
 use vocabulary::{Encode, Writer};
 
-/// Answers that wait to be sent.
+/// Maximum number of answers that wait to be sent.
 const WAITING: usize = 1024;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListenArgs {
     #[command(flatten)]
     pub(crate) member: MemberArgs,
-    /// Answer each request with this.
+    /// Answer each request with this text.
     #[arg(long, value_name = "TEXT", conflicts_with = "echo")]
     pub(crate) reply: Option<String>,
-    /// Answer each request with itself.
+    /// Answer each request with its own content.
     #[arg(long)]
     pub(crate) echo: bool,
-    /// End after so many requests.
+    /// Exit after this many requests.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
     /// Print each request as a line of JSON.
@@ -37,7 +37,7 @@ struct Ear<'a> {
 }
 
 impl Port for Ear<'_> {
-    /// It keeps its answers itself.
+    /// The answers wait in `answers` until they can be sent.
     fn may_wait(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What all commands of members share.
+//! The flags and steps that all commands of members share.
 
 use crate::failure::{Context, Failure};
 use crate::signals::{Signal, Signals};
@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// A longer file is no token.
+/// Maximum length of a token file in bytes.
 const MAX_TOKEN_BYTES: u64 = 1024;
 
-/// Who a member is, and where.
+/// The identity of a member, and its place in the network.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MemberArgs {
     /// Name of the group.
@@ -26,29 +26,29 @@ pub(crate) struct MemberArgs {
     /// Interface of the group's network.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: String,
-    /// Address to send from [default: the one that packets to the controller leave from].
+    /// Address to send from [default: the address from which packets to the controller leave].
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
-    /// Hops that requests may take: 1 stays on the link.
+    /// Hop limit of requests: 1 stays on the link.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) hops: u8,
-    /// Join again though another instance of this device has taken the place of the one here: that
-    /// one is put out.
+    /// Join even if another instance of this device has joined since. That other instance is
+    /// evicted.
     #[arg(long)]
     pub(crate) anew: bool,
     /// Send before the controller has confirmed this start. If the state directory was copied, two
-    /// programs then use the same keys and numbers, and whoever listens can read what both send.
+    /// programs then use the same keys and numbers, and an eavesdropper can read what both send.
     #[arg(long)]
     pub(crate) unconfirmed: bool,
 }
 
-/// Where a device's state is.
+/// The place where a device keeps its state.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// Directory of the device's keys and memberships; made if it is not there.
+    /// Directory of the device's keys and memberships; created if necessary.
     #[arg(long, value_name = "DIR")]
     pub(crate) state: PathBuf,
-    /// File with the token of the device, or - for standard input. It is needed once.
+    /// File with the token of the device, or - for standard input. It is needed only once.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
 }
@@ -59,19 +59,19 @@ pub(crate) struct LeaveArgs {
     pub(crate) group: String,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// As the other commands of a member take it; not needed here.
+    /// The same flag as in the other commands of a member; not needed here.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
 }
 
-/// What to be in a group.
+/// The role of a member in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
-    /// To send requests.
+    /// Send requests.
     Sender,
-    /// To answer them.
+    /// Answer requests.
     Listener,
-    /// Both.
+    /// Send and answer requests.
     Both,
 }
 
@@ -113,13 +113,14 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 }
 
 impl MemberArgs {
-    /// Takes the device's place in the group, as soon as its interface and address are there.
+    /// Joins the group as this device, as soon as its interface and address are available.
     pub(super) async fn join(&self, role: Role, stubborn: bool) -> Result<Station, Failure> {
         let station = self.try_join(role, stubborn).await?;
         station.context(format_args!("group {}", self.group))
     }
 
-    /// As [`Self::join`], with the controller's answer apart from other failures.
+    /// Does what [`Self::join`] does, but returns the controller's refusal separately from other
+    /// failures.
     pub(super) async fn try_join(
         &self,
         role: Role,
@@ -138,8 +139,8 @@ impl MemberArgs {
         self.join_from(device, role, (stubborn, false), interface, address).await
     }
 
-    /// Takes the device's place for a command that does one thing and ends: an interface or an
-    /// address that is not there is a failure.
+    /// Joins the group for a command that does one thing and ends. A missing interface or address
+    /// is a failure here.
     pub(super) async fn join_at_once(&self, role: Role) -> Result<Station, Failure> {
         let name = &self.interface;
         let interface = Interface::named(name).context(format_args!("--interface {name}"))?;
@@ -200,7 +201,7 @@ impl MemberArgs {
     }
 }
 
-/// Waits until the user wants an end.
+/// Waits until a signal asks the program to stop.
 pub(super) async fn stopped() {
     let Ok(mut signals) = Signals::listen() else { return std::future::pending().await };
     while signals.next().await != Signal::Stop {}

@@ -15,24 +15,24 @@ use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
-    /// Run a group controller: who is a member, and under which keys.
+    /// Run a group controller, which decides who is a member and distributes the keys.
     Controller(Box<controller::ControllerArgs>),
-    /// Make and change groups and devices of a controller of this machine.
+    /// Create and change groups and devices of a controller on this machine.
     Admin(Box<admin::AdminArgs>),
-    /// Be a member of a group, for applications of this machine that know nothing of it.
+    /// Be a member of a group on behalf of applications of this machine that know nothing of it.
     Join(Box<join::JoinArgs>),
-    /// Be a member no longer.
+    /// Leave a group.
     Leave(Box<member::LeaveArgs>),
-    /// Send one request to a group and print what is answered.
+    /// Send one request to a group and print the answers.
     Send(Box<send::SendArgs>),
-    /// Print what is sent to a group, and answer it.
+    /// Print the requests that are sent to a group, and answer them.
     Listen(Box<listen::ListenArgs>),
 }
 
-/// Runs one of them.
+/// Runs a command about groups.
 ///
 /// # Errors
-/// What went wrong, in one line.
+/// The command failed, for the reason that the failure names in one line.
 pub(crate) fn run(command: &GroupCommand) -> Result<(), Failure> {
     match command {
         GroupCommand::Controller(args) => block_on(controller::run(args)),
@@ -44,11 +44,11 @@ pub(crate) fn run(command: &GroupCommand) -> Result<(), Failure> {
     }
 }
 
-/// Before an interface or an address that is not there yet is looked for again.
+/// Interval at which a missing interface or address is looked for again.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The interface of the groups' network, which may come later: a radio that is plugged in, or a
-/// link that is made when the machine starts.
+/// Waits for the interface of the group's network. It may appear later: for example a radio that is
+/// plugged in, or a link that is created while the machine starts.
 async fn interface(name: &str) -> Interface {
     let mut is_said = false;
     loop {
@@ -64,7 +64,8 @@ async fn interface(name: &str) -> Interface {
     }
 }
 
-/// A member is one task: more threads would only hand its packets around.
+/// Runs `work` on a single thread. A member is one task, and more threads would only pass its
+/// packets around.
 fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     use crate::failure::Context;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -15,28 +15,29 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use vocabulary::{Decode, Encode, Writer};
 
-/// Where answers go: a port of nobody, as a socket would get one.
+/// The port to which answers are addressed: a number that a socket could get, but that no socket
+/// here has.
 const SOURCE: u16 = 61_616;
 /// How long an answer waits for the name of its device before it is printed without the name.
 const NAMING: Duration = Duration::from_millis(500);
-/// Pages of names that are asked for at most, each of 16 devices.
+/// Maximum number of pages of names that are asked for. A page has the names of 16 devices.
 const MOST_PAGES: usize = 256;
-/// Longer ones do not fit into a datagram.
+/// Maximum length of a message in bytes. Longer ones do not fit into a datagram.
 const MAX_MESSAGE: u64 = 60_000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) member: MemberArgs,
-    /// What to send, or - for standard input.
+    /// Message to send, or - for standard input.
     pub(crate) message: String,
-    /// Port of the application that it is for.
+    /// Port of the application that the message is for.
     #[arg(long, value_name = "PORT", default_value_t = 5683)]
     pub(crate) port: u16,
-    /// Wait so long for answers, once it is sent.
+    /// How long to wait for answers after the message was sent.
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub(crate) wait: Quantity<Duration>,
-    /// End after so many answers, and fail if there are fewer.
+    /// Exit after this many answers, and fail if fewer come.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
     /// Print each answer as a line of JSON.
@@ -110,7 +111,7 @@ impl Directory {
 }
 
 impl Port for Once<'_> {
-    /// How long answers are waited for counts from when the request is sealed.
+    /// The request is taken only when it can be sent, since `--wait` counts from that time.
     fn may_wait(&self) -> bool {
         false
     }
@@ -155,7 +156,7 @@ impl Port for Once<'_> {
     }
 }
 
-/// Prints a message as text where it is some, else in hexadecimal.
+/// Prints a message as text if it is text, else in hexadecimal.
 pub(super) fn print(origin: Origin, name: Option<&str>, datagram: &Datagram<'_>, as_json: bool) {
     let hex = || datagram.data.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let text = std::str::from_utf8(datagram.data).ok();
@@ -170,7 +171,7 @@ pub(super) fn print(origin: Origin, name: Option<&str>, datagram: &Datagram<'_>,
         let from = name.map_or_else(|| from.clone(), |name| format!("{name} ({from})"));
         format!("{from}: {}", text.map_or_else(hex, str::to_owned))
     };
-    // Nobody to tell if standard output is gone.
+    // If standard output is closed, nobody is there to read the line.
     let _ = writeln!(io::stdout(), "{line}");
 }
 
@@ -221,7 +222,7 @@ pub(super) async fn run(args: &SendArgs) -> Result<(), Failure> {
     match args.count {
         Some(count) if !enough && once.answers < count => {
             let answers = once.answers;
-            Err(Failure::new(format_args!("{answers} answers of {count} came in time")))
+            Err(Failure::new(format_args!("{answers} of {count} answers came in time")))
         }
         _ => Ok(()),
     }

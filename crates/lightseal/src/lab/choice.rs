@@ -1,5 +1,5 @@
-//! `lightseal lab choice` and `lightseal lab rules`: constants of the choice between aggregation
-//! schemes, and how good the choice is.
+//! `lightseal lab choice` and `lightseal lab rules`: the constants for the choice between
+//! aggregation schemes, and how good the choice is.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -20,10 +20,10 @@ use std::path::PathBuf;
 pub(crate) struct ChoiceArgs {
     #[command(flatten)]
     simulation: Simulation,
-    /// Write the data and the plots into this directory, which is made if need be.
+    /// Write the data and the plots into this directory, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Fail if the constants that ship differ from these by more than rounding.
+    /// Fail if the constants in this program differ from the fitted ones by more than rounding.
     #[arg(long)]
     check: bool,
     /// Print everything as JSON instead.
@@ -40,19 +40,19 @@ pub(crate) struct RulesArgs {
     json: bool,
 }
 
-/// What is simulated.
+/// The parameters of the simulation.
 #[derive(Clone, Debug, Args)]
 struct Simulation {
-    /// All randomness comes from this number [default: 5; rules: 6].
+    /// Seed of all random choices [default: 5; rules: 6].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Gilbert-Elliott channels [default: 10000; rules: 1000].
+    /// Number of Gilbert-Elliott channels [default: 10000; rules: 1000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     channels: Option<u32>,
-    /// Packets sent over each [default: 10000; rules: 6000].
+    /// Number of packets sent over each channel [default: 10000; rules: 6000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(500..=100_000))]
     packets: Option<u32>,
-    /// What a record costs besides payload and tags.
+    /// Number of bytes that a record takes besides payload and tags.
     #[arg(long, value_enum, default_value_t = Cost::Ours)]
     accounting: Cost,
 }
@@ -66,7 +66,7 @@ enum Cost {
 }
 
 impl Simulation {
-    /// The plan asked for, otherwise as `usual`.
+    /// The plan that was asked for; values that were not given are those of `usual`.
     fn plan(&self, usual: Plan) -> Plan {
         let count = |asked: Option<u32>, usual| asked.map_or(usual, |count| count as usize);
         Plan {
@@ -82,7 +82,8 @@ impl Simulation {
     }
 }
 
-/// Fits, prints, writes and compares.
+/// Fits the constants, prints them, writes the files, and compares with the constants in this
+/// program.
 pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
     let plan = args.simulation.plan(Plan::default());
     let fit = Progress::during("simulating channels", || Fit::new(plan));
@@ -102,14 +103,14 @@ pub(crate) fn choice(args: &ChoiceArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")?;
     if args.check && fit.difference() > 1 {
         return Err(Failure::new(format_args!(
-            "the constants that ship differ by up to {}/65536 from these",
+            "the constants in this program differ by up to {}/65536 from these",
             fit.difference()
         )));
     }
     Ok(())
 }
 
-/// Every boundary with the names of the members it divides.
+/// Every boundary with the names of the two schemes that it separates.
 fn boundaries(fit: &Fit) -> impl Iterator<Item = (String, String, &Fitted)> {
     Family::ALL.into_iter().flat_map(|family| {
         let members = family.members();
@@ -155,7 +156,11 @@ fn fit_as_text(fit: &Fit) -> String {
             );
         }
     }
-    let _ = writeln!(text, "differs from what ships by up to {}/65536", fit.difference());
+    let _ = writeln!(
+        text,
+        "differs from the constants in this program by up to {}/65536",
+        fit.difference()
+    );
     text
 }
 
@@ -196,7 +201,7 @@ fn fit_as_json(fit: &Fit) -> Value {
     })
 }
 
-/// One family on one kind of channels.
+/// The sessions of one family of schemes on one kind of channels.
 struct Row {
     family: Family,
     kind: &'static str,
@@ -204,7 +209,7 @@ struct Row {
 }
 
 impl Row {
-    /// Goodput over that of the best fixed member, of each session.
+    /// For each session, the goodput divided by that of the best fixed scheme.
     fn ratios(&self, rule: Rule) -> impl Iterator<Item = f64> {
         let reached =
             move |session: &Session| session.ruled[rule as usize].goodput / session.best();
@@ -225,9 +230,9 @@ impl Row {
     }
 }
 
-/// Runs the rules on channels of each kind and compares them.
+/// Runs the rules on each kind of channels and compares them.
 pub(crate) fn rules(args: &RulesArgs) -> Result<(), Failure> {
-    // Not the seed that constants are fitted with.
+    // Another seed than the one with which the constants were fitted.
     let usual = Plan { seed: 6, channels: 1000, packets: 6000, ..Plan::default() };
     let plan = args.simulation.plan(usual);
     let kinds: [&Kind; 3] = [&ORDINARY, &BURSTY, &MOVING];

@@ -1,4 +1,4 @@
-//! `lightseal lab decrypt`: the DTLS in a capture, for whoever has the keys.
+//! `lightseal lab decrypt`: decrypts the DTLS in a capture with a key log.
 
 use crate::failure::{Context, Failure};
 use crate::units::counted;
@@ -17,20 +17,20 @@ use zeroize::Zeroizing;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DecryptArgs {
-    /// A capture in pcap format: of IEEE 802.15.4, Ethernet, IP or Linux's "any".
+    /// Capture in pcap format: of IEEE 802.15.4, Ethernet, IP or Linux's "any".
     #[arg(value_name = "FILE.pcap")]
     capture: PathBuf,
-    /// The key log that an end wrote (SSLKEYLOGFILE).
+    /// Key log that one end wrote (SSLKEYLOGFILE).
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
-    /// Pass over datagrams that are not from or to this UDP port [default: those that are not of an
-    /// association whose beginning was captured].
+    /// Skip datagrams that are not from or to this UDP port [default: skip datagrams of
+    /// associations whose beginning was not captured].
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// How both ends hide the numbers of records with shared tags.
+    /// How both ends mask the numbers of records with shared tags.
     #[arg(long, value_enum, default_value_t = Masks::Standard)]
     number_masks: Masks,
-    /// Write the application data into this pcap file, as UDP datagrams in clear.
+    /// Write the decrypted application data into this pcap file, as UDP datagrams.
     #[arg(long, value_name = "FILE.pcap")]
     out: Option<PathBuf>,
     /// Print everything as JSON instead.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &DecryptArgs) -> Result<(), Failure> {
         wrote(out.write_all(b"{\"datagrams\":["))?;
     }
     let mut separator = "\n";
-    // A damaged file is listed as far as it goes.
+    // A damaged file is listed up to the damage.
     let end = loop {
         match decryption.next_entry() {
             Ok(Some(entry)) => {
@@ -108,7 +108,8 @@ fn read_keys(path: &Path) -> Result<Secrets, Failure> {
     let name = path.display();
     let mut file = File::open(path).context(&name)?;
     let len = file.metadata().context(&name)?.len();
-    // At once as long as it is: growing would leave copies behind.
+    // The buffer has its full size from the beginning: a buffer that grows leaves copies of keys in
+    // memory.
     let mut text = Zeroizing::new(String::with_capacity(len as usize + 1));
     file.read_to_string(&mut text).context(&name)?;
     Secrets::read(&text).context(&name)

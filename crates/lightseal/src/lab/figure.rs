@@ -1,4 +1,4 @@
-//! `lightseal lab figure`: makes the papers' figures again.
+//! `lightseal lab figure`: reproduces the papers' figures.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -14,35 +14,36 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FigureArgs {
-    /// Names of figures, or "all" [default: list them].
+    /// Names of figures, or "all" [default: list all figures].
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// List the figures there are.
+    /// List all figures.
     #[arg(long, conflicts_with = "names")]
     list: bool,
-    /// Write files into this directory, which is made if need be.
+    /// Write the files into this directory, which is created if necessary.
     #[arg(long, value_name = "DIR", default_value = "figures")]
     out: PathBuf,
-    /// What to write of each.
+    /// Formats in which to write each figure.
     #[arg(long, value_name = "FORMAT,..", value_delimiter = ',', default_value = "csv,json,svg",
           value_parser = formats())]
     format: Vec<Format>,
     /// Print the data as JSON instead of writing files.
     #[arg(long, conflicts_with_all = ["out", "format"], requires = "names")]
     print: bool,
-    /// Points of a curve for each doubling on its horizontal axis.
+    /// Number of points of a curve for each doubling on its horizontal axis.
     #[arg(long, value_name = "N", default_value_t = Options::default().resolution,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     resolution: u32,
-    /// Messages for each cell of a measured table; a fifth where there are hundreds of cells.
+    /// Number of messages for each cell of a measured table; a fifth of it in tables of hundreds of
+    /// cells.
     #[arg(long, value_name = "N", default_value_t = Options::default().messages as u32,
           value_parser = clap::value_parser!(u32).range(500..=10_000_000))]
     messages: u32,
-    /// Simulated handshakes for each point.
+    /// Number of simulated handshakes for each point.
     #[arg(long, value_name = "N", default_value_t = Options::default().runs,
           value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     runs: u32,
-    /// All randomness comes from this number.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
     seed: u64,
 }
@@ -62,13 +63,13 @@ fn formats() -> impl TypedValueParser<Value = Format> {
     })
 }
 
-/// Makes and writes the figures asked for, or lists them all.
+/// Reproduces and writes the figures that were asked for, or lists them all.
 pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.names.is_empty() {
         return out.write_all(list().as_bytes()).context("standard output");
     }
-    // All names first: a mistake in the last costs no work.
+    // All names are checked first, so that a mistake in the last one costs no work.
     let figures = chosen(&args.names)?;
     let count = figures.len();
     for (number, figure) in (1..).zip(figures) {
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The figures of these names, each once.
+/// The figures with these names, each only once.
 fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, Failure> {
     let mut figures: Vec<&Figure> = Vec::new();
     for name in names {

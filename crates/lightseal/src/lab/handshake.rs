@@ -1,4 +1,4 @@
-//! `lightseal lab handshake`: what one kind of handshake costs along a line of nodes.
+//! `lightseal lab handshake`: the cost of one kind of handshake along a line of nodes.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -17,37 +17,37 @@ use std::io::Write as _;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HandshakeArgs {
-    /// Ways to an association; several are compared [default: all].
+    /// Handshake profiles to compare [default: all].
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = profiles())]
     profile: Vec<&'static Profile>,
-    /// The link layer and its settings: x-mac,check_interval_ms=125 or
+    /// Link layer with its settings: x-mac,check_interval_ms=125 or
     /// beacon,beacon_order=3,superframe_order=1 or tsch,slotframe=101,cells=1.
     #[arg(long, value_name = "LAYER,SETTING=VALUE..", default_value = "x-mac,check_interval_ms=125",
           value_parser = Layer::parse)]
     link: Layer,
-    /// Nodes in a row, client and server at the ends; packets take 64 hops at most.
+    /// Number of nodes in a row, with client and server at its ends. Packets take 64 hops at most.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=65))]
     nodes: u16,
-    /// Frames that arrive, of all.
+    /// Share of frames that arrive, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     delivery: f64,
-    /// What nodes are made of.
+    /// Hardware of the nodes.
     #[arg(long, value_name = "NAME", default_value = "wismote", value_parser = devices())]
     device: Device,
-    /// Let processors take their time.
+    /// Simulate the time that processors take.
     #[arg(long)]
     computes: bool,
     /// Seconds that each node waits after a datagram before it sends its answer.
     #[arg(long, value_name = "S", default_value = "0", value_parser = wait)]
     answer_after: Duration,
-    /// The first retransmission timeout in seconds [default: 2 with tinydtls's timers, otherwise
-    /// one that suits the link].
+    /// First retransmission timeout in seconds [default: 2 with tinydtls's timers, otherwise one
+    /// that suits the link].
     #[arg(long, value_name = "S", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Handshakes of each.
+    /// Number of handshakes for each profile.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     runs: u32,
-    /// All randomness comes from this number.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print everything as JSON instead.
@@ -75,7 +75,7 @@ fn wait(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
 }
 
-/// Runs and prints.
+/// Runs the handshakes and prints their cost.
 pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
     let channel = Model::Bernoulli { delivery: args.delivery };
     if let Some((field, reason)) = channel.fault() {
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &HandshakeArgs) -> Result<(), Failure> {
         let survey = Survey { timeout: args.timeout, ..survey };
         let summary = Progress::during(profile.name, || survey.summarize());
         let summary = match summary {
-            // That is the network's fault, and no profile's.
+            // A fault of the network belongs to `--link`, not to the profile.
             Err(error @ ::lab::Error::Fault(_)) => return Err(error).context("--link"),
             other => other.context(profile.name)?,
         };

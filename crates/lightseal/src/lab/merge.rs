@@ -1,4 +1,4 @@
-//! `lightseal lab merge`: the shards of a sweep become what the sweep would have written at once.
+//! `lightseal lab merge`: makes of the shards of a sweep what the whole sweep would have written.
 
 use super::origin::{Content, Format, Origin, Shard, Split, hexadecimal};
 use super::sweep::{summary_row, write};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// What `lightseal lab sweep --shard` has written: all shards of one sweep.
+    /// Files that `lightseal lab sweep --shard` wrote: all shards of one sweep.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write into this file [default: standard output].
@@ -20,18 +20,18 @@ pub(crate) struct MergeArgs {
     out: Option<PathBuf>,
 }
 
-/// A file of rows.
+/// A file of rows that a sweep wrote.
 struct Part {
     name: String,
     origin: Origin,
     format: Format,
-    /// Of CSV.
+    /// The header line of a CSV file; empty for JSON lines.
     header: String,
-    /// Each with its point, in order.
+    /// The rows in their order, each with the number of its point.
     rows: Vec<(usize, String)>,
 }
 
-/// Puts shards together.
+/// Merges the shards.
 pub(crate) fn run(args: &MergeArgs) -> Result<(), Failure> {
     let mut parts = Vec::new();
     for path in &args.files {
@@ -51,7 +51,8 @@ fn merged(parts: Vec<Part>) -> Result<String, Failure> {
         Content::Summaries | Content::Handshakes => {
             let mut rows: Vec<&(usize, String)> =
                 parts.iter().flat_map(|part| &part.rows).collect();
-            // Stable: where shards share the runs of a point, their order is that of the runs.
+            // The sort is stable. If shards share the runs of a point, the rows keep the order of
+            // the runs.
             rows.sort_by_key(|(point, _)| *point);
             let rows: Vec<String> = rows.into_iter().map(|(_, row)| format!("{row}\n")).collect();
             (first.header.clone(), rows)
@@ -74,7 +75,7 @@ fn merged(parts: Vec<Part>) -> Result<String, Failure> {
     Ok(whole.line(format) + &text)
 }
 
-/// Every shard of one sweep, in their order.
+/// All shards of one sweep in their order.
 fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
     let Some(first) = parts.first() else { return Ok(parts) };
     let count = first.origin.shard.count;
@@ -89,7 +90,7 @@ fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
     for part in parts {
         let name = part.name.clone();
         if like(&part) != expected {
-            let reason = "is of another sweep, or of one with other options, than";
+            let reason = "belongs to another sweep, or to one with other options, than";
             return Err(Failure::new(format_args!("{name}: {reason} {first}")));
         }
         let shard = part.origin.shard;
@@ -105,7 +106,7 @@ fn in_order(parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
     Ok(by_shard.into_iter().flatten().collect())
 }
 
-/// The header of summaries where that of costs is this.
+/// The header of summaries that belongs to this header of costs.
 fn summary_header(costs: &str) -> String {
     let Some((before, _)) = behind(costs.trim_end(), COST_COLUMNS.len()) else {
         return String::new();
@@ -114,7 +115,7 @@ fn summary_header(costs: &str) -> String {
     format!("{before},{}\n", names.join(","))
 }
 
-/// A row for each point, made of what each handshake of all shards cost.
+/// A row for each point, computed from the cost of each handshake in all shards.
 fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     let mut places = vec![0; parts.len()];
@@ -127,7 +128,9 @@ fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
                 *place += 1;
                 let Some((of_point, cost)) = cost(row, part.format) else {
                     let name = &part.name;
-                    return Err(Failure::new(format_args!("{name}: has a row of no cost: {row}")));
+                    return Err(Failure::new(format_args!(
+                        "{name}: has a row that is no cost: {row}"
+                    )));
                 };
                 before.get_or_insert(of_point);
                 totals.add(&cost);
@@ -147,13 +150,13 @@ fn summaries(parts: &[Part]) -> Result<Vec<String>, Failure> {
     Ok(rows)
 }
 
-/// A line of CSV without its last fields, none of which has a comma, and those fields.
+/// Splits a line of CSV before its last `fields` fields, none of which contains a comma.
 fn behind(line: &str, fields: usize) -> Option<(&str, Vec<&str>)> {
     let at = line.rmatch_indices(',').nth(fields - 1)?.0;
     Some((line.get(..at)?, line.get(at + 1..)?.split(',').collect()))
 }
 
-/// What a row of costs has before them, as it stands there, and the cost.
+/// The part of a row of costs before the cost, unchanged, and the cost.
 fn cost(row: &str, format: Format) -> Option<(&str, Cost)> {
     let (before, [duration, energy, datagrams, bytes]) = match format {
         Format::Csv => {
@@ -162,7 +165,7 @@ fn cost(row: &str, format: Format) -> Option<(&str, Cost)> {
             (before, fields)
         }
         Format::Jsonl => {
-            // In a string the quotes would have a backslash before them.
+            // This cannot be inside a string, where the quotes would follow backslashes.
             let at = row.rfind(r#","seed":"#)?;
             let mut fields = row.get(at + 1..)?.strip_suffix('}')?.split(',');
             fields.next()?;
@@ -194,7 +197,7 @@ impl Part {
             Format::Csv => rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1)),
             Format::Jsonl => ("", rest),
         };
-        // A row is whole with the end of its line.
+        // A row is complete only with the end of its line.
         let whole = body.matches('\n').count();
         let Origin { shard, rows: expected, points, .. } = origin;
         if whole != expected || !(body.is_empty() || body.ends_with('\n')) {
@@ -208,16 +211,16 @@ impl Part {
         let mut rows: Vec<(usize, String)> = Vec::with_capacity(whole);
         for line in body.lines() {
             let Some(point) = point(line, format).filter(|p| *p < origin.points) else {
-                return refuse(format!("has a row of no point of its sweep: {line}"));
+                return refuse(format!("has a row that belongs to no point of its sweep: {line}"));
             };
             rows.push((point, line.to_owned()));
         }
-        // Each of its points, in order, and no other's.
+        // The rows must belong to all points of the shard, in order, and to no others.
         let mut seen: Vec<usize> = rows.iter().map(|(point, _)| *point).collect();
         seen.dedup();
         let is_right = match origin.split {
             Split::Points => seen.into_iter().eq((0..points).filter(|point| shard.has(*point))),
-            // Of few runs a shard may have none.
+            // With few runs, a shard may have no run of some points.
             Split::Runs => seen.is_sorted(),
         };
         if !is_right {
@@ -227,7 +230,7 @@ impl Part {
     }
 }
 
-/// The number of the point that a row is of, its first column.
+/// The number of the point to which a row belongs; it is in the first column.
 fn point(line: &str, format: Format) -> Option<usize> {
     let text = match format {
         Format::Csv => line,
@@ -282,7 +285,7 @@ mod tests {
         assert_eq!(said(vec![a(), b(), a()]), "a: is shard 1/2, as is a");
         let mut other = b();
         other.origin.digest = "cd".into();
-        assert!(said(vec![a(), other]).starts_with("b: is of another sweep"));
+        assert!(said(vec![a(), other]).starts_with("b: belongs to another sweep"));
     }
 
     #[test]

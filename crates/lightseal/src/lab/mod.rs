@@ -1,13 +1,13 @@
-//! `lightseal lab`: the laboratory's door, one file a subcommand.
+//! `lightseal lab`: the commands of the laboratory, one file per subcommand.
 //!
 //! - [`figure`]: the papers' figures;
-//! - [`handshake`]: what handshakes cost over a link layer;
-//! - [`report`]: all of them on one page;
+//! - [`handshake`]: the cost of handshakes over a link layer;
+//! - [`report`]: all figures on one page;
 //! - [`choice`]: which aggregation scheme suits which channel;
-//! - [`stream`]: data with shared tags over link layers, and which scheme suits;
+//! - [`stream`]: data with shared tags over link layers, and which scheme suits best;
 //! - [`decrypt`]: the DTLS in a capture; [`samples`]: captures of every form of our records;
-//! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them; their rows go
-//!   through [`tables`] and [`output`], behind a line by [`origin`];
+//! - [`mod@run`], [`sweep`], [`merge`]: handshakes as scenario files describe them. Their rows go
+//!   through [`tables`] and [`output`], behind a first line from [`origin`];
 //! - [`scenarios`]: MAC aggregation in scenarios, still and moving;
 //! - [`sessions`]: servers with few session slots.
 
@@ -31,16 +31,16 @@ mod tables;
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Figures of the papers this is built from, and what was fitted for it.
+/// Figures of the papers that this program is built on, and constants that were fitted for it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Run a scenario from a file: handshakes over duty-cycled radios.
     Run(run::RunArgs),
     /// Run a scenario at every point of its grid.
     Sweep(sweep::SweepArgs),
-    /// Put the shards of a sweep together.
+    /// Merge the shards of a sweep.
     Merge(merge::MergeArgs),
-    /// Make figures and tables of the papers again, with their data.
+    /// Reproduce figures and tables of the papers, with their data.
     Figure(figure::FigureArgs),
     /// Put every figure and table of the papers on one page, ours beside theirs.
     Report(report::ReportArgs),
@@ -48,7 +48,7 @@ pub(crate) enum LabCommand {
     Handshake(handshake::HandshakeArgs),
     /// Send data with shared tags over a link layer: goodput, delay, energy.
     Stream(stream::StreamArgs),
-    /// Say which aggregation scheme suits a network and a workload best, by trying each.
+    /// Find the aggregation scheme that suits a network and a workload best, by trying each.
     Advise(stream::AdviseArgs),
     /// Fit the boundaries between aggregation schemes to simulated channels.
     Choice(choice::ChoiceArgs),
@@ -56,13 +56,13 @@ pub(crate) enum LabCommand {
     Rules(choice::RulesArgs),
     /// Measure every aggregation scheme in three scenarios, over sockets that lose packets.
     Scenarios(scenarios::ScenariosArgs),
-    /// Let aggregation schemes follow a sender that moves, and compare with plain tags.
+    /// Let aggregation schemes adapt to a moving sender, and compare them with full tags.
     Drives(scenarios::DrivesArgs),
     /// Decrypt the DTLS in a capture with the key log of one of its ends.
     Decrypt(decrypt::DecryptArgs),
     /// Write captures of every form of our records, and have tshark dissect them.
     Samples(samples::SamplesArgs),
-    /// Count how often clients find no free session slot, and say what the Engset formula says.
+    /// Count how often clients find no free session slot, and compare with the Engset formula.
     Sessions(sessions::SessionsArgs),
     /// Measure how fast the simulator is on this machine.
     Speed(speed::SpeedArgs),

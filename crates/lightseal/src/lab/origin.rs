@@ -1,4 +1,5 @@
-//! The first line of a file of rows: the sweep that they are of, and a digest of the rows.
+//! The first line of a file of rows. It names the sweep to which the rows belong, and has a digest
+//! of them.
 
 use super::tables::Form;
 use clap::ValueEnum;
@@ -6,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// What rows are written as.
+/// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     Csv,
@@ -22,23 +23,23 @@ impl Format {
     }
 }
 
-/// What shards share.
+/// How the shards divide a sweep among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Split {
-    /// Each shard has every N-th point with all its runs.
+    /// Each shard has every N-th point, with all runs of it.
     Points,
-    /// Each shard has every point with an N-th of its runs.
+    /// Each shard has every point, with an N-th of its runs.
     Runs,
 }
 
-/// What rows are about.
+/// What a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// A point each.
+    /// Each row describes a point.
     Summaries,
-    /// A handshake each.
+    /// Each row describes a handshake.
     Handshakes,
-    /// A handshake each, with what a summary needs of it.
+    /// Each row has the cost of a handshake, from which summaries are computed.
     Costs,
 }
 
@@ -54,26 +55,26 @@ impl Content {
     }
 }
 
-/// A share of a sweep.
+/// One of the parts into which a sweep is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shard {
-    /// From 1 on.
+    /// The number of the shard, from 1 to `count`.
     pub(super) index: usize,
     pub(super) count: usize,
 }
 
 impl Shard {
-    /// Everything.
+    /// The only shard of a sweep that is not divided.
     pub(super) const WHOLE: Self = Self { index: 1, count: 1 };
 
-    /// Whether a point belongs to it where points are shared: those whose number leaves
-    /// `index` − 1 when divided by `count`.
+    /// Whether a point belongs to this shard if points are divided. The remainder of its number
+    /// divided by `count` is then `index` − 1.
     pub(super) const fn has(self, point: usize) -> bool {
         point % self.count == self.index - 1
     }
 
-    /// Which of so many runs belong to it where runs are shared: neighbours, so that shards in
-    /// their order have all runs in theirs.
+    /// The runs of a point that belong to this shard if runs are divided. They are consecutive, so
+    /// that the shards in their order have all runs in order.
     pub(super) fn part(self, runs: u32) -> Range<u32> {
         let at = |index: usize| (u64::from(runs) * index as u64 / self.count as u64) as u32;
         at(self.index - 1)..at(self.index)
@@ -98,19 +99,19 @@ impl FromStr for Shard {
     }
 }
 
-/// What the rows of a file are of.
+/// What the rows of a file belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// SHA-256 of the scenario and of all that its rows depend on.
+    /// SHA-256 of the scenario, and of everything else on which its rows depend.
     pub(super) digest: String,
-    /// The number of points of the whole grid.
+    /// Number of points in the whole grid.
     pub(super) points: usize,
     pub(super) shard: Shard,
     pub(super) split: Split,
     pub(super) content: Content,
-    /// Rows that follow.
+    /// Number of rows that follow.
     pub(super) rows: usize,
-    /// SHA-256 of all behind this line.
+    /// SHA-256 of everything behind this line.
     pub(super) rows_digest: String,
 }
 
@@ -118,11 +119,11 @@ const CSV_MARK: &str = "# lightseal lab sweep";
 const JSON_MARK: &str = r#"{"lightseal lab sweep":""#;
 
 impl Origin {
-    /// Stands for the digest of rows that are not written yet.
+    /// A placeholder for the digest of rows that are not written yet.
     pub(super) const NO_ROWS: &str =
         "0000000000000000000000000000000000000000000000000000000000000000";
 
-    /// As a file's first line.
+    /// The first line of a file.
     pub(super) fn line(&self, format: Format) -> String {
         let Self { digest, points, shard, split, content, rows, rows_digest } = self;
         let split = match split {
@@ -140,7 +141,7 @@ impl Origin {
         }
     }
 
-    /// From a file's first line, without its end.
+    /// Parses the first line of a file, without its line end.
     pub(super) fn read(line: &str) -> Option<(Self, Format)> {
         let (text, format) = match line.strip_prefix(CSV_MARK) {
             Some(text) => (text, Format::Csv),
@@ -164,7 +165,7 @@ impl Origin {
     }
 }
 
-/// As text.
+/// Bytes in hexadecimal.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Where a sweep's rows go: the digest of all rows stands in the line before them.
+//! The output of a sweep. The digest of all rows is in the line before them.
 
 use super::origin::{Format, Origin, hexadecimal};
 use crate::failure::{Context, Failure};
@@ -7,13 +7,14 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file whose first line is written again at the end, or text for what cannot be written twice.
+/// A file whose first line is written again at the end, or text in memory if the output cannot be
+/// written twice.
 enum Place {
     File(BufWriter<File>, PathBuf),
     Text(Vec<u8>, Option<PathBuf>),
 }
 
-/// Rows behind the line that says what they are of.
+/// The rows of a sweep, behind the line that describes them.
 pub(super) struct Output {
     place: Place,
     origin: Origin,
@@ -22,7 +23,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens `path`, or keeps rows for standard output.
+    /// Opens `path`, or collects the rows for standard output.
     pub(super) fn begin(
         path: Option<&Path>,
         origin: Origin,
@@ -31,7 +32,7 @@ impl Output {
         let place = match path {
             Some(path) => {
                 let file = File::create(path).context(path.display())?;
-                // A pipe or a terminal has no beginning to return to.
+                // In a pipe or a terminal the first line cannot be written again.
                 match file.metadata().is_ok_and(|found| found.is_file()) {
                     true => {
                         let mut file = BufWriter::new(file);
@@ -47,7 +48,7 @@ impl Output {
         Ok(Self { place, origin, format, digest: Sha256::new() })
     }
 
-    /// Writes the first line, now that all rows are known.
+    /// Writes the first line again, now that all rows are known.
     pub(super) fn end(self) -> Result<(), Failure> {
         let rows_digest = hexadecimal(&self.digest.finalize());
         let line = Origin { rows_digest, ..self.origin }.line(self.format);

@@ -1,4 +1,4 @@
-//! `lightseal lab report`: everything the papers show, on one page.
+//! `lightseal lab report`: all figures of the papers on one page.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -17,35 +17,35 @@ pub(crate) struct ReportArgs {
     /// Write the page to this file.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
-    /// Make only these figures; the page says which others there are.
+    /// Make only these figures; the page names the others.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     only: Vec<String>,
-    /// Few messages and handshakes: a page within seconds, with rough figures.
+    /// Use few messages and handshakes: the page is ready within seconds, with rough figures.
     #[arg(long)]
     quick: bool,
-    /// Read measurements of machines from this directory besides those that this program has in
-    /// itself; of each processor the newest are shown [default: results, if it is there].
+    /// Read measurements of machines from this directory, besides those in this program. The page
+    /// shows the newest measurements of each processor [default: results, if it exists].
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Points of a curve for each doubling on its horizontal axis [default: 8].
+    /// Number of points of a curve for each doubling on its horizontal axis [default: 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     resolution: Option<u32>,
-    /// Messages for each cell of a measured table; a fifth where there are hundreds of cells
-    /// [default: 100000].
+    /// Number of messages for each cell of a measured table; a fifth of it in tables of hundreds of
+    /// cells [default: 100000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(500..=10_000_000))]
     messages: Option<u32>,
-    /// Simulated handshakes for each point [default: 1000].
+    /// Number of simulated handshakes for each point [default: 1000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     runs: Option<u32>,
-    /// All randomness comes from this number.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = Options::default().seed)]
     seed: u64,
 }
 
-/// Where stored measurements are, at the top of the repository.
+/// The directory of stored measurements, at the top of the repository.
 const RESULTS: &str = "results";
 
-/// What `--quick` makes figures with: enough for every row.
+/// Numbers of messages and handshakes with `--quick`: enough for every row.
 const QUICK: (usize, u32) = (500, 4);
 
 impl ReportArgs {
@@ -60,7 +60,7 @@ impl ReportArgs {
         options
     }
 
-    /// In the registry's order.
+    /// The figures that were asked for, in the order of the registry.
     fn figures(&self) -> Result<Vec<&'static Figure>, Failure> {
         if let Some(name) = self.only.iter().find(|name| by_name(name).is_none()) {
             return Err(Failure::new(format_args!(
@@ -72,7 +72,7 @@ impl ReportArgs {
         Ok(FIGURES.iter().filter(asked_for).collect())
     }
 
-    /// What travels in the program, and what is in a directory besides.
+    /// The measurements in this program, and those in a directory.
     fn stored(&self) -> Result<Vec<stored::Set>, Failure> {
         let mut sets = stored::included().context("stored results")?;
         let directory = self.results.as_deref().or_else(|| {
@@ -88,7 +88,7 @@ impl ReportArgs {
 
 /// Makes the figures and writes the page.
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
-    // Whatever can be wrong with the command line costs no work.
+    // Mistakes in the command line are found before any work is done.
     let (figures, stored, options) = (args.figures()?, args.stored()?, args.options());
     let openable = OpenOptions::new().append(true).create(true).open(&args.out);
     openable.context(args.out.display())?;
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     .context("standard output")
 }
 
-/// Seconds since 1970 as a date and time of day.
+/// The date and time in UTC, from seconds since 1970.
 fn date(seconds: u64) -> String {
     let leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
@@ -142,8 +142,8 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minutes / 60, minutes % 60)
 }
 
-/// What the program was built from, if its builder said so; else what is checked out where it runs,
-/// if that is this project; else its version.
+/// The commit that the program was built from, if its builder gave it. Otherwise the commit that is
+/// checked out in the current directory, if that is this project, and else the version.
 fn commit() -> String {
     if let Some(commit) = option_env!("LIGHTSEAL_COMMIT") {
         return format!("commit {commit}");

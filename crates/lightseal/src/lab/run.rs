@@ -1,4 +1,4 @@
-//! `lightseal lab run`: a scenario from a file.
+//! `lightseal lab run`: runs a scenario from a file.
 
 use super::tables::{Form, Stopped, TableFile};
 use crate::failure::{Context, Failure};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A scenario file.
+    /// Scenario file.
     #[arg(value_name = "SCENARIO", required_unless_present = "schema")]
     scenario: Option<PathBuf>,
     /// Print the JSON Schema of scenario files instead.
@@ -25,11 +25,11 @@ pub(crate) struct RunArgs {
     schema: bool,
     #[command(flatten)]
     how: How,
-    /// Write NAME-handshakes and NAME-summary into this directory, which is made if need be
-    /// [default: print the summary alone].
+    /// Write NAME-handshakes and NAME-summary into this directory, which is created if necessary
+    /// [default: only print the summary].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What to write of both.
+    /// Formats in which to write both.
     #[arg(
         long,
         value_name = "FORMAT,..",
@@ -38,11 +38,11 @@ pub(crate) struct RunArgs {
         requires = "out"
     )]
     format: Vec<Format>,
-    /// Write the frames of the first run as well, as lines of JSON: NAME-frames.jsonl.
+    /// Also write the frames of the first run, as lines of JSON: NAME-frames.jsonl.
     #[arg(long, requires = "out")]
     log: bool,
-    /// Write a capture of the first run as well, which other tools open, and the secrets of its
-    /// associations: NAME.pcap and NAME.keys.
+    /// Also write a capture of the first run for other tools, and the secrets of its associations:
+    /// NAME.pcap and NAME.keys.
     #[arg(long, requires = "out")]
     pcap: bool,
 }
@@ -50,13 +50,13 @@ pub(crate) struct RunArgs {
 /// How scenarios are run.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct How {
-    /// Runs, instead of those of the file.
+    /// Number of runs, instead of the number in the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) runs: Option<u32>,
-    /// The seed of the first run, instead of that of the file.
+    /// Seed of the first run, instead of the seed in the file.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Threads, which change nothing but the time it takes [default: all processors].
+    /// Number of threads. It affects only the time that the work takes [default: all processors].
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<NonZeroUsize>,
 }
@@ -67,20 +67,20 @@ fn threads(text: &str) -> Result<NonZeroUsize, &'static str> {
 }
 
 impl How {
-    /// What stands instead of values of a file.
+    /// The values that replace those of a file.
     pub(crate) const fn instead(self) -> Instead {
         Instead { seed: self.seed, runs: self.runs }
     }
 }
 
-/// What tables can be written as.
+/// The formats in which tables can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Csv,
     Json,
 }
 
-/// Runs the scenario and says what came of it.
+/// Runs the scenario and prints its summary.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let Some(path) = args.scenario.as_deref().filter(|_| !args.schema) else {
         return std::io::stdout().write_all(schema().as_bytes()).context("standard output");
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let scenario = grid.scenario(0).map_err(Failure::new)?;
     if let Some(out) = &args.out {
-        // Before the work, not after it.
+        // The directory is created before the work, so that a failure costs no work.
         std::fs::create_dir_all(out).context(out.display())?;
     }
     let name = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! `lightseal lab samples`: captures for dissectors.
+//! `lightseal lab samples`: captures for tests of dissectors.
 
 use crate::failure::{Context, Failure};
 use ::lab::capture::samples::{self, Sample, tshark};
@@ -10,22 +10,23 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SamplesArgs {
-    /// Write the captures into this directory, which is made where it is missing.
+    /// Write the captures into this directory, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Have tshark dissect them with the plugins in this directory (tools/wireshark), and say what
-    /// differs from what the engine wrote.
+    /// Have tshark dissect the captures with the plugins in this directory (tools/wireshark), and
+    /// report how its results differ from what the engine wrote.
     #[arg(long, value_name = "DIR")]
     dissect: Option<PathBuf>,
-    /// Have it dissect so many altered and made-up datagrams under the preferences of each as well.
+    /// Also have it dissect this number of altered and made-up datagrams, under the preferences of
+    /// each capture.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "dissect", value_parser = clap::value_parser!(u32).range(..=100_000))]
     noise: u32,
-    /// Print as JSON instead.
+    /// Print JSON instead.
     #[arg(long)]
     json: bool,
 }
 
-/// Writes a capture of each profile, suite and kind of scheme.
+/// Writes a capture for each profile, suite and kind of scheme.
 pub(crate) fn run(args: &SamplesArgs) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.out).context(args.out.display())?;
     let version = match &args.dissect {

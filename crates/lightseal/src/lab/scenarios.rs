@@ -1,4 +1,4 @@
-//! `lightseal lab scenarios` and `lab drives`: the two evaluations of MAC aggregation by scenario.
+//! `lightseal lab scenarios` and `lab drives`: the two evaluations of MAC aggregation in scenarios.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -14,14 +14,14 @@ use std::io::Write as _;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ScenariosArgs {
-    /// Only the scenario with payloads of so many bytes: 10, 30 or 70 [default: all].
+    /// Run only the scenario with payloads of this length: 10, 30 or 70 [default: all].
     #[arg(long, value_name = "BYTES", value_parser = payload)]
     payload: Option<usize>,
-    /// Messages under each scheme.
+    /// Number of messages under each scheme.
     #[arg(long, value_name = "N", default_value_t = 100_000,
           value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     messages: u32,
-    /// All loss comes from this number.
+    /// Seed of all random losses.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print everything as JSON instead.
@@ -31,14 +31,14 @@ pub(crate) struct ScenariosArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DrivesArgs {
-    /// Courses, each of another seed.
+    /// Number of courses, each with another seed.
     #[arg(long, value_name = "N", default_value_t = 9,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     courses: u32,
-    /// The first seed.
+    /// Seed of the first course.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// What chooses parameters.
+    /// Rule that chooses the parameters.
     #[arg(long, value_enum, default_value_t = Chosen::Hindsight)]
     rule: Chosen,
     /// Print everything as JSON instead.
@@ -48,7 +48,7 @@ pub(crate) struct DrivesArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Chosen {
-    /// What each scheme would have verified of late.
+    /// The number of records that each scheme would have verified recently.
     Hindsight,
     /// The loss rate of the last 200 records, as in the paper.
     LossRate,
@@ -132,25 +132,25 @@ fn as_json(scenario: &Scenario, cells: &[Cell]) -> Value {
     })
 }
 
-/// A drive against the one with plain tags on the same course.
+/// A drive, compared with the drive under plain tags on the same course.
 struct Outcome {
     hall: Hall,
     seed: u64,
     family: &'static str,
-    /// By [`Accounting::ALL`].
+    /// Goodput by each of [`Accounting::ALL`].
     goodput: [f64; 2],
     gain: [f64; 2],
-    /// Running averages that reach 0.98 of those of plain tags, of all, and the worst, by our
-    /// bytes.
+    /// The share of running averages that reach [`NO_WORSE`] times those of plain tags, and the
+    /// worst running average, both counted in our bytes.
     windows: f64,
     worst: f64,
     changes: usize,
 }
 
-/// What a running average must reach of that of plain tags to count.
+/// The share of plain tags' running average that a running average must reach to count as no worse.
 const NO_WORSE: f64 = 0.98;
 
-/// Drives the robot under plain tags, Agg and R2D2.
+/// Simulates a robot that drives, under plain tags, Agg and R2D2.
 pub(crate) fn drives(args: &DrivesArgs) -> Result<(), Failure> {
     let rule = match args.rule {
         Chosen::Hindsight => AdaptRule::Hindsight,

@@ -15,41 +15,41 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Of slots and of clients.
+/// Maximum number of slots, and of clients.
 const MOST: u64 = 100_000;
-/// Sessions, on average: virtual time is bounded.
+/// Limits of the mean session duration, which bound the virtual time.
 const SESSIONS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(100 * 3600)];
-/// Messages in a session, on average.
+/// Maximum mean number of messages in a session.
 const MOST_MESSAGES: u32 = 1000;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SessionsArgs {
-    /// Session slots of the server.
+    /// Number of session slots of the server.
     #[arg(long, value_name = "R", default_value_t = 3,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST))]
     slots: usize,
-    /// Clients that come and go.
+    /// Number of clients that come and go.
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST))]
     clients: usize,
-    /// The mean duration of a session over that of a client's idle time, 0.001 to 1000.
+    /// Mean duration of a session divided by the mean idle time of a client, 0.001 to 1000.
     #[arg(long, value_name = "RHO", default_value = "0.5", value_parser = load)]
     rho: f64,
-    /// What the server does when all slots are taken: `refuse`, `evict-oldest` or
-    /// `evict-idle:TIME`, a client that was not heard of for so long.
+    /// What the server does when all slots are taken: `refuse`, `evict-oldest`, or
+    /// `evict-idle:TIME` for a client that was silent for that time.
     #[arg(long, value_name = "POLICY", default_value = "refuse", value_parser = when_full)]
     policy: WhenFull,
-    /// How long a client stays on average.
+    /// Mean duration of a session.
     #[arg(long, value_name = "TIME", default_value = "1h")]
     session: Quantity<Duration>,
-    /// A client inside says something this often on average [default: never].
+    /// Mean interval at which a client in a session sends a message [default: never].
     #[arg(long, value_name = "TIME")]
     talk: Option<Quantity<Duration>>,
-    /// Attempts of clients to expect.
+    /// Expected number of clients' attempts.
     #[arg(long, value_name = "K", default_value_t = 100_000,
           value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     attempts: u32,
-    /// All randomness comes from this number.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print everything as JSON instead.
@@ -83,7 +83,7 @@ impl SessionsArgs {
     }
 }
 
-/// Counts, and says what the formula says.
+/// Counts the attempts and prints the counts beside the formula.
 pub(crate) fn run(args: &SessionsArgs) -> Result<(), Failure> {
     let crowd = args.crowd()?;
     let measured = Progress::during("simulating clients", || crowd.run()).context("sessions")?;
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &SessionsArgs) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes()).context("standard output")
 }
 
-/// As it is written on the command line.
+/// The policy as it is written on the command line.
 fn policy(when_full: WhenFull) -> String {
     match when_full {
         WhenFull::Refuse => "refuse".into(),

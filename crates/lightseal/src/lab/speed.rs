@@ -1,4 +1,4 @@
-//! `lightseal lab speed`: how fast the simulator is here.
+//! `lightseal lab speed`: the speed of the simulator on this machine.
 
 use crate::failure::{Context, Failure};
 use crate::progress::Progress;
@@ -14,24 +14,25 @@ use std::time::Instant;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SpeedArgs {
-    /// Nodes of the largest world; each one before it has half as many.
+    /// Number of nodes in the largest world; each smaller world has half as many as the next.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u16).range(800..=60_000))]
     nodes: u16,
-    /// Worlds, each measured nine times in turns.
+    /// Number of worlds. Each is measured nine times, in turns with the others.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=6))]
     worlds: u8,
-    /// Print as JSON instead.
+    /// Print JSON instead.
     #[arg(long)]
     json: bool,
 }
 
-/// Handshakes of the first measurement.
+/// Number of handshakes in the first measurement.
 const HANDSHAKES: u32 = 1000;
 
-/// How often the time of a world is taken: the least counts, as others only add to it.
+/// How often each world is measured. The shortest time counts, since other work on the machine only
+/// adds to it.
 const TIMES: usize = 9;
 
-/// Nodes in a row of a world.
+/// Number of nodes in a row of a world.
 const WIDTH: u16 = 50;
 
 fn profile() -> Result<&'static Profile, Failure> {
@@ -42,7 +43,7 @@ fn layer() -> Layer {
     Layer::XMac(xmac::Settings::contiki(125.0))
 }
 
-/// Seconds of a thousand handshakes, each in a world of its own, on all processors.
+/// Seconds that a thousand handshakes take on all processors, each in a world of its own.
 fn handshakes() -> Result<f64, Failure> {
     let begun = Instant::now();
     let survey = Survey::new(Network::line(2, layer()), profile()?, HANDSHAKES, 1);
@@ -50,7 +51,8 @@ fn handshakes() -> Result<f64, Failure> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Seconds of one world in which every other node shakes hands with the one beside it.
+/// Seconds that one world takes in which every second node does a handshake with its neighbour, and
+/// the number of handshakes that were completed.
 fn world(nodes: u16) -> Result<(f64, usize), Failure> {
     let topology = Topology::grid(WIDTH, nodes / WIDTH);
     let pairs = (0..topology.len() as u16).step_by(2).map(|id| [NodeId(id + 1), NodeId(id)]);
@@ -64,12 +66,12 @@ fn world(nodes: u16) -> Result<(f64, usize), Failure> {
     Ok((seconds, outcomes.iter().filter(|outcome| outcome.duration.is_some()).count()))
 }
 
-/// Measures and prints.
+/// Measures the times and prints them.
 pub(crate) fn run(args: &SpeedArgs) -> Result<(), Failure> {
     let seconds = Progress::during("handshakes", handshakes)?;
     let sizes = (0..args.worlds).rev().map(|halvings| args.nodes >> halvings);
     let mut worlds: Vec<_> = sizes.map(|nodes| (nodes, f64::INFINITY, 0)).collect();
-    // In turns, so that what else the machine does strikes all alike.
+    // The worlds take turns, so that other work on the machine affects all of them alike.
     for _ in 0..TIMES {
         for (nodes, least, ended) in &mut worlds {
             let what = format!("a world of {nodes} nodes");

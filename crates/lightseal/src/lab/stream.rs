@@ -17,32 +17,33 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Where messages are sent, and which.
+/// Flags for the network and the messages, which both commands share.
 #[derive(Clone, Debug, Args)]
 struct Shared {
-    /// Payload of a message, in bytes.
+    /// Length of a message in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     payload: u16,
-    /// From one message to the next, in seconds.
+    /// Seconds between two messages.
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     interval: Duration,
-    /// The link layer and its settings, as of lab handshake, or always-on.
+    /// Link layer with its settings, as in `lab handshake`, or always-on.
     #[arg(long, value_name = "LAYER,SETTING=VALUE..", default_value = "always-on", value_parser = Layer::parse)]
     link: Layer,
-    /// What arrives: bernoulli,delivery=0.98 or gilbert-elliott,loss=0.02,burst=2 or
-    /// bit-errors,byte_errors=0.0005 or trace,frames=1110111.
+    /// Model of which frames arrive: bernoulli,delivery=0.98 or gilbert-elliott,loss=0.02,burst=2
+    /// or bit-errors,byte_errors=0.0005 or trace,frames=1110111.
     #[arg(long, value_name = "MODEL,SETTING=VALUE..", default_value = "bernoulli,delivery=1", value_parser = Model::parse)]
     channel: Model,
-    /// Nodes in a row, sender and receiver at the ends; packets take 64 hops at most.
+    /// Number of nodes in a row, with sender and receiver at its ends. Packets take 64 hops at
+    /// most.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=65))]
     nodes: u16,
-    /// What nodes are made of.
+    /// Hardware of the nodes.
     #[arg(long, value_name = "NAME", default_value = "re-mote", value_parser = devices())]
     device: Device,
-    /// Messages under each scheme.
+    /// Number of messages under each scheme.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     messages: u32,
-    /// All randomness comes from this number.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print everything as JSON instead.
@@ -52,7 +53,7 @@ struct Shared {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StreamArgs {
-    /// How records are tagged; several are compared.
+    /// Schemes to compare.
     #[arg(
         long,
         value_name = "SCHEME,..",
@@ -66,11 +67,11 @@ pub(crate) struct StreamArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdviseArgs {
-    /// How long 95 % of messages may take until they are verified, in seconds, or `any`: with shared
-    /// tags a message waits for others.
+    /// Seconds within which 95 % of the messages must be verified, or `any`. With shared tags a
+    /// message waits for others.
     #[arg(long, value_name = "S|any", value_parser = bound)]
     max_delay: Duration,
-    /// How many messages must be verified, of those that are with plain tags.
+    /// Share of messages that must be verified, relative to the number with plain tags.
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = share)]
     min_verified: f64,
     #[command(flatten)]
@@ -88,7 +89,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     value.map(Duration::from_secs_f64).ok_or_else(|| "must be from 0.001 to 86400".into())
 }
 
-/// What stands for any delay.
+/// The value for a delay without limit.
 const ANY: Duration = Duration::MAX;
 
 fn bound(text: &str) -> Result<Duration, String> {
@@ -106,7 +107,7 @@ impl Shared {
         Network { channel: self.channel.clone(), device: self.device.clone(), ..line }
     }
 
-    /// What is sent.
+    /// A line that says what is sent.
     fn described(&self) -> String {
         let Self { messages, payload, interval, .. } = self;
         let every = interval.as_secs_f64();
@@ -135,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Sends with each scheme and prints.
+/// Sends the messages under each scheme and prints the results.
 pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
     let StreamArgs { scheme, shared } = args;
     let network = shared.network();
@@ -153,7 +154,7 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<(), Failure> {
     shared.print(&shared.described(), &found, "")
 }
 
-/// Tries every scheme and says which is best.
+/// Tries every scheme and prints which one is best.
 pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
     let AdviseArgs { max_delay, min_verified, shared } = args;
     let workload = Workload {
@@ -185,11 +186,12 @@ pub(crate) fn advice(args: &AdviseArgs) -> Result<(), Failure> {
     shared.print(&first, &rows, &last)
 }
 
-/// A scheme, what became of messages under it, and why it does not suit, empty if it does; none where
-/// nobody asked.
+/// A scheme, the results of messages under it, and the verdict: why the scheme does not suit, or an
+/// empty string if it does. The verdict is `None` if none was asked for.
 type Row = (Scheme, Summary, Option<String>);
 
-/// How a proxy is told to do so: by itself it lets a message of a stream wait 0.2 s.
+/// The flags by which a proxy uses this scheme. Without `--max-wait` it lets a message of a stream
+/// wait 0.2 s at most.
 fn flags(scheme: Scheme, summary: &Summary) -> String {
     match summary.p95_delay_s {
         delay if scheme.aggregates() && delay > 0.2 => {
@@ -199,7 +201,7 @@ fn flags(scheme: Scheme, summary: &Summary) -> String {
     }
 }
 
-/// Why a scheme does not suit; empty if it does.
+/// The reason why a scheme does not suit; empty if it does.
 fn verdict(advice: &Advice, most: Duration, least: f64) -> String {
     let summary = &advice.summary;
     let mut why = Vec::new();

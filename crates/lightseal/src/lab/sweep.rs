@@ -1,7 +1,7 @@
-//! `lightseal lab sweep`: a scenario at every point of its grid, or one shard of that.
+//! `lightseal lab sweep`: runs a scenario at every point of its grid, or one shard of that work.
 //!
-//! A file of rows begins with a line about the sweep that they are of, by which
-//! [`merge`](super::merge) knows what belongs together.
+//! A file of rows begins with a line about its sweep. By this line [`merge`](super::merge)
+//! recognises the files that belong together.
 
 use super::origin::{Content, Format, Origin, Shard, Split};
 use super::output::Output;
@@ -22,22 +22,22 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// A scenario file, mostly with a table of sweeps.
+    /// Scenario file, usually with a table of sweeps.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     #[command(flatten)]
     how: How,
-    /// Only the I-th of N shares of the work; `lightseal lab merge` puts them together.
+    /// Do only the I-th of N shards of the work; `lightseal lab merge` merges them.
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
-    /// What shards share: the points of the grid, or the runs of every point
-    /// [default: points where there is at least one for each shard, otherwise runs].
+    /// What the shards divide: the points of the grid, or the runs of every point [default: points
+    /// if there is at least one for each shard, otherwise runs].
     #[arg(long, value_name = "WHAT")]
     split: Option<Split>,
-    /// A row for each handshake instead of one for each point.
+    /// Write a row for each handshake instead of one for each point.
     #[arg(long)]
     rows: bool,
-    /// What to write: `csv` with a comment before its header, or `jsonl`, an object a line.
+    /// Format to write: `csv` with a comment before its header, or `jsonl`, one object per line.
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     format: Format,
     /// Write into this file [default: standard output].
@@ -46,7 +46,7 @@ pub(crate) struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// What its shards share; one that is the whole shares nothing.
+    /// What the shards divide. If there is only one shard, it does not matter.
     fn split(&self, points: usize) -> Split {
         match self.split {
             _ if self.shard == Shard::WHOLE => Split::Points,
@@ -57,7 +57,7 @@ impl SweepArgs {
     }
 }
 
-/// What is run of a grid, and what is written of it.
+/// The part of a grid that is run, and the kind of rows that are written.
 struct Share {
     shard: Shard,
     split: Split,
@@ -65,7 +65,7 @@ struct Share {
 }
 
 impl Share {
-    /// The runs of this scenario, at this point, that belong to the shard.
+    /// The runs of this scenario at this point that belong to the shard.
     fn runs(&self, point: usize, scenario: &Scenario) -> Range<u32> {
         match self.split {
             Split::Points if self.shard.has(point) => 0..scenario.runs,
@@ -74,7 +74,7 @@ impl Share {
         }
     }
 
-    /// Rows of so many runs.
+    /// The number of rows that these runs produce.
     fn rows(&self, runs: &Range<u32>, scenario: &Scenario) -> usize {
         match self.content {
             Content::Summaries => usize::from(!runs.is_empty()),
@@ -91,7 +91,7 @@ impl Share {
     }
 }
 
-/// Runs all that is in the shard and writes its rows.
+/// Does the work of the shard and writes its rows.
 pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let path = &args.scenario;
     let text = read(path).map_err(Failure::new)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let content = match (args.rows, split) {
         (true, _) => Content::Handshakes,
         (false, Split::Points) => Content::Summaries,
-        // A summary is made of all its runs at once.
+        // A summary can only be computed from all runs of its point.
         (false, Split::Runs) => Content::Costs,
     };
     let share = Share { shard: args.shard, split, content };
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
     let (mut runs, mut rows) = (0, 0);
     for point in 0..grid.points() {
         let scenario = grid.scenario(point).map_err(Failure::new)?;
-        // It may come from a file of its own.
+        // The device may be described in a file of its own.
         digest.update(format!("{:?}", scenario.network.device));
         let of_point = share.runs(point, &scenario);
         rows += share.rows(&of_point, &scenario);
@@ -165,14 +165,14 @@ pub(crate) fn run(args: &SweepArgs) -> Result<(), Failure> {
     table.end()?.end()
 }
 
-/// What handshakes come to, with `before` in front.
+/// The summary of handshakes as a row that begins with `before`.
 pub(super) fn summary_row(before: &[Cell], totals: &Totals) -> Vec<Cell> {
     let mut rows = Rows::new([], SUMMARY_COLUMNS);
     rows.add_summary(before, &totals.summary());
     rows.rows.pop().unwrap_or_default()
 }
 
-/// Writes to a file or to standard output.
+/// Writes to a file, or to standard output.
 pub(super) fn write(path: Option<&Path>, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     match path {

@@ -1,4 +1,4 @@
-//! Tables that are written row by row, so that no command keeps rows of many runs in memory.
+//! Tables that are written row by row, so that no command needs memory for the rows of many runs.
 
 use crate::failure::{Context, Failure};
 use ::lab::figure::Cell;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Why runs and their rows have stopped.
+/// The reason why runs stopped before their end.
 pub(super) struct Stopped(Failure);
 
 impl From<::lab::Error> for Stopped {
@@ -29,18 +29,18 @@ impl fmt::Display for Stopped {
     }
 }
 
-/// What rows are written as.
+/// The formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A header and a line a row.
+    /// A header, and one line per row.
     Csv,
-    /// One array of objects.
+    /// One array with an object per row.
     Json,
-    /// An object a line.
+    /// One object per line.
     JsonLines,
 }
 
-/// Rows on their way into a sink.
+/// A table that is being written into a sink.
 pub(super) struct Table<W> {
     columns: Rows,
     form: Form,
@@ -49,7 +49,7 @@ pub(super) struct Table<W> {
 }
 
 impl<W: Write> Table<W> {
-    /// Writes what comes before all rows; `columns` names their columns.
+    /// Begins a table by writing what comes before its rows; `columns` names the columns.
     pub(super) fn begin(columns: Rows, form: Form, mut sink: W) -> Result<Self, Failure> {
         let head = match form {
             Form::Csv => columns.csv_header().context("a table")?,
@@ -76,7 +76,7 @@ impl<W: Write> Table<W> {
         written.context("a table")
     }
 
-    /// Writes what comes behind all rows; the sink.
+    /// Ends the table by writing what comes behind its rows. Returns the sink.
     pub(super) fn end(mut self) -> Result<W, Failure> {
         if self.form == Form::Json {
             self.sink.write_all(b"\n]\n").context("a table")?;

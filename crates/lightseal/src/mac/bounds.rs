@@ -1,4 +1,4 @@
-//! `lightseal mac bounds`: how much one key may process.
+//! `lightseal mac bounds`: how much data one key may process.
 
 use crate::failure::{Context, Failure};
 use crate::units::{Bytes, Quantity};
@@ -11,29 +11,29 @@ use std::str::FromStr;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BoundsArgs {
-    /// The cipher's block, in whole bytes from 32 to 128 bits.
+    /// Block length of the cipher in bits: whole bytes, from 32 to 128 bits.
     #[arg(long, value_name = "N", default_value_t = 64)]
     block_bits: u32,
-    /// LightMAC's counter [default: half a block].
+    /// Length of LightMAC's counter in bits [default: half a block].
     #[arg(long, value_name = "S")]
     counter_bits: Option<u32>,
-    /// LightMAC's tag [default: a block].
+    /// Length of LightMAC's tag in bits [default: a block].
     #[arg(long, value_name = "T")]
     tag_bits: Option<u32>,
-    /// An attack may succeed with at most this probability: 2^-20, 1e-6 or 0.01%.
+    /// Probability with which an attack may succeed at most: 2^-20, 1e-6 or 0.01%.
     #[arg(long, value_name = "P", default_value = "2^-20")]
     probability: Margin,
-    /// Lengths of messages to compare: 16 for blocks, 1KiB or 100B for bytes [default: some
-    /// up to LightMAC's longest].
+    /// Lengths of messages to compare: 16 for blocks, 1KiB or 100B for bytes [default: several
+    /// lengths up to LightMAC's longest message].
     #[arg(long, value_name = "LENGTH,..", value_delimiter = ',')]
     length: Vec<Length>,
-    /// Print also with which probability an attack on so many messages succeeds.
+    /// Print also with which probability an attack on this number of messages succeeds.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
-    /// Let an attack try so many forgeries (LightMAC's Theorem 2).
+    /// Number of forgeries that an attack may try (LightMAC's Theorem 2).
     #[arg(long, value_name = "V")]
     verifications: Option<u64>,
-    /// Blocks of tag that each message gets from one pass (LightMAC with long outputs).
+    /// Number of tag blocks that each message gets from one pass (LightMAC with long outputs).
     #[arg(long, value_name = "R", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     outputs: u32,
@@ -45,7 +45,7 @@ pub(crate) struct BoundsArgs {
     json: bool,
 }
 
-/// A probability above 0, as people write small ones.
+/// A probability above 0, in the forms in which people write small ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Margin(f64);
 
@@ -67,7 +67,7 @@ impl FromStr for Margin {
     }
 }
 
-/// How long messages are.
+/// The length of messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
     Blocks(u64),
@@ -80,7 +80,8 @@ impl FromStr for Length {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let length = match text.trim().parse() {
             Ok(blocks) => Some(Self::Blocks(blocks)),
-            // A fraction without a unit would be bytes to most, and is a mistake here.
+            // A fraction without a unit is refused: readers would take it for bytes, but numbers
+            // without a unit are blocks.
             Err(_) if text.ends_with(|c: char| c.is_ascii_digit()) => None,
             Err(_) => text.parse().ok().map(|Quantity(Bytes(bytes))| Self::Bytes(bytes)),
         };
@@ -91,7 +92,7 @@ impl FromStr for Length {
 }
 
 impl Length {
-    /// In blocks of `block_bits` bits, the last one perhaps not full.
+    /// The length in blocks of `block_bits` bits, where the last block need not be full.
     fn blocks(self, block_bits: u32) -> u128 {
         match self {
             Self::Blocks(blocks) => blocks.into(),
@@ -100,7 +101,7 @@ impl Length {
     }
 }
 
-/// What was asked, with defaults filled in.
+/// The parameters that were asked for, with defaults filled in.
 struct Question {
     parameters: Parameters,
     probability: f64,
@@ -132,7 +133,7 @@ impl Question {
         })
     }
 
-    /// The modes in the order they are printed, LightMAC and the rule of thumb first.
+    /// The modes in the order in which they are printed: LightMAC and the rule of thumb first.
     fn modes() -> impl Iterator<Item = &'static Mode> {
         let (ours, others): (Vec<_>, Vec<_>) = MODES.iter().partition(|m| m.name == "lightmac");
         ours.into_iter().chain([&TYPICAL]).chain(others)
@@ -170,8 +171,8 @@ fn as_text(question: &Question, sources: bool) -> String {
     let most = |mode: &Mode, blocks| {
         mode.most_messages(question.parameters, question.probability, blocks).ok()
     };
-    table("Most messages", &|mode, blocks| most(mode, blocks).map(count));
-    table("Data a key", &|mode, blocks| {
+    table("Maximum number of messages", &|mode, blocks| most(mode, blocks).map(count));
+    table("Data per key", &|mode, blocks| {
         most(mode, blocks).map(|messages| {
             let bits =
                 messages as f64 * blocks as f64 * f64::from(question.parameters.block_bits());
@@ -180,7 +181,7 @@ fn as_text(question: &Question, sources: bool) -> String {
     });
     if let Some(messages) = question.messages {
         table(
-            &format!("An attack on {messages} messages succeeds at most with"),
+            &format!("An attack on {messages} messages succeeds with at most this probability"),
             &|mode, blocks| {
                 let messages = messages as f64;
                 mode.advantage(question.parameters, messages, blocks as f64).ok().map(probability)
@@ -201,7 +202,7 @@ fn as_text(question: &Question, sources: bool) -> String {
     out
 }
 
-/// LightMAC's own theorems.
+/// The figures from LightMAC's own theorems.
 fn own_figures(question: &Question) -> String {
     let Question { parameters: p, probability: margin, verifications, .. } = *question;
     let mut out = format!(
@@ -252,15 +253,12 @@ fn own_figures(question: &Question) -> String {
         let calls = p.cipher_queries(q.into(), verifications.into());
         let [hash, last, verification] =
             [calls.hash, calls.finalisation, calls.verification].map(count);
-        line(
-            "  to which comes",
-            format!("the cipher's own: PRP({hash}) + PRP({last}) + PRP({verification})"),
-        );
+        line("  plus the cipher's own", format!("PRP({hash}) + PRP({last}) + PRP({verification})"));
     }
     out
 }
 
-/// What marks and blank cells mean.
+/// Explains the marks and the blank cells.
 fn notes(question: &Question) -> String {
     let mut out = String::new();
     for certainty in
@@ -283,7 +281,7 @@ fn notes(question: &Question) -> String {
     out
 }
 
-/// The mode's name, marked if its coefficients are not all the source's.
+/// The mode's name, with a mark if the source does not give all coefficients.
 fn titled(mode: &Mode) -> String {
     format!("{} {}", mode.title, mode.certainty.mark()).trim_end().into()
 }
@@ -297,7 +295,7 @@ fn row(title: &str, keys: &str, cells: &[String]) -> String {
     line + "\n"
 }
 
-/// A number in full while it is short, else as a power of two.
+/// A number in full if it is short, else as a power of two.
 fn count(number: u128) -> String {
     if number < 10_000_000 || number.is_power_of_two() && number < 1 << 30 {
         number.to_string()
@@ -306,7 +304,7 @@ fn count(number: u128) -> String {
     }
 }
 
-/// 2^x with one decimal, or none if it is whole.
+/// `number` as 2^x, where x has one decimal unless it is whole.
 fn power_text(number: f64) -> String {
     let exponent = number.log2();
     if exponent == exponent.round() { format!("2^{exponent}") } else { format!("2^{exponent:.1}") }
@@ -319,7 +317,7 @@ fn probability(value: f64) -> String {
 fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 9] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
     let (mut value, mut unit) = (bytes, 0);
-    // From where it would be rounded to 1024.
+    // A value from 1023.5 on would be rounded to 1024, so it takes the next unit.
     while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -416,7 +414,7 @@ fn mode_as_json(question: &Question, mode: &Mode) -> Value {
     })
 }
 
-/// A JSON number; above 2^64 rounded, as JSON's readers do anyway.
+/// A JSON number. Above 2^64 it is rounded, as readers of JSON do anyway.
 fn number(value: u128) -> Value {
     u64::try_from(value).map_or_else(|_| json!(value as f64), |value| json!(value))
 }
@@ -452,7 +450,7 @@ mod tests {
         );
         let typical: Vec<_> = line("many modes").split_whitespace().collect();
         assert_eq!(typical[3..7], ["1", "64", "32", "16"]);
-        let data = text.split("Data a key").nth(1).expect("a second table");
+        let data = text.split("Data per key").nth(1).expect("a second table");
         let typical = data.lines().find(|line| line.starts_with("many modes")).expect("again");
         assert!(typical.contains("512 B") && typical.contains("1 KiB"), "{typical}");
         assert!(text.contains("EMAC, short messages is proved for"), "{text}");

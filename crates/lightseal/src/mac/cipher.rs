@@ -1,4 +1,4 @@
-//! The block ciphers that LightMAC is offered with.
+//! The block ciphers that `lightseal mac` offers for LightMAC.
 
 use clap::ValueEnum;
 use std::fmt;
@@ -22,7 +22,7 @@ pub(crate) enum CipherName {
 }
 
 impl CipherName {
-    /// Bits of a block, n.
+    /// The block length n in bits.
     pub(crate) fn block_bits(self) -> u32 {
         match self {
             Self::Aes128 | Self::Aes256 => 128,
@@ -30,7 +30,7 @@ impl CipherName {
         }
     }
 
-    /// Bytes of a key.
+    /// The key length in bytes.
     pub(crate) fn key_bytes(self) -> usize {
         match self {
             Self::Aes128 | Self::Present128 => 16,

@@ -1,4 +1,5 @@
-//! `lightseal mac ciphers`: lightweight block ciphers, their sizes, and which are taken.
+//! `lightseal mac ciphers`: lightweight block ciphers, their sizes, and the names of those that
+//! `lightseal mac` supports.
 
 use crate::failure::{Context, Failure};
 use ::lab::ciphers::{CIPHERS, Cipher};
@@ -9,7 +10,7 @@ use std::io::Write as _;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CiphersArgs {
-    /// Print also where each cipher is published.
+    /// Print also where each cipher was published.
     #[arg(long)]
     sources: bool,
     /// Print everything as JSON instead.
@@ -59,7 +60,7 @@ fn as_json() -> Value {
     rows.collect()
 }
 
-/// Each cipher under each of its blocks, largest block first.
+/// Each cipher with each of its block lengths, the longest blocks first.
 fn by_block() -> Vec<(u32, &'static Cipher)> {
     let mut rows = Vec::new();
     for cipher in CIPHERS {

@@ -1,7 +1,7 @@
 //! The file with LightMAC's two keys.
 //!
-//! K1 and K2 in hexadecimal, with white space between; lines that begin with
-//! `#` mean nothing. Keys never appear in a message.
+//! The file has K1 and K2 in hexadecimal with white space between them. Lines
+//! that begin with `#` are ignored. Messages never show a key.
 
 use crate::failure::{Context, Failure};
 use crate::keys::{decode_hex, refuse_exposed};
@@ -12,12 +12,13 @@ use std::path::Path;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Two keys in hexadecimal need 130 bytes at most; the rest is for comments.
+/// Maximum length of the file in bytes. Two keys in hexadecimal need at most 130 bytes; the rest is
+/// for comments.
 const MAX_FILE_BYTES: usize = 4096;
 
 type Key = Zeroizing<Vec<u8>>;
 
-/// K1 and K2, of the cipher's key size and different.
+/// K1 and K2, which have the cipher's key length and are different.
 pub(crate) struct Keys {
     pub(crate) k1: Key,
     pub(crate) k2: Key,
@@ -28,13 +29,14 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is not two different keys of the cipher.
+    /// If the file cannot be read, or does not hold two different keys of the cipher's key length.
     pub(crate) fn read(path: &Path, cipher: CipherName) -> Result<Self, Failure> {
         let name = format!("key file {}", path.display());
         let file = File::open(path).context(&name)?;
         let metadata = file.metadata().context(&name)?;
         refuse_exposed(&name, path, &metadata)?;
-        // Reserved whole, so that growing leaves no copies of keys behind.
+        // The buffer has its full size from the beginning: a buffer that grows leaves copies of
+        // keys in memory.
         let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES + 1));
         file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text).context(&name)?;
         if text.len() > MAX_FILE_BYTES {

@@ -1,11 +1,11 @@
-//! `lightseal mac`: LightMAC by itself, one file a subcommand.
+//! `lightseal mac`: LightMAC as a command, with one file per subcommand.
 //!
-//! - [`tag`]: tags of files, made and verified;
-//! - [`cipher`]: the ciphers it is offered with;
+//! - [`tag`]: computes and verifies tags of files;
+//! - [`cipher`]: the supported ciphers;
 //! - [`key_file`]: the two keys;
-//! - [`bounds`]: how much one key may process;
-//! - [`ciphers`]: lightweight ciphers, and which of them are taken;
-//! - [`mod@bench`]: what LightMAC and its rivals cost on this machine.
+//! - [`bounds`]: how much data one key may process;
+//! - [`ciphers`]: lightweight ciphers, and which of them are supported;
+//! - [`mod@bench`]: the speed of LightMAC and other MACs on this machine.
 
 mod bench;
 mod bounds;
@@ -21,19 +21,19 @@ use std::process::ExitCode;
 /// Message authentication with LightMAC.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MacCommand {
-    /// Print a message's tag.
+    /// Print the tag of a message.
     Tag(tag::TagArgs),
-    /// Check a message's tag: exit code 0 if it is right, 1 if not.
+    /// Verify the tag of a message: the exit code is 0 if it is right, 1 if not.
     Verify(tag::VerifyArgs),
-    /// Print how much one key may process, for LightMAC and its rivals.
+    /// Print how much data one key may process, for LightMAC and other MACs.
     Bounds(bounds::BoundsArgs),
-    /// Print lightweight block ciphers with their sizes, and which are taken here.
+    /// Print lightweight block ciphers with their sizes, and which of them are supported here.
     Ciphers(ciphers::CiphersArgs),
-    /// Measure LightMAC and its rivals: core cycles a byte and time a message.
+    /// Measure LightMAC and other MACs: core cycles per byte and time per message.
     Bench(bench::BenchArgs),
 }
 
-/// Runs the subcommand. `quiet`: say only what is wrong.
+/// Runs the subcommand. If `quiet`, only errors are printed.
 pub(crate) fn run(command: &MacCommand, quiet: bool) -> Result<ExitCode, Failure> {
     match command {
         MacCommand::Tag(args) => tag::tag(args, quiet),

@@ -1,4 +1,4 @@
-//! Tags of files and of standard input, in bounded memory.
+//! Tags of files and of standard input, computed in bounded memory.
 
 use crate::failure::{Context, Failure};
 use crate::keys::decode_hex;
@@ -15,35 +15,36 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit code for a tag that is not the message's.
+/// Exit code for a tag that does not belong to the message.
 const MISMATCH: u8 = 1;
 
-/// Bytes read at a time.
+/// Number of bytes that are read at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// A tag is at most 16 bytes, 32 digits; the rest is for white space.
+/// Maximum length of a tag file in bytes. A tag has at most 16 bytes, which are 32 digits; the rest
+/// is for white space.
 const MAX_TAG_FILE_BYTES: u64 = 1024;
 
-/// What both commands have.
+/// The flags that `tag` and `verify` share.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MacArgs {
-    /// The block cipher.
+    /// Block cipher.
     #[arg(long, value_enum, default_value_t)]
     cipher: CipherName,
-    /// Bits of the block counter, s, from 1 to half a block. Messages may have up to
-    /// 2^s·(n − s) bits, n being the block's.
+    /// Length s of the block counter in bits, from 1 to half a block. Messages may have up to
+    /// 2^s·(n − s) bits, where n is the block length in bits.
     #[arg(long, value_name = "S", default_value_t = 16)]
     counter_bits: u32,
-    /// Bits of the tag, t, from 1 to a whole block [default: a whole block].
+    /// Length t of the tag in bits, from 1 to a whole block [default: a whole block].
     #[arg(long, value_name = "T")]
     tag_bits: Option<u32>,
-    /// File with K1 and K2 in hex, white space between.
+    /// File with K1 and K2 in hexadecimal, with white space between them.
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// The message; - is standard input.
+    /// File with the message; - is standard input.
     #[arg(value_name = "MESSAGE-FILE", default_value = "-")]
     message: PathBuf,
 }
@@ -58,15 +59,15 @@ pub(crate) struct TagArgs {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     mac: MacArgs,
-    /// The expected tag.
+    /// Expected tag, in hexadecimal.
     #[arg(long, value_name = "HEX", required_unless_present = "tag_file")]
     tag: Option<String>,
-    /// File with the expected tag in hex.
+    /// File with the expected tag in hexadecimal.
     #[arg(long, value_name = "FILE", conflicts_with = "tag")]
     tag_file: Option<PathBuf>,
 }
 
-/// Prints the message's tag.
+/// Prints the tag of the message.
 pub(crate) fn tag(args: &TagArgs, quiet: bool) -> Result<ExitCode, Failure> {
     let MacArgs { cipher, counter_bits, json, .. } = args.mac;
     args.mac.check()?;
@@ -89,7 +90,7 @@ pub(crate) fn tag(args: &TagArgs, quiet: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares the message's tag with the expected one.
+/// Compares the tag of the message with the expected tag.
 pub(crate) fn verify(args: &VerifyArgs, quiet: bool) -> Result<ExitCode, Failure> {
     args.mac.check()?;
     let expected = args.expected()?;
@@ -105,13 +106,13 @@ pub(crate) fn verify(args: &VerifyArgs, quiet: bool) -> Result<ExitCode, Failure
     if valid {
         return Ok(ExitCode::SUCCESS);
     }
-    // Nobody to tell if standard error is gone.
+    // If standard error is closed, the exit code still tells.
     let _ = writeln!(io::stderr(), "lightseal: {name}: this is not the message's tag");
     Ok(ExitCode::from(MISMATCH))
 }
 
 impl VerifyArgs {
-    /// The expected tag, of exactly the tag length.
+    /// The expected tag, which must have exactly the expected length.
     fn expected(&self) -> Result<Tag, Failure> {
         let (name, text) = match &self.tag_file {
             Some(path) => {
@@ -127,7 +128,7 @@ impl VerifyArgs {
     }
 }
 
-/// A tag of `bits` bits from ⌈bits/8⌉ bytes in hexadecimal.
+/// Parses a tag of `bits` bits from ⌈bits/8⌉ bytes in hexadecimal.
 fn parse_tag(text: &str, bits: u32) -> Result<Tag, String> {
     let bytes = decode_hex(text).ok_or("not a tag in hexadecimal")?;
     let needs = bits.div_ceil(8) as usize;
@@ -155,7 +156,7 @@ impl MacArgs {
         self.message == Path::new("-")
     }
 
-    /// Checks both lengths before anything is read.
+    /// Checks the lengths of counter and tag before anything is read.
     fn check(&self) -> Result<(), Failure> {
         let (cipher, n) = (self.cipher, self.cipher.block_bits());
         let check = |flag, given: u32, most| {
@@ -169,7 +170,7 @@ impl MacArgs {
         check("--tag-bits", self.tag_bits(), n)
     }
 
-    /// The message's tag and length in bytes.
+    /// The tag of the message, and the message's length in bytes.
     fn compute(&self, quiet: bool) -> Result<(Tag, u64), Failure> {
         let keys = Keys::read(&self.key_file, self.cipher)?;
         match self.cipher {
@@ -196,7 +197,7 @@ impl MacArgs {
             let size = metadata.is_file().then_some(metadata.len());
             (Box::new(file), size)
         };
-        // Refused at once where the length is known, not after hours.
+        // A message whose length is known to be too long is refused at once, not after hours.
         if let Some(size) = size {
             self.check_length(size).context(&name)?;
         }
@@ -223,7 +224,8 @@ impl MacArgs {
         if u128::from(bytes) * 8 > most { Err(self.too_long(Some(bytes))) } else { Ok(()) }
     }
 
-    /// What to say of a message that the counter does not allow, of this length if known.
+    /// The error for a message that is too long for the counter. `bytes` is its length if that is
+    /// known.
     fn too_long(&self, bytes: Option<u64>) -> String {
         let (cipher, s, n) = (self.cipher, self.counter_bits, self.cipher.block_bits());
         let most = |s| max_message_bits(n as usize / 8, s) / 8;

@@ -6,7 +6,8 @@
 //! 02:00:00:00:00:02/1    0   1             101112131415161718191a1b1c1d1e1f
 //! ```
 //!
-//! Keys never appear in a message, and never on a command line, where everybody could read them.
+//! Keys never appear in a message, nor on a command line, where every user of the machine could
+//! read them.
 
 use super::numbers::Fingerprint;
 use crate::failure::{Context, Failure};
@@ -20,33 +21,33 @@ use std::io::Read;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// No sensible key file is larger: at 120 bytes a line, 8000 keys.
+/// Maximum length of a key file in bytes. At 120 bytes per line it has 8000 keys.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Keys, and the file they came from, which nobody else uses meanwhile.
+/// The keys of a key file. The file is locked, so that no other process uses the keys meanwhile.
 pub(super) struct KeyFile {
-    /// In the order of the file.
+    /// The keys in the order of the file.
     pub(super) entries: Vec<Entry>,
-    /// Locked: two processes with one key would use its numbers twice.
+    /// The locked file. Two processes with the same key would use its packet numbers twice.
     _lock: File,
 }
 
 /// One line of the file.
 pub(super) struct Entry {
-    /// `None` for our own.
+    /// The peer that sends with this key; `None` if this station sends with it.
     pub(super) peer: Option<Sci>,
     pub(super) an: AssociationNumber,
-    /// The first number to send with, or the lowest to receive.
+    /// The first packet number to send with, or the lowest packet number to accept.
     pub(super) first_pn: u64,
     pub(super) key: SaKey,
     pub(super) fingerprint: Fingerprint,
 }
 
 impl KeyFile {
-    /// Reads the file and keeps others from it.
+    /// Reads the file and locks it against other processes.
     ///
     /// # Errors
-    /// If it cannot be read, is in use, has no key to send with, or a line is wrong.
+    /// If the file cannot be read, is in use, has no key to send with, or has an invalid line.
     pub(super) fn open(
         path: &Path,
         suite: CipherSuite,
@@ -70,7 +71,8 @@ impl KeyFile {
             }
             Err(std::fs::TryLockError::Error(error)) => return Err(error).context(&name),
         }
-        // Reserved whole, so that growing leaves no copies of keys behind.
+        // The buffer has its full size from the beginning: a buffer that grows leaves copies of
+        // keys in memory.
         let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
         (&mut file).take(MAX_FILE_BYTES).read_to_string(&mut text).context(&name)?;
         let entries = parse(&text, suite, offset, provider)
@@ -81,7 +83,7 @@ impl KeyFile {
         Ok(Self { entries, _lock: file })
     }
 
-    /// How many peers there are.
+    /// The number of peers.
     pub(super) fn peers(&self) -> usize {
         self.entries.iter().filter_map(|entry| entry.peer).collect::<BTreeSet<_>>().len()
     }
@@ -106,7 +108,7 @@ fn parse(
         }
         let twice = |other: &Entry| other.peer.is_none() && other.fingerprint == entry.fingerprint;
         if entry.peer.is_none() && entries.iter().any(twice) {
-            return Err((number, "a key to send with is there twice".into()));
+            return Err((number, "the same key to send with (tx) appears twice".into()));
         }
         entries.push(entry);
     }

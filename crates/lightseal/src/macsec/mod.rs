@@ -1,9 +1,9 @@
 //! `lightseal macsec`: a MACsec interface in user space, with static keys.
 //!
 //! - [`keys`]: the file of keys;
-//! - [`numbers`]: which packet numbers were used, so that a restart uses none twice;
+//! - [`numbers`]: the packet numbers that were used, so that a restart uses none twice;
 //! - `station`: the engine between a TAP device and an interface of the LAN;
-//! - `report`: what was counted.
+//! - `report`: the counters.
 
 mod keys;
 mod numbers;
@@ -25,56 +25,59 @@ use std::path::PathBuf;
 pub(crate) struct MacsecArgs {
     #[command(flatten)]
     pub(crate) file: ConfigArgs,
-    /// Interface of the LAN that protected frames go through, such as eth1.
+    /// LAN interface that carries the protected frames, such as eth1.
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Interface to make for what is to be protected. Its MTU is 32 bytes less than the LAN's.
+    /// Interface to create for the frames that are to be protected. Its MTU is 32 bytes less than
+    /// the LAN's.
     #[arg(long, value_name = "NAME", default_value = "macsec0", value_parser = interface_name)]
     pub(crate) tap: String,
-    /// File of keys, a line each: whose (`tx`, or a peer's SCI), association (0 to 3), first
-    /// packet number, key; SSCI and salt behind it for XPN suites. All in hexadecimal but the
-    /// first three. Our first line sends; when its numbers are used up, the next one does.
+    /// File of keys, one per line: `tx` or the SCI of a peer, association number (0 to 3), first
+    /// packet number, key, and for XPN suites SSCI and salt. Key, SSCI and salt are hexadecimal.
+    /// The first `tx` line is the key to send with; when its packet numbers are used up, the next
+    /// `tx` line is.
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Where to keep which packet numbers were used [default: the key file's name and `.numbers`].
-    /// Without it a restart would use numbers twice, which gives a GCM key away.
+    /// File of the packet numbers that were used [default: the key file's name and `.numbers`].
+    /// Without it a restart would use numbers twice, which reveals the authentication key of GCM.
     #[arg(long, value_name = "FILE")]
     pub(crate) numbers_file: Option<PathBuf>,
-    /// The keys have never sent anything: make the file of packet numbers, which must not be there.
+    /// Create the file of packet numbers, which must not exist yet. Only for keys that have never
+    /// sent anything.
     #[arg(long)]
     pub(crate) first_use: bool,
-    /// Who we are to peers, such as 02:00:00:00:00:01/1; also the address of the new interface
-    /// [default: the LAN interface's address, port 1].
+    /// SCI of this station, such as 02:00:00:00:00:01/1. Its address is also that of the new
+    /// interface [default: the LAN interface's address, port 1].
     #[arg(long, value_name = "ADDRESS/PORT")]
     pub(crate) sci: Option<Sci>,
-    /// Port of our SCI, with the LAN interface's address.
+    /// Port of this station's SCI; its address is that of the LAN interface.
     #[arg(long, value_name = "PORT", conflicts_with = "sci")]
     pub(crate) port: Option<u16>,
     /// Cipher suite: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128 or gcm-aes-xpn-256.
     #[arg(long, value_name = "NAME", default_value = "gcm-aes-128")]
     pub(crate) suite: CipherSuite,
-    /// Authenticate frames and leave them readable.
+    /// Authenticate frames, but leave them readable.
     #[arg(long)]
     pub(crate) no_encrypt: bool,
-    /// Leave so many bytes of each frame readable behind the SecTAG: 0, 30 or 50. Peers must have
-    /// the same setting.
+    /// Number of bytes of each frame behind the SecTAG that are not encrypted: 0, 30 or 50. Peers
+    /// must have the same setting.
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = offset)]
     pub(crate) confidentiality_offset: ConfidentialityOffset,
-    /// Whether our SCI is in the tag, or what stands for it.
+    /// How the SecTAG names the sender.
     #[arg(long, value_name = "HOW", value_enum, default_value = "always")]
     pub(crate) send_sci: SendSci,
-    /// What becomes of frames that are not valid.
+    /// What to do with invalid frames.
     #[arg(long, value_name = "HOW", value_enum, default_value = "strict")]
     pub(crate) validate: Validate,
-    /// How many packet numbers a frame may be behind the newest; 0 for strict order.
+    /// How many packet numbers a frame may be behind the newest frame; 0 for strict order.
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_REPLAY_WINDOW)))]
     pub(crate) replay_window: u32,
-    /// Accept frames however old they are, and copies.
+    /// Accept frames of any age, and copies of frames.
     #[arg(long)]
     pub(crate) no_replay_protect: bool,
-    /// Accept each packet number once. The standard lets copies inside of the replay window pass;
-    /// with this a window is at most 4096.
+    /// Accept each packet number only once, with a replay window of at most 4096. Without this,
+    /// copies inside the replay window are accepted, as the standard allows.
     #[arg(long, conflicts_with = "no_replay_protect")]
     pub(crate) refuse_duplicates: bool,
     /// Write statistics to this file on exit and on SIGUSR1 [default: standard error].
@@ -82,27 +85,27 @@ pub(crate) struct MacsecArgs {
     pub(crate) stats_file: Option<PathBuf>,
 }
 
-/// What stands in our tags for the SCI.
+/// How the SecTAG of our frames names the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SendSci {
-    /// The SCI (8 bytes more).
+    /// The tag contains the SCI, which takes 8 more bytes.
     Always,
-    /// ES: it is the source address with port 1.
+    /// The ES bit says that the SCI is the source address with port 1.
     EndStation,
-    /// SCB: it is the source address with port 0.
+    /// The SCB bit says that the SCI is the source address with port 0.
     SingleCopyBroadcast,
-    /// Nothing: for exactly one peer, which has only us.
+    /// The tag does not name the sender: for exactly one peer, which has no other peer.
     Never,
 }
 
-/// What becomes of frames that are not valid.
+/// What to do with frames that are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Validate {
-    /// They are discarded, those without a tag too.
+    /// Discard invalid frames, and frames without a tag.
     Strict,
-    /// They are counted, and delivered if they are readable.
+    /// Count invalid frames, and deliver them if they are readable.
     Check,
-    /// Readable frames are delivered without a look.
+    /// Deliver readable frames without checking them.
     Disabled,
 }
 
@@ -118,7 +121,7 @@ fn offset(text: &str) -> Result<ConfidentialityOffset, &'static str> {
 }
 
 impl MacsecArgs {
-    /// How the SecY is to work as `sci`, on an interface with this MTU in bytes.
+    /// The settings of the SecY with this SCI, on an interface with an MTU of `mtu` bytes.
     fn settings(&self, sci: Sci, mtu: u32) -> macsec::Settings {
         macsec::Settings {
             protect_frames: true,
@@ -129,7 +132,8 @@ impl MacsecArgs {
                 SendSci::SingleCopyBroadcast => SciInTag::SingleCopyBroadcast,
                 SendSci::Never => SciInTag::Omitted,
             },
-            // Addresses and EtherType are no part of an MTU.
+            // An MTU does not include the Ethernet header of 14 bytes: two addresses and the
+            // EtherType.
             max_frame_len: mtu as usize + 14,
             validate_frames: match self.validate {
                 Validate::Strict => ValidateFrames::Strict,
@@ -154,15 +158,15 @@ impl MacsecArgs {
     }
 }
 
-/// Where AES-GCM comes from: gateways bring it along in any case.
+/// The provider of AES-GCM. It is AWS-LC, which the gateway needs in any case.
 fn provider() -> &'static macsec::GcmProvider {
     &macsec_aws_lc::PROVIDER
 }
 
-/// Runs until it is told to end.
+/// Runs until a signal stops the program.
 ///
 /// # Errors
-/// What is wrong with the settings, the machine or the interface, in one line.
+/// If the settings, the machine or the interface do not allow it. The failure says why in one line.
 pub(crate) fn run(args: &MacsecArgs) -> Result<(), Failure> {
     let interface = args.interface.as_deref().ok_or(Failure::new("no --interface given"))?;
     let key_file = args.key_file.as_deref().ok_or(Failure::new("no --key-file given"))?;

@@ -1,11 +1,13 @@
-//! Which packet numbers keys have used, in a file that is written ahead.
+//! The packet numbers that keys have used, in a file that is written ahead of their use.
 //!
-//! With static keys, a process that starts again at packet number 1 uses nonces twice, and GCM
-//! then gives its authentication key away. So numbers are reserved in the file before they are
-//! used, many at a time: a crash loses some, and uses none twice. What was received is noted now
-//! and then, and at the end: after a crash, frames since the last note could be replayed once.
+//! With static keys, a process that starts again at packet number 1 would use nonces twice, and GCM
+//! then reveals its authentication key. Therefore packet numbers are reserved in the file before
+//! they are used, many at a time: a crash loses some numbers, but uses none twice. Received packet
+//! numbers are written to the file from time to time and at the end: after a crash, frames that
+//! were received since the last time could be replayed once.
 //!
-//! A file that is missing is an error: keys that have sent would begin at 1 again. Whoever knows that
+//! A missing file is an error, since keys that have sent before would begin at 1 again. The flag
+//! `--first-use` says that the keys have never sent anything.
 //! they have not says so (`--first-use`).
 
 use crate::failure::{Context, Failure};
@@ -17,14 +19,14 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many numbers are reserved at a time: at a million frames a second the file is written four
-/// times a second, and 16 000 crashes fit into 32 bits.
+/// Number of packet numbers that are reserved at a time. At a million frames per second the file is
+/// written four times per second, and 16 000 crashes fit into 32 bits.
 pub(super) const STEP: u64 = 1 << 18;
-/// The first line: a file that was cut to nothing is no numbers file.
+/// The first line of the file. An empty file is therefore a damaged one.
 const HEAD: &str =
     "# Packet numbers that keys have used. Without this file they would be used twice.\n";
 
-/// Tells keys apart without giving them away.
+/// Identifies a key in the file without revealing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fingerprint(u64);
 
@@ -37,31 +39,32 @@ impl Fingerprint {
     }
 }
 
-/// The file, and what is in it.
+/// The file and its content.
 #[derive(Debug)]
 pub(super) struct Numbers {
     path: PathBuf,
-    /// Locked: two processes that write it would use numbers twice.
+    /// The locked file. Two processes that write it would use numbers twice.
     file: File,
-    /// What it says, as it was read or written last.
+    /// The text of the file when it was last read or written.
     text: Option<String>,
-    /// The first number that was not reserved.
+    /// For each key to send with, the first packet number that is not reserved.
     sent: BTreeMap<Fingerprint, u64>,
-    /// The first number that was not received.
+    /// For each peer and key, the packet number after the highest one that was received.
     received: BTreeMap<(Sci, Fingerprint), u64>,
 }
 
 impl Numbers {
-    /// Reads the file and keeps others from it. With `first_use` it is made, and must not be there.
+    /// Reads the file and locks it against other processes. With `first_use` the file is created,
+    /// and must not exist.
     ///
     /// # Errors
-    /// If it is missing, in use, cannot be read or written, or is not one of these.
+    /// If the file is missing, in use, cannot be read or written, or is no numbers file.
     pub(super) fn open(path: &Path, first_use: bool) -> Result<Self, Failure> {
         if first_use {
             owner_only::file::create(path, HEAD.as_bytes()).map_err(|error| {
                 match error.kind() {
                     io::ErrorKind::AlreadyExists => Failure::new(format_args!(
-                        "{} is there already: its keys are in use, start without --first-use",
+                        "{} exists already: its keys have been used, start without --first-use",
                         name(path)
                     )),
                     _ => Failure::new(format_args!("{}: {error}", name(path))),
@@ -77,33 +80,33 @@ impl Numbers {
         };
         let (sent, received, text) = (BTreeMap::new(), BTreeMap::new(), None);
         let mut numbers = Self { path: path.to_owned(), file, text, sent, received };
-        // Before frames come, not after.
+        // A file that cannot be written is an error now, before frames arrive.
         numbers.save()?;
         Ok(numbers)
     }
 
-    /// The first number that this key may send with.
+    /// The first packet number that this key may still send with.
     pub(super) fn unused(&self, key: Fingerprint) -> u64 {
         self.sent.get(&key).copied().unwrap_or(1)
     }
 
-    /// The first number of this peer's that was not received.
+    /// The packet number after the highest one that was received from this peer under this key.
     pub(super) fn unseen(&self, peer: Sci, key: Fingerprint) -> u64 {
         self.received.get(&(peer, key)).copied().unwrap_or(1)
     }
 
-    /// Reserves numbers from `next` on, and says up to which, exclusive. All that were reserved
-    /// before stay so.
+    /// Reserves packet numbers from `next` on, and returns the first number that is not reserved.
+    /// Earlier reservations remain.
     ///
     /// # Errors
-    /// If the file cannot be written, or somebody else has reserved numbers of the same key in it;
-    /// then nothing may be sent.
+    /// If the file cannot be written, or another program has reserved numbers of this key in it.
+    /// Then nothing may be sent.
     pub(super) fn reserve(&mut self, key: Fingerprint, next: u64) -> Result<u64, Failure> {
         let before = self.unused(key);
         self.read_again()?;
         if self.unused(key) > before {
             let name = name(&self.path);
-            return Err(Failure::new(format_args!("{name}: somebody else sends with this key")));
+            return Err(Failure::new(format_args!("{name}: another program sends with this key")));
         }
         let end = next.saturating_add(STEP).max(before);
         self.sent.insert(key, end);
@@ -111,12 +114,13 @@ impl Numbers {
         Ok(end)
     }
 
-    /// Gives numbers back that were not used.
+    /// Gives back the reserved packet numbers from `next` on, which were not used.
     pub(super) fn settle(&mut self, key: Fingerprint, next: u64) {
         self.sent.insert(key, next);
     }
 
-    /// Notes what was received; the file is written with [`save`](Self::save).
+    /// Remembers what was received, and returns whether it is more than before.
+    /// [`save`](Self::save) writes it to the file.
     pub(super) fn note(&mut self, peer: Sci, key: Fingerprint, next: u64) -> bool {
         let noted = self.received.entry((peer, key)).or_insert(1);
         let newer = *noted < next;
@@ -124,10 +128,10 @@ impl Numbers {
         newer
     }
 
-    /// Writes the file, whole or not at all, and onto the disk.
+    /// Writes the file to the disk, either completely or not at all.
     ///
     /// # Errors
-    /// If it cannot be written, or another process has it.
+    /// If the file cannot be written, or another process has locked it.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
         self.read_again()?;
         let mut text = String::from(HEAD);
@@ -139,19 +143,19 @@ impl Numbers {
         }
         let lock = |file: &File| file.try_lock().map_err(io::Error::from);
         let file = owner_only::file::replace(&self.path, 0o600, text.as_bytes(), lock);
-        // The former file's lock goes when the new one is in its place.
+        // The former file remains locked until the new one is in its place.
         self.file = file.context(name(&self.path))?;
         self.text = Some(text);
         Ok(())
     }
 
-    /// Takes in what somebody else has written since: a backup that was restored, or an editor. Of
-    /// two numbers the higher one counts.
+    /// Merges in what others have written since, such as a restored backup or an edited file. The
+    /// higher of two numbers is kept.
     fn read_again(&mut self) -> Result<(), Failure> {
         if !is_at(&self.file, &self.path).context(name(&self.path))? {
             match locked(&self.path)? {
                 Some(file) => self.file = file,
-                // It is written again.
+                // The file was removed, and the next write creates it again.
                 None => return Ok(()),
             }
         }
@@ -175,7 +179,7 @@ impl Numbers {
     }
 }
 
-/// Opens and locks the file, unless it is missing.
+/// Opens and locks the file; `None` if it is missing.
 fn locked(path: &Path) -> Result<Option<File>, Failure> {
     loop {
         let file = match File::open(path) {
@@ -191,14 +195,15 @@ fn locked(path: &Path) -> Result<Option<File>, Failure> {
             }
             Err(TryLockError::Error(error)) => return Err(error).context(name(path)),
         }
-        // It may have been replaced before it was locked.
+        // The file may have been replaced between opening and locking it. Then the new one is
+        // opened.
         if is_at(&file, path).context(name(path))? {
             return Ok(Some(file));
         }
     }
 }
 
-/// Whether `file` is what stands at `path`.
+/// Whether `file` is the file that is at `path` now.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -217,7 +222,7 @@ fn is_at(_: &File, path: &Path) -> io::Result<bool> {
 
 type Parsed = (BTreeMap<Fingerprint, u64>, BTreeMap<(Sci, Fingerprint), u64>);
 
-/// What a file says, or the number of the line that it does not say it in.
+/// Parses the content of a file. The error is the number of the first invalid line.
 fn parse(text: &str) -> Result<Parsed, usize> {
     let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
     if text.is_empty() {
@@ -251,7 +256,7 @@ mod tests {
         std::env::temp_dir().join(format!("lightseal-numbers-{name}-{}", std::process::id()))
     }
 
-    /// As a process that starts again: the former one has ended.
+    /// What a process finds that starts after the former one has ended.
     fn again(numbers: Numbers) -> Numbers {
         let path = numbers.path.clone();
         drop(numbers);
@@ -267,7 +272,8 @@ mod tests {
         assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
         assert!(numbers.note(PEER, other, 77) && !numbers.note(PEER, other, 70));
 
-        // It crashed: what was reserved is gone, and what was received since is not known.
+        // After a crash, reserved numbers are lost, and what was received since the last write is
+        // unknown.
         let mut numbers = again(numbers);
         assert_eq!((numbers.unused(key), numbers.unused(other)), (1 + STEP, 1));
         assert_eq!(numbers.unseen(PEER, other), 1);
@@ -276,7 +282,7 @@ mod tests {
         numbers.settle(key, STEP + 10);
         numbers.save().unwrap();
 
-        // It ended well.
+        // After an orderly end, reserved numbers that were not used are free again.
         let mut last = again(numbers);
         assert_eq!((last.unused(key), last.unseen(PEER, other)), (STEP + 10, 78));
         assert_eq!(last.reserve(other, u64::MAX - 1).unwrap(), u64::MAX);
@@ -291,7 +297,7 @@ mod tests {
         drop(Numbers::open(&path, true).unwrap());
         let said = Numbers::open(&path, true).unwrap_err().to_string();
         assert!(said.contains("start without --first-use"), "{said}");
-        // As earlier versions wrote it.
+        // Earlier versions wrote files like this one.
         std::fs::write(&path, format!("{HEAD}tx {:016x} 5\n", Fingerprint::of(b"k").0)).unwrap();
         let numbers = Numbers::open(&path, false).unwrap();
         assert_eq!(numbers.unused(Fingerprint::of(b"k")), 5);
@@ -323,14 +329,14 @@ mod tests {
         assert_eq!(numbers.reserve(key, 1).unwrap(), 1 + STEP);
         let backup = std::fs::read_to_string(&path).unwrap();
         assert_eq!(numbers.reserve(key, 1 + STEP).unwrap(), 1 + 2 * STEP);
-        // A restored backup is behind, and changes nothing.
+        // A restored backup has lower numbers, and changes nothing.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, backup).unwrap();
         assert_eq!(numbers.reserve(key, 1 + 2 * STEP).unwrap(), 1 + 3 * STEP);
         let far = 10 * STEP;
         std::fs::write(&path, format!("{HEAD}tx {:016x} {far}\n", key.0)).unwrap();
         let said = numbers.reserve(key, 1 + 3 * STEP).unwrap_err().to_string();
-        assert!(said.contains("somebody else sends with this key"), "{said}");
+        assert!(said.contains("another program sends with this key"), "{said}");
         std::fs::remove_file(&path).unwrap();
         numbers.save().unwrap();
         let numbers = again(numbers);

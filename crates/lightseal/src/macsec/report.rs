@@ -1,11 +1,12 @@
-//! What was counted, under the standard's names.
+//! The counters, under the names of IEEE 802.1AE.
 
 use macsec::counters::SaCounters;
 use macsec::{AssociationNumber, Secy};
 use packet_io::Statistics;
 use serde_json::{Map, Value, json};
 
-/// One JSON object. In each list of four, place `n` is association `n`.
+/// The counters as one JSON object. In each list of four, element `n` is that of association number
+/// `n`.
 pub(super) fn report(secy: &Secy, lan: &Statistics, tap: &Statistics, no_room: [u64; 2]) -> Value {
     let all = secy.counters();
     let (sent, sent_sas) = secy.transmit_counters();

@@ -20,14 +20,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Frames that can wait between both ports: both sockets' worth, and more than a batch each way.
+/// Number of frames that can wait between the two ports: those of both sockets, and more than a
+/// batch in each direction.
 const FRAMES: usize = 1024;
-/// How long the thread asks for frames before it sleeps: waking takes tens of microseconds.
+/// How long the thread polls for frames before it sleeps. Waking it up takes tens of microseconds.
 const SPIN: Duration = Duration::from_micros(50);
-/// How often it is noted what was received.
+/// How often received packet numbers are written to the numbers file.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
-/// Runs until it is told to end.
+/// Runs until a signal stops the program.
 pub(super) fn run(
     args: &MacsecArgs,
     interface: &str,
@@ -51,7 +52,7 @@ pub(super) fn run(
                 Signal::Statistics => STATISTICS,
                 Signal::Reload => continue,
             };
-            // Whoever does not hear it has ended.
+            // If nobody receives the request, the thread has ended already.
             let _ = bell.write_all(&[request]);
         }
     })
@@ -60,7 +61,7 @@ pub(super) fn run(
 const STOP: u8 = b'q';
 const STATISTICS: u8 = b's';
 
-/// What the signals ask of the thread that works.
+/// The requests of signals to the thread that carries frames.
 struct Requests(UnixStream);
 
 impl Requests {
@@ -68,7 +69,7 @@ impl Requests {
         let mut request = [0];
         match (&self.0).read(&mut request) {
             Ok(1) => Some(request[0]),
-            // The other end is gone, and with it whoever could ask for an end.
+            // The other end is closed, so nobody can ask for an end any more.
             Ok(_) => Some(STOP),
             Err(_) => None,
         }
@@ -81,11 +82,11 @@ impl Source for Requests {
     }
 }
 
-/// A key to send with, and how many of its numbers are reserved.
+/// A key to send with, and its reserved packet numbers.
 struct Sending {
     an: AssociationNumber,
     fingerprint: Fingerprint,
-    /// The first number that is not.
+    /// The first packet number that is not reserved.
     reserved: u64,
 }
 
@@ -95,14 +96,15 @@ struct Station {
     tap: TapPort,
     pool: Pool,
     numbers: Numbers,
-    /// In the order of use; the first one is in use.
+    /// The keys to send with, in the order of their use. The first one is in use.
     sending: Vec<Sending>,
     receiving: Vec<(Sci, AssociationNumber, Fingerprint)>,
-    /// Frames dropped since the interface, or the TAP device, had no room for them.
+    /// Numbers of frames that were dropped because the LAN interface, and because the TAP device,
+    /// had no room for them.
     no_room: [u64; 2],
     overruns: u64,
     stats_file: Option<PathBuf>,
-    /// Nobody else may use the keys meanwhile.
+    /// Holds the lock on the key file, so that no other process uses the keys.
     _keys: KeyFile,
 }
 
@@ -125,7 +127,7 @@ impl Station {
                 None => {
                     let unused = entry.first_pn.max(numbers.unused(fingerprint));
                     if unused > args.suite.last_pn() {
-                        tracing::warn!("association {}: its numbers are used up", entry.an);
+                        tracing::warn!("association {}: its packet numbers are used up", entry.an);
                         continue;
                     }
                     let installed = secy.install_transmit_sa(entry.an, entry.key, unused);
@@ -158,7 +160,8 @@ impl Station {
         let room = found.mtu_bytes as usize + 64 + HEADROOM + TAILROOM;
         let frame_bytes = room.next_power_of_two().clamp(2048, 65_536);
         let pool = Pool::new(PoolSettings { frame_bytes, frames: FRAMES }).context("frames")?;
-        // What has no tag is discarded anyway where validation is strict: it is not even fetched.
+        // With strict validation, frames without a tag are discarded. The socket does not even
+        // receive them.
         let strict = args.validate == Validate::Strict;
         let ethertypes = if strict { vec![ETHERTYPE_MACSEC] } else { Vec::new() };
         let lan = af_packet::Settings { ethertypes, ..af_packet::Settings::default() };
@@ -166,7 +169,9 @@ impl Station {
         let known = Path::new("/sys/class/net").join(&args.tap);
         if known.exists() && !known.join("tun_flags").exists() {
             let name = &args.tap;
-            return Err(Failure::new(format_args!("--tap {name}: that is an interface already")));
+            return Err(Failure::new(format_args!(
+                "--tap {name}: this interface exists already and is no TAP device"
+            )));
         }
         let tap = TapPort::open_with_mac(&args.tap, sci.address, mtu).map_err(Failure::new)?.0;
         tracing::info!(
@@ -192,7 +197,8 @@ impl Station {
 
     fn run(mut self, requests: &Requests) -> Result<(), Failure> {
         let ended = self.carry(requests);
-        // Also after a failure: what was used stays used.
+        // The numbers are saved after a failure too, since the numbers that were used must not be
+        // used again.
         if let (Some(first), Some((_, Some(next)))) = (self.sending.first(), self.secy.encoding()) {
             self.numbers.settle(first.fingerprint, next);
         }
@@ -229,7 +235,7 @@ impl Station {
         }
     }
 
-    /// Protects what comes from the TAP device.
+    /// Protects the frames that arrive from the TAP device, and returns their number.
     fn outwards(
         &mut self,
         arrived: &mut Vec<Frame>,
@@ -246,7 +252,7 @@ impl Station {
             }
             match sent {
                 Ok(_) => ready.push(frame),
-                // Counted by the engine.
+                // The engine has counted this frame.
                 Err(_) => self.pool.release(frame),
             }
         }
@@ -258,7 +264,7 @@ impl Station {
         Ok(count)
     }
 
-    /// Validates what comes from the LAN.
+    /// Validates the frames that arrive from the LAN, and returns their number.
     fn inwards(
         &mut self,
         arrived: &mut Vec<Frame>,
@@ -266,7 +272,8 @@ impl Station {
     ) -> Result<usize, Failure> {
         let count = self.lan.receive(&mut self.pool, arrived).context("the interface")?;
         for mut frame in arrived.drain(..) {
-            // Authentication goes around MACsec, to whoever listens for it on the interface.
+            // Frames of port authentication bypass MACsec: programs receive them from the interface
+            // itself.
             let around = matches!(classify(self.pool.bytes(&frame)), Kind::Mka | Kind::Eapol);
             let secy = &mut self.secy;
             if !around && self.pool.with(&mut frame, |packet| secy.receive(packet)).is_ok() {
@@ -283,7 +290,7 @@ impl Station {
         Ok(count)
     }
 
-    /// Sees to it that the next number is reserved before it is used.
+    /// Makes sure that the next packet number is reserved before it is used.
     fn reserve(&mut self) -> Result<(), Failure> {
         let Some(sending) = self.sending.first_mut() else { return Ok(()) };
         if let Some((_, Some(next))) = self.secy.encoding()
@@ -294,27 +301,30 @@ impl Station {
         Ok(())
     }
 
-    /// Goes over to the next key, if there is one, and says whether there was.
+    /// Changes to the next key, and returns whether there is one.
     fn next_key(&mut self) -> Result<bool, Failure> {
         let Some(spent) = self.sending.first() else { return Ok(false) };
         let spent_an = spent.an;
-        // Reserved past the last number there is: the file says that none is left.
+        // All numbers of the old key are reserved, so that the file says that none is left.
         self.numbers.reserve(spent.fingerprint, u64::MAX)?;
         self.sending.remove(0);
         self.secy.retire_transmit_sa(spent_an);
         let Some(next) = self.sending.first_mut() else {
             tracing::error!(
-                "association {spent_an}: numbers are used up, and there is no other key"
+                "association {spent_an}: packet numbers are used up, and there is no other key"
             );
             return Ok(false);
         };
         next.reserved = self.numbers.reserve(next.fingerprint, next.reserved)?;
-        tracing::warn!("association {spent_an}: numbers are used up; sending with {}", next.an);
+        tracing::warn!(
+            "association {spent_an}: packet numbers are used up; sending with {}",
+            next.an
+        );
         self.secy.encode_with(next.an).context("tx")?;
         Ok(true)
     }
 
-    /// Notes what was received, and says whether it is more than before.
+    /// Remembers what was received, and returns whether it is more than before.
     fn note(&mut self) -> bool {
         let mut more = false;
         for &(peer, an, fingerprint) in &self.receiving {

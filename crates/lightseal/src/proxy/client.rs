@@ -32,14 +32,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use vocabulary::{AddressPair, Instant};
 
-/// The largest UDP payload.
+/// The largest UDP payload, in bytes.
 const DATAGRAM_BYTES: usize = 65_535;
 
-/// How often flows are looked at for silence.
+/// How often flows are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How long the first handshake waits for its keepalive to be answered. Only a
-/// server that answers none makes the start take that long.
+/// How long the first handshake waits for an answer to its keepalive. The start takes this long
+/// only with a server that answers no keepalives.
 const ANSWER: Duration = Duration::from_millis(700);
 
 /// How a client proxy behaves.
@@ -47,11 +47,12 @@ const ANSWER: Duration = Duration::from_millis(700);
 pub(crate) struct Options {
     /// The server proxy.
     pub(crate) server: Arc<Destination>,
-    /// Most flows at a time.
+    /// Maximum number of open flows.
     pub(crate) max_flows: usize,
-    /// Close a flow whose application was silent, both ways, for so long.
+    /// How long a flow may be silent in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
-    /// Send a keepalive after this much silence in either direction.
+    /// How long a flow may be silent in either direction before a keepalive is sent. `None` sends
+    /// none.
     pub(crate) keepalive: Option<Duration>,
 }
 
@@ -66,18 +67,18 @@ pub(crate) struct ClientProxy {
     config: Mutex<Arc<ClientConfig>>,
     flows: Arc<Mutex<Flows>>,
     totals: Arc<Totals>,
-    /// How long a message may be.
+    /// The length in bytes of the longest message that is carried.
     longest: usize,
     loops: Arc<LoopGuard>,
-    /// What the log knows of the kernel's drops.
+    /// How many datagrams dropped by the kernel have been logged so far.
     known_overruns: Count,
-    /// Whether there is no key any more: no flow begins until there is one.
+    /// Whether all keys were revoked: no flow begins until there is a key again.
     revoked: AtomicBool,
-    /// Whether the server has ever answered a keepalive. Those that are no
-    /// proxies of ours need not, and silence then says nothing.
+    /// Whether the server has ever answered a keepalive. Servers other than our proxy need not
+    /// answer, and the silence of such a server does not show that it is gone.
     answers: Arc<AtomicBool>,
     server: Arc<Server>,
-    /// A flow is to be looked after.
+    /// Notified when a flow has a change that [`ClientProxy::sweep`] should handle at once.
     attention: Arc<Notify>,
 }
 
@@ -85,14 +86,14 @@ pub(crate) struct ClientProxy {
 struct Flows {
     open: HashMap<AddressPair, Arc<Flow>>,
     successors: Successors,
-    /// What flows that are no more have counted.
+    /// Counters of the flows that have ended.
     ended: Stats,
     ended_socket: SocketCounters,
     shares: Shares,
 }
 
 impl Flows {
-    /// All flows, and the handshakes beside them.
+    /// All flows, and the handshakes that run beside flows and may replace them.
     fn all(&self) -> impl Iterator<Item = &Arc<Flow>> {
         self.open.values().chain(self.successors.flows())
     }
@@ -101,7 +102,7 @@ impl Flows {
 impl ClientProxy {
     /// A proxy that serves applications on `local`.
     pub(crate) fn new(local: UdpSocket, config: Arc<ClientConfig>, options: Options) -> Self {
-        // Settings that are no good are refused when the first association begins.
+        // Invalid settings are not reported here, but when the first association begins.
         let longest = longest_message(&config.settings).unwrap_or(usize::MAX);
         Self {
             longest,
@@ -120,34 +121,34 @@ impl ClientProxy {
         }
     }
 
-    /// Where applications send to.
+    /// The address that applications send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local.get_ref().local_addr()
     }
 
-    /// How long a message may be.
+    /// The length in bytes of the longest message that is carried.
     pub(crate) const fn longest_message(&self) -> usize {
         self.longest
     }
 
-    /// Uses another configuration for flows to come.
+    /// Uses `config` for flows that begin from now on.
     pub(crate) fn set_config(&self, config: Arc<ClientConfig>) {
         self.revoked.store(false, Ordering::Relaxed);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Ends all flows, and begins none before there is [another key](Self::set_config).
+    /// Closes all flows, and begins no new flow until there is [another key](Self::set_config).
     pub(crate) fn revoke(&self) {
         self.revoked.store(true, Ordering::Relaxed);
         self.close_all();
     }
 
-    /// Tries a handshake with `server` and a keepalive, and says goodbye. `Ok(Err(reason))`
-    /// says why the handshake failed.
+    /// Completes a handshake with `server`, exchanges a keepalive, and closes the association. If
+    /// the handshake fails, this returns `Ok(Err(reason))`.
     ///
     /// # Errors
     ///
-    /// If no socket or randomness can be had.
+    /// If no socket or no randomness is available.
     pub(crate) async fn check(
         &self,
         server: SocketAddr,
@@ -169,7 +170,7 @@ impl ClientProxy {
                 }),
             }
         }
-        // It is in the server's counters, too.
+        // The server proxy counts this association too, so it must not be missing here.
         let mut flows = self.flows();
         driver.call(|connection, _, _| flows.ended += connection.stats());
         add_socket(&mut flows.ended_socket, &driver.counters());
@@ -187,7 +188,7 @@ impl ClientProxy {
     ///
     /// # Errors
     ///
-    /// Those of the local socket.
+    /// Errors of the local socket.
     pub(crate) async fn run(&self) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         let mut sweep = tokio::time::interval(self.sweep_interval());
@@ -198,7 +199,8 @@ impl ClientProxy {
                 () = &mut resolving => {}
                 arrived = self.local.recv_from(&mut buf) => match arrived {
                     Ok((len, from)) => self.carry(from, &buf[..len], &mut tasks),
-                    // An application that is gone: the next recv tells of others.
+                    // The error reports that an application's port is closed. The next call
+                    // receives from others.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
                     Err(error) => return Err(error),
                 },
@@ -209,7 +211,7 @@ impl ClientProxy {
         }
     }
 
-    /// Says goodbye on all flows.
+    /// Closes all flows with a close_notify.
     pub(crate) fn close_all(&self) {
         let open: Vec<_> = self.flows().all().cloned().collect();
         for flow in open {
@@ -217,17 +219,17 @@ impl ClientProxy {
         }
     }
 
-    /// How many flows are open.
+    /// The number of open flows.
     pub(crate) fn open_flows(&self) -> usize {
         self.flows().open.len()
     }
 
-    /// What was counted.
+    /// The counters of this proxy.
     pub(crate) fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// The counters of all associations and their sockets, past and present.
+    /// The sums of the counters of all associations and their sockets, open and ended.
     pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
         let flows = self.flows();
         let (mut stats, mut socket) = (flows.ended, flows.ended_socket);
@@ -238,7 +240,7 @@ impl ClientProxy {
         (stats, socket)
     }
 
-    /// Statistics for people and programs.
+    /// The statistics of this proxy, as they go into files and status reports.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
         let overruns = (overruns(self.local.get_ref()), self.outer_overruns());
@@ -254,12 +256,12 @@ impl ClientProxy {
         value
     }
 
-    /// What the kernel dropped at the sockets of open flows.
+    /// The number of datagrams that the kernel dropped at the sockets of open flows.
     fn outer_overruns(&self) -> u64 {
         self.flows().all().map(|flow| overruns(flow.socket())).sum()
     }
 
-    /// The other ends of the open flows.
+    /// The peers of the open flows.
     fn peers(&self) -> Vec<Peer> {
         let open: Vec<_> = self.flows().open.iter().map(|(a, f)| (*a, Arc::clone(f))).collect();
         let peers = open.into_iter().map(|(application, flow)| {
@@ -276,12 +278,12 @@ impl ClientProxy {
         peers.collect()
     }
 
-    /// Counts what applications sent and nobody is going to read any more.
+    /// Counts the datagrams of applications that are still unread when the proxy ends.
     pub(crate) fn count_unread(&self) {
         self.totals.unread.add(unread(self.local.get_ref()));
     }
 
-    /// How the open flows stand.
+    /// A summary of the state of all open flows.
     pub(crate) fn standing(&self) -> Standing {
         let mut standing = Standing::new(self.counters().0);
         for flow in self.flows().open.values() {
@@ -297,7 +299,7 @@ impl ClientProxy {
         }
         let known = self.flows().open.get(&from).cloned();
         let sent = known.as_ref().map(|flow| self.send(flow, payload));
-        // A flow that has just ended makes place for a new one.
+        // A flow that has just ended is replaced by a new one.
         if matches!(sent, None | Some(Err(SendError::Closed))) {
             let Some(hops) = self.loops.hops(self.clock.now(), from.peer) else {
                 let listen = self.local_addr().map(|listen| listen.to_string());
@@ -344,7 +346,7 @@ impl ClientProxy {
         sent
     }
 
-    /// Begins a flow of the application.
+    /// Begins a flow for an application.
     fn open(
         &self,
         application: AddressPair,
@@ -383,7 +385,7 @@ impl ClientProxy {
             ended: None,
         };
         let socket = self.outer_socket(server)?;
-        // Only what it says sooner is lost on systems that do not tell.
+        // On systems without such reports, only the early notice of an unreachable server is lost.
         let _ = socket::report_unreachable(&socket);
         let mut connection = self.connection(server, config)?;
         if let Some(interval) = self.options.keepalive {
@@ -443,7 +445,7 @@ impl ClientProxy {
             let action = self.flows().successors.look_after(application, &flow);
             match action {
                 Action::Nothing => {}
-                // It has a slot of its own only once it is complete.
+                // The new handshake gets a slot in `open` only when it is complete.
                 Action::Begin => {
                     self.options.server.look_again();
                     if let Err(error) = self.open(application, Beginning::Beside, tasks) {
@@ -490,7 +492,7 @@ impl ClientProxy {
     }
 }
 
-/// Runs a flow to its end and keeps its counters.
+/// Runs a flow until it ends, and keeps its counters.
 async fn serve(
     flow: Arc<Flow>,
     flows: Arc<Mutex<Flows>>,
@@ -506,7 +508,7 @@ async fn serve(
     let mut flows = flows.lock().unwrap_or_else(PoisonError::into_inner);
     flow.call(|connection, _, _| flows.ended += connection.stats());
     add_socket(&mut flows.ended_socket, &counters);
-    // A successor may have taken the place already.
+    // A successor may be in its slot already.
     if flows.open.get(&application).is_some_and(|open| Arc::ptr_eq(open, &flow)) {
         flows.open.remove(&application);
         flows.successors.forget(application);
@@ -514,7 +516,8 @@ async fn serve(
     flows.successors.ended(application, &flow);
 }
 
-/// Sends a keepalive when the handshake is complete, and says goodbye when it is answered.
+/// Sends a keepalive when the handshake is complete, and closes the association when it is
+/// answered.
 #[derive(Debug, Default)]
 struct Check {
     connected: bool,

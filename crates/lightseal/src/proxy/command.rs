@@ -32,40 +32,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// How long the first handshake may take before the proxy goes on without.
+/// How long the first handshake may take. After this the proxy starts without its result.
 const CHECK: Duration = Duration::from_secs(5);
 
-/// How long the first handshake may take at each address of a server that has several.
+/// How long the first handshake may take at each address of a server with several addresses.
 const CHECK_EACH: Duration = Duration::from_millis(2_500);
 
-/// How long the start waits for the address of a name; without one it goes on, and waits.
+/// How long the start waits for the name of the server or service to resolve. After this the proxy
+/// starts, and waits for the address later.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// How often the key file is looked at.
+/// How often the key file is checked for changes.
 const KEY_FILE_POLL: Duration = Duration::from_secs(1);
 
-/// The shortest time between two lines of status.
+/// The shortest allowed interval of status lines.
 const LEAST_STATUS: Duration = Duration::from_millis(10);
 
-/// Bytes of a server's connection IDs: enough to draw one that is free at once, however many
-/// flows there are.
+/// Length of a server's connection IDs. It is large enough that a random ID is nearly always free,
+/// for any number of flows.
 const SERVER_ID_BYTES: u8 = 4;
 
-/// A client tells its flows apart by their sockets: it needs none, but uses the server's.
+/// A client has one socket per flow and needs no connection IDs of its own. It uses those of the
+/// server.
 const CLIENT_ID_BYTES: u8 = 0;
 
-/// What is logged when the key file has no key on purpose.
-const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and none begins until it has a key";
+/// The log line for a key file that has no key on purpose.
+const NO_KEY: &str = "the PSK file revokes all keys (!revoke-all): all flows end, and no flow begins until it \
+                      has a key";
 
-/// How long goodbyes may take.
+/// How long the proxy waits on exit for flows to close.
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Runs a client proxy.
 ///
 /// # Errors
 ///
-/// If settings, keys or addresses are no good, the server refuses the key, or
-/// the statistics cannot be written.
+/// If settings, keys or addresses are invalid, the server refuses the key, or the statistics cannot
+/// be written.
 pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("client.toml"));
@@ -73,7 +76,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let keys = open_keys(&args.proxy)?;
     let server = destination(&args.proxy)?;
     server.settle(SETTLE).await;
-    // Where the name is not known yet, any interface may lead there.
+    // While the name does not resolve, its path may lead through any interface.
     let anywhere = (Ipv4Addr::UNSPECIFIED, 0).into();
     let largest = server.current().map_or_else(|| path_mtu::at(anywhere), path_mtu::towards);
     let settings = settings(&args.proxy, CLIENT_ID_BYTES, largest)?;
@@ -93,7 +96,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
     let local = address::listen(args.proxy.listen.as_deref())?;
     let proxy = ClientProxy::new(local, Arc::clone(&config), options);
     let mut running = pin!(proxy.run());
-    // Before the name is known nothing can be checked; what applications send is refused.
+    // Until the name resolves the key cannot be tested, and messages of applications are refused.
     let Some(address) = first_address(&server, &mut running, &mut signals).await? else {
         return Ok(());
     };
@@ -149,7 +152,7 @@ pub(crate) async fn client(args: &ProxyClientArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// If settings, keys or addresses are no good, or the statistics cannot be written.
+/// If settings, keys or addresses are invalid, or the statistics cannot be written.
 pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     if args.proxy.sample {
         return print(include_str!("server.toml"));
@@ -221,7 +224,7 @@ pub(crate) async fn server(args: &ProxyServerArgs) -> Result<(), Failure> {
     stopped(stats_file, last)
 }
 
-/// Says in one line what was carried, and writes the statistics if there is a file for them.
+/// Logs in one line what was carried, and writes the statistics if there is a file for them.
 fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Failure> {
     if stats_file.is_some() {
         statistics::write(stats_file, &last)?;
@@ -231,18 +234,19 @@ fn stopped(stats_file: Option<&Path>, last: serde_json::Value) -> Result<(), Fai
     Ok(())
 }
 
-/// What a proxy does beside carrying.
+/// What a proxy does besides carrying messages.
 struct Reports<L, W, S> {
-    /// Reads the keys again, if they changed or in any case.
+    /// Reads the keys again: if the file changed, or in any case if the argument is `true`.
     reload: L,
     /// Writes statistics.
     statistics: W,
-    /// Says how things stand.
+    /// Logs the status line.
     status: S,
     status_interval: Option<Duration>,
 }
 
-/// Runs until a signal says stop; reloads, writes statistics and tells the status on the way.
+/// Runs until a signal stops the program. Meanwhile it reads keys again, writes statistics and logs
+/// the status.
 async fn until_stopped(
     signals: &mut Signals,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
@@ -274,7 +278,8 @@ async fn until_stopped(
                 Signal::Statistics => (reports.statistics)(),
             },
         };
-        // Said once as long as it lasts: a file being replaced is gone for a moment.
+        // An error is logged once while it lasts: a file that is being replaced is missing for a
+        // moment.
         match reloaded {
             Ok(()) => gone = false,
             Err(failure) if !gone => {
@@ -286,7 +291,8 @@ async fn until_stopped(
     }
 }
 
-/// The first address of the server, once its name is known; `None` if the program is to stop before.
+/// The first address of the server, once its name resolves; `None` if a signal stops the program
+/// before.
 async fn first_address(
     server: &Destination,
     mut running: impl Future<Output = std::io::Result<()>> + Unpin,
@@ -304,7 +310,7 @@ async fn first_address(
     }
 }
 
-/// Tries the key with the server, at each of its addresses until one answers.
+/// Tests the key by a handshake with the server, at each of its addresses until one answers.
 async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Result<(), Failure> {
     let addresses = server.len().max(1);
     let patience = if addresses > 1 { CHECK_EACH } else { CHECK };
@@ -314,7 +320,7 @@ async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Res
         tracing::debug!("testing the key of {identity:?} with {shown}");
         let outcome = proxy.check(address, patience).await;
         let outcome = match outcome {
-            // A family of addresses that this host has no route for.
+            // This host may have no route for the address family of this address.
             Err(error) if tried < addresses => {
                 tracing::debug!("cannot reach {shown}: {error}");
                 Err(CloseReason::HandshakeTimeout)
@@ -329,7 +335,7 @@ async fn check(proxy: &ClientProxy, server: &Destination, identity: &str) -> Res
     Ok(())
 }
 
-/// What the first handshake says about server and key.
+/// Decides what the result of the first handshake means for server and key.
 fn judge(
     outcome: Result<(), CloseReason>,
     address: SocketAddr,
@@ -343,12 +349,15 @@ fn judge(
         }
         Err(CloseReason::HandshakeTimeout) => {
             server.silent(address);
-            tracing::warn!("{server} does not answer; going on, it may come later");
+            tracing::warn!("{server} does not answer; starting anyway, since it may come later");
             Ok(())
         }
-        // Which is no word on the key.
+        // The server has no room for another client. This says nothing about the key.
         Err(reason @ CloseReason::PeerAlert(AlertDescription::INTERNAL_ERROR)) => {
-            tracing::warn!("{}; going on, it may later", explained(address, &reason));
+            tracing::warn!(
+                "{}; starting anyway, since it may have room later",
+                explained(address, &reason)
+            );
             Ok(())
         }
         Err(
@@ -366,7 +375,7 @@ fn judge(
     }
 }
 
-/// A number of things.
+/// A number of things with the right plural.
 fn counted(count: usize, what: &str) -> String {
     crate::units::counted(count as u64, what)
 }
@@ -384,13 +393,13 @@ fn open_keys(args: &ProxyArgs) -> Result<KeyFile, Failure> {
     KeyFile::open(Path::new(path))
 }
 
-/// What `--connect` names.
+/// The destination that `--connect` names.
 fn destination(args: &ProxyArgs) -> Result<Arc<Destination>, Failure> {
     let name = address::given("connect", args.connect.as_deref())?;
     Ok(Arc::new(Destination::new(name, Lookup::system())))
 }
 
-/// Refuses a proxy that would send to itself.
+/// Refuses a proxy whose `--connect` is its own `--listen`.
 fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
     let listen = address::resolve("listen", args.listen.as_deref())?;
     let everywhere = listen.ip().is_unspecified() && connect.ip().is_loopback();
@@ -403,7 +412,8 @@ fn not_itself(args: &ProxyArgs, connect: SocketAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long datagrams are: as was asked for, or as the path is found to take, up to `largest`.
+/// Sets the largest datagram: as `--max-datagram` says, or as probes of the path find, up to
+/// `largest` bytes.
 fn size(args: &ProxyArgs, largest: usize, settings: &mut Settings) -> Result<(), Failure> {
     let Some(Quantity(bytes)) = args.max_datagram else {
         let largest = largest.clamp(MIN_DATAGRAM_BYTES, ARRIVAL_BYTES);

@@ -1,4 +1,4 @@
-//! What the proxies count.
+//! The counters of the proxies.
 
 use crate::loud::Loud;
 use crate::units::counted;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -25,13 +25,13 @@ impl Count {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// The number.
+    /// The current count.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Messages of the application in one direction.
+/// Messages of applications that were carried in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     messages: Count,
@@ -39,13 +39,13 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Counts a message.
+    /// Counts one message.
     pub(crate) fn message(&self, payload: &[u8]) {
         self.messages.one();
         self.bytes.add(payload.len() as u64);
     }
 
-    /// How many messages.
+    /// The number of messages.
     pub(crate) fn messages(&self) -> u64 {
         self.messages.get()
     }
@@ -55,20 +55,20 @@ impl Carried {
     }
 }
 
-/// What one proxy counted over all its flows, past and present.
+/// The counters of one proxy over all its flows, open and ended.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Flows whose association was begun (client) or completed (server).
     pub(crate) opened: Count,
-    /// Flows refused because there were too many, or no socket could be had.
+    /// Flows refused because there were too many, or no socket was available.
     pub(crate) refused: Count,
-    /// Flows that were ended for those of another identity or network that had fewer.
+    /// Flows that were ended to make room for a flow of an identity or network with fewer flows.
     pub(crate) gave_way: Count,
-    /// Associations that ended otherwise than by a farewell.
+    /// Associations that ended other than by an orderly close.
     pub(crate) failed: Count,
-    /// From the local side to the other proxy.
+    /// Messages from the local side to the other proxy.
     pub(crate) outward: Carried,
-    /// From the other proxy to the local side.
+    /// Messages from the other proxy to the local side.
     pub(crate) inward: Carried,
     /// Datagrams too long for one record.
     pub(crate) oversize: Count,
@@ -76,41 +76,42 @@ pub(crate) struct Totals {
     pub(crate) empty: Count,
     /// Datagrams for which an association's queue had no room.
     pub(crate) queue_full: Count,
-    /// Messages of flows that were refused.
+    /// Messages whose flow was refused.
     pub(crate) refused_messages: Count,
     /// Verified messages that the local socket refused.
     pub(crate) undelivered: Count,
-    /// Messages that the service's host sent back, since nothing listens there: their numbers are
-    /// in `inward` too.
+    /// Messages that the service's host rejected because nothing listens on the port. They are also
+    /// counted in `inward`.
     pub(crate) bounced: Count,
-    /// Datagrams that nobody had read when their socket was closed.
+    /// Datagrams that were still unread when their socket was closed.
     pub(crate) unread: Count,
     /// Empty records exchanged to keep flows alive.
     pub(crate) keepalives: Count,
-    /// Flows refused because they came from this proxy's own flows.
+    /// Flows refused because their datagrams came from this proxy's own flows.
     pub(crate) loops: Count,
-    /// Datagrams that the kernel dropped at sockets that are no more, because this proxy was too slow:
-    /// those on the side of the application or service, and those on the other.
+    /// Datagrams that the kernel dropped, because this proxy was too slow, at sockets that are
+    /// closed now: `overruns_local` at sockets towards applications or the service,
+    /// `overruns_outer` at sockets towards the other proxy.
     pub(crate) overruns_local: Count,
     pub(crate) overruns_outer: Count,
-    /// Complaints about overruns.
+    /// Limits warnings about overruns.
     pub(crate) loud_overruns: Loud,
-    /// Complaints about messages that waited for too long.
+    /// Limits warnings about messages that waited for too long.
     pub(crate) loud_stale: Loud,
-    /// Complaints about tags that the other end does not share.
+    /// Limits warnings about tags that the other end does not share.
     pub(crate) loud_unshared: Loud,
-    /// Complaints about oversize datagrams.
+    /// Limits warnings about oversize datagrams.
     pub(crate) loud_oversize: Loud,
-    /// Complaints about refused flows.
+    /// Limits warnings about refused flows.
     pub(crate) loud_refused: Loud,
-    /// Complaints about handshakes.
+    /// Limits warnings about handshakes.
     pub(crate) loud_handshakes: Loud,
-    /// Complaints about undelivered messages.
+    /// Limits warnings about undelivered messages.
     pub(crate) loud_undelivered: Loud,
 }
 
 impl Totals {
-    /// Counts a datagram that is too long, and complains.
+    /// Counts a datagram that is too long, and warns.
     pub(crate) fn count_oversize(&self, bytes: usize, limit: usize) {
         self.oversize.one();
         if let Some(times) = self.loud_oversize.due() {
@@ -122,7 +123,7 @@ impl Totals {
         }
     }
 
-    /// Counts a flow that was not opened, and complains.
+    /// Counts a flow that was not opened, and warns.
     pub(crate) fn count_refused(&self, why: &dyn std::fmt::Display) {
         self.refused.one();
         if let Some(times) = self.loud_refused.due() {
@@ -130,13 +131,13 @@ impl Totals {
         }
     }
 
-    /// Counts an association whose handshake failed, and complains.
+    /// Counts an association whose handshake failed, and warns.
     pub(crate) fn count_failed_handshake(&self, peer: SocketAddr, why: &CloseReason) {
         self.failed.one();
         self.complain_of_handshake(peer, why);
     }
 
-    /// Complains of a handshake, but not of each one: anybody can begin them.
+    /// Warns about a failed handshake. Not each one is logged, since anybody can begin handshakes.
     pub(crate) fn complain_of_handshake(&self, peer: SocketAddr, why: &dyn std::fmt::Display) {
         if let Some(times) = self.loud_handshakes.due() {
             let peer = Named(peer);
@@ -144,13 +145,13 @@ impl Totals {
         }
     }
 
-    /// Counts a message that the local side did not take, and complains.
+    /// Counts a message that the local side did not accept, and warns.
     pub(crate) fn count_undelivered(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
         self.undelivered.one();
         self.complain_of_undelivered(whom, error);
     }
 
-    /// Counts a message that the local side's host sent back, and complains.
+    /// Counts a message that the service's host rejected, and warns.
     pub(crate) fn count_bounced(&self, whom: &dyn std::fmt::Display, error: &std::io::Error) {
         self.bounced.one();
         self.complain_of_undelivered(whom, error);
@@ -164,7 +165,8 @@ impl Totals {
         }
     }
 
-    /// Counts a new flow that is a loop. One warning says what is wrong.
+    /// Counts a new flow that comes from one of this proxy's own flows. Only the first one is
+    /// logged.
     pub(crate) fn count_loop(&self, from: SocketAddr, listen: &dyn std::fmt::Display) {
         self.loops.one();
         if self.loops.get() == 1 {
@@ -176,7 +178,7 @@ impl Totals {
         }
     }
 
-    /// Complains of messages that are longer than the path to `server` takes.
+    /// Warns about messages that are longer than the path to `server` carries.
     pub(crate) fn complain_of_narrow_path(
         &self,
         server: &dyn std::fmt::Display,
@@ -191,7 +193,7 @@ impl Totals {
         }
     }
 
-    /// Complains of messages that waited for too long.
+    /// Warns about messages that waited for too long.
     pub(crate) fn complain_of_stale(&self, whom: &dyn std::fmt::Display, count: u64) {
         if self.loud_stale.due().is_some() {
             tracing::warn!(
@@ -201,26 +203,27 @@ impl Totals {
         }
     }
 
-    /// Complains of tags that the other end does not share.
+    /// Warns about tags that the other end does not share.
     pub(crate) fn complain_of_unshared(&self, whom: &dyn std::fmt::Display, why: &str) {
         if let Some(times) = self.loud_unshared.due() {
             tracing::warn!("{whom}: {why} ({times} since the last such message)");
         }
     }
 
-    /// Complains of what the kernel dropped at a socket; `known` is how much that was before.
+    /// Warns about datagrams that the kernel dropped at a socket. `now` is their number, `known`
+    /// the number that was logged before.
     pub(crate) fn complain_of_overruns(&self, known: &Count, now: u64) {
         let more = now.saturating_sub(known.get());
         if more > 0 && self.loud_overruns.due().is_some() {
             known.add(more);
             tracing::warn!(
-                "{} came faster than this proxy took them, and were lost; {now} in all",
+                "{} arrived faster than this proxy read them, and were lost; {now} in all",
                 counted(more, "datagram")
             );
         }
     }
 
-    /// All of it, with what only the proxy knows.
+    /// All counters, those of sockets and associations included, as JSON.
     pub(crate) fn json(
         &self,
         role: &str,
@@ -259,7 +262,7 @@ impl Totals {
     }
 }
 
-/// The counters of DTLS associations, summed.
+/// The counters of DTLS associations, summed over all of them.
 #[derive(Debug, Serialize)]
 struct DtlsCounters {
     sent_datagrams: u64,

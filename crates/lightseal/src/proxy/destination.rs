@@ -1,4 +1,5 @@
-//! Where the other proxy or the service is: a name that may have several addresses, and may move.
+//! The destination of a proxy: a name that may have several addresses, and whose addresses may
+//! change.
 
 use crate::loud::Loud;
 use net::address::Named;
@@ -10,25 +11,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What `--connect` names.
+/// The destination that `--connect` names.
 #[derive(Debug)]
 pub(crate) struct Destination {
-    /// As it was written.
+    /// The name or address as it was written.
     name: String,
     lookup: Lookup,
     candidates: Mutex<Candidates>,
-    /// The name is to be looked up before its time.
+    /// Notified when the name should be looked up again before the regular time.
     again: Notify,
-    /// An address was found for the first time.
+    /// Notified when an address was found.
     known: Notify,
-    /// Whether the log knows that lookups fail.
+    /// Whether failing lookups have been logged.
     failing: AtomicBool,
     loud_silence: Loud,
 }
 
 impl Destination {
-    /// What `name` stands for, according to `lookup`, from when [`Self::run`] runs. An address in
-    /// figures needs no lookup.
+    /// The destination `name`, which [`Self::run`] looks up by `lookup`. A numeric address needs no
+    /// lookup.
     pub(crate) fn new(name: &str, lookup: Lookup) -> Self {
         let mut candidates = Candidates::default();
         candidates.found(name.parse().into_iter().collect());
@@ -43,16 +44,16 @@ impl Destination {
         }
     }
 
-    /// The address in use; `None` before the name is known.
+    /// The address in use; `None` while the name has not been resolved.
     pub(crate) fn current(&self) -> Option<SocketAddr> {
         self.candidates().current()
     }
 
-    /// The address in use, or why there is none.
+    /// The address in use, or the reason why there is none.
     ///
     /// # Errors
     ///
-    /// If the name is not known yet.
+    /// If the name has not been resolved yet.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.current().ok_or_else(|| {
             let name = &self.name;
@@ -60,13 +61,13 @@ impl Destination {
         })
     }
 
-    /// How many addresses are known.
+    /// The number of known addresses.
     pub(crate) fn len(&self) -> usize {
         self.candidates().len()
     }
 
-    /// `address` does not answer: the next address is in use from now on, if there is another one,
-    /// and the name is looked up again.
+    /// Reports that `address` does not answer. If there is another address, it is used from now on.
+    /// The name is looked up again in any case.
     pub(crate) fn silent(&self, address: SocketAddr) {
         let mut candidates = self.candidates();
         if candidates.silent(address)
@@ -80,12 +81,12 @@ impl Destination {
         self.again.notify_one();
     }
 
-    /// The name is looked up again before its time.
+    /// Has the name looked up again before the regular time.
     pub(crate) fn look_again(&self) {
         self.again.notify_one();
     }
 
-    /// One of its addresses, for the log: with the name, if there is one.
+    /// `address` for the log, together with the name if there is one.
     pub(crate) fn named(&self, address: SocketAddr) -> String {
         match self.name.parse::<SocketAddr>() {
             Ok(_) => format!("at {}", Named(address)),
@@ -93,12 +94,12 @@ impl Destination {
         }
     }
 
-    /// An address, for which there is nothing to look up.
+    /// A destination that is an address and needs no lookup.
     pub(crate) fn at(address: SocketAddr) -> Self {
         Self::new(&address.to_string(), Lookup::system())
     }
 
-    /// `address` answered.
+    /// Reports that `address` answered.
     pub(crate) fn answered(&self, address: SocketAddr) {
         self.candidates().answered(address);
     }
@@ -114,7 +115,7 @@ impl Destination {
         }
     }
 
-    /// Looks the name up, for `patience` at most.
+    /// Looks the name up until an address is known, for at most `patience`.
     pub(crate) async fn settle(&self, patience: Duration) {
         tokio::select! {
             () = self.run() => {}
@@ -123,7 +124,7 @@ impl Destination {
         }
     }
 
-    /// Looks the name up again and again, and says what becomes of it.
+    /// Looks the name up at intervals, and logs changes of its address and failures.
     pub(crate) async fn run(&self) {
         if self.name.parse::<SocketAddr>().is_ok() {
             return std::future::pending().await;
@@ -132,7 +133,7 @@ impl Destination {
             let name = &self.name;
             let found = match found {
                 Ok(found) => found,
-                // Said once as long as it lasts.
+                // A failure is logged once while it lasts.
                 Err(error) => {
                     if !self.failing.swap(true, Ordering::Relaxed) {
                         let then = match self.current() {

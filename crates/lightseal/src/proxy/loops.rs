@@ -1,13 +1,14 @@
-//! Whether what a client proxy carries comes back to it.
+//! Detects that what a client proxy carries comes back to it.
 //!
 //! A service behind the server proxy that is the client proxy's own `--listen` makes a loop: each
-//! datagram comes back as a new flow, for ever. Both proxies know the association's exporter secret
-//! and nobody else does, so two [`Residues`] follow from it, and the server proxy sends to the service
-//! from a port whose number leaves one of them when divided by [`MODULUS`]. The port lies in the
-//! ephemeral range of the server's kernel, where no other program expects to find its own port free
-//! later; the client proxy need not know that range. A client proxy that sees a new flow from such a
-//! port of one of its latest flows, [`MOST_HOPS`] times one after the other, has a loop. By chance that
-//! happens to one flow in 300 000 where ten flows begin in each second, and far less often where
+//! datagram comes back as a new flow, forever. To detect this, both proxies derive two [`Residues`]
+//! from the association's exporter secret, which nobody else knows. The server proxy sends to the
+//! service from a port whose number leaves one of the residues when divided by [`MODULUS`]. The
+//! port lies in the ephemeral range of the server's kernel, so that it takes no port that another
+//! program will need later. The client proxy need not know that range. A client proxy has a loop if
+//! a new flow comes from such a port of one of its latest flows, [`MOST_HOPS`] times in a row. By
+//! chance this happens to one flow in 300 000 where ten flows begin per second, and far less often
+//! where fewer begin. Relays between the proxies do not affect the detection.
 //! fewer do. Relays between the proxies change nothing of it.
 
 use dtls::Connection;
@@ -18,27 +19,29 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use vocabulary::Instant;
 
-/// What the exporter is asked for.
+/// The label for the exporter (RFC 5705, RFC 8446 section 7.5).
 const LABEL: &[u8] = b"EXPORTER-lightseal-service-port";
 
-/// Ports are told apart by the remainder of this division. The smallest ephemeral range in use (that
-/// of RFC 6335, 49152 to 65535) has one port for each remainder, the usual one of Linux nearly two.
+/// The divisor of port numbers. The smallest ephemeral range in use (49152 to 65535, RFC 6335) has
+/// exactly one port for each remainder, the default range of Linux nearly two.
 const MODULUS: u16 = 16_384;
 
-/// Flows in a row of which each came from the one before, until that is called a loop.
+/// How many flows in a row must each have come from the one before until this is called a loop.
 const MOST_HOPS: u32 = 4;
 
-/// Ordinary flows of which the residues are remembered.
+/// How many ordinary flows have their residues remembered.
 const REMEMBERED: usize = 64;
 
-/// Flows that came from others are remembered apart: a loop makes its next flow soon, and the fewer
-/// there are, the fewer ordinary flows are taken for the next one.
+/// How many flows are remembered that came from other flows. They are remembered apart from the
+/// ordinary ones: a loop makes its next flow soon, and the fewer are remembered, the fewer ordinary
+/// flows are mistaken for the next one.
 const SUSPECTS: usize = 16;
 
-/// A loop whose next flow takes longer does little harm.
+/// How long a flow is remembered. A loop that takes longer for its next flow does little harm.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// The ports that an association may have towards the service, best first, modulo [`MODULUS`].
+/// The remainders modulo [`MODULUS`] of the ports that an association may use towards the service,
+/// the preferred one first.
 pub(crate) type Residues = [u16; 2];
 
 /// The residues of an association whose handshake is complete.
@@ -50,16 +53,16 @@ pub(crate) fn residues(connection: &Connection) -> Option<Residues> {
     Some([residue([a, b]), residue([c, d])])
 }
 
-/// The ports from which a kernel lets programs send that do not ask for a certain port.
+/// The ports that a kernel gives to programs that ask for no certain port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EphemeralPorts {
     range: RangeInclusive<u16>,
-    /// Ports in the range that the administrator keeps for certain programs.
+    /// Ports in the range that the administrator has reserved for certain programs.
     reserved: Vec<RangeInclusive<u16>>,
 }
 
 impl EphemeralPorts {
-    /// The ephemeral ports of this machine, or of this network namespace.
+    /// The ephemeral ports of this host, or of this network namespace.
     pub(crate) fn of_this_host() -> Self {
         let read = |name| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         Self::parse(
@@ -68,12 +71,13 @@ impl EphemeralPorts {
         )
     }
 
-    /// `range` is two numbers, `reserved` a list such as `5000,6000-6010`, as Linux prints them.
+    /// Parses the kernel's settings. `range` is two numbers, `reserved` a list such as
+    /// `5000,6000-6010`, as Linux prints them.
     fn parse(range: &str, reserved: &str) -> Self {
         let mut ends = range.split_whitespace().map(str::parse);
         let range = match (ends.next(), ends.next()) {
             (Some(Ok(first)), Some(Ok(last))) if 0 < first && first <= last => first..=last,
-            // That of RFC 6335, and of most other systems.
+            // The range of RFC 6335, which most other systems use.
             _ => 49_152..=u16::MAX,
         };
         let ports = |part: &str| {
@@ -83,7 +87,8 @@ impl EphemeralPorts {
         Self { range, reserved: reserved.split(',').filter_map(ports).collect() }
     }
 
-    /// The ports that leave one of the residues, best first. There may be none: then the kernel chooses.
+    /// The ports that leave one of the residues, the preferred ones first. The list may be empty:
+    /// then the kernel chooses a port.
     pub(crate) fn leaving(&self, residues: Residues) -> Vec<u16> {
         let free = |port: &u16| !self.reserved.iter().any(|range| range.contains(port));
         let leaving = |residue| {
@@ -96,7 +101,7 @@ impl EphemeralPorts {
     }
 }
 
-/// A flow and where its datagrams come out.
+/// A flow and the residues of the ports at which the service sees its datagrams.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     residues: Residues,
@@ -104,20 +109,22 @@ struct Link {
     at: Instant,
 }
 
-/// A client proxy's latest flows.
+/// The latest flows of a client proxy.
 #[derive(Debug, Default)]
 pub(crate) struct LoopGuard(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
-    /// Flows that came from none of the others, as nearly all do.
+    /// Flows that came from no remembered flow, as nearly all do.
     ordinary: VecDeque<Link>,
-    /// Those that did; many ordinary ones shall not make them forgotten.
+    /// Flows that came from a remembered flow. They have a queue of their own, so that many
+    /// ordinary flows do not make them forgotten.
     suspects: VecDeque<Link>,
 }
 
 impl LoopGuard {
-    /// How many flows in a row led to a new one from `source`; none if that is a loop.
+    /// The number of flows in a row that led to a new flow from `source`, or `None` if it is so
+    /// high that they are a loop.
     pub(crate) fn hops(&self, now: Instant, source: SocketAddr) -> Option<u32> {
         let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let residue = source.port() % MODULUS;
@@ -129,7 +136,7 @@ impl LoopGuard {
         (hops < MOST_HOPS).then_some(hops)
     }
 
-    /// A flow is complete, to which `hops` flows in a row have led.
+    /// Remembers a flow whose handshake is complete, and to which `hops` flows in a row have led.
     pub(crate) fn remember(&self, now: Instant, residues: Residues, hops: u32) {
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (links, most) = match hops {
@@ -158,7 +165,7 @@ mod tests {
         let guard = LoopGuard::default();
         assert_eq!(guard.hops(NOW, from(20_000)), Some(0));
         guard.remember(NOW, [100, 101], 0);
-        // Whatever the range of the other host's kernel is.
+        // The residue counts, not the range of the other host's kernel.
         assert_eq!(guard.hops(NOW, from(101)), Some(1));
         assert_eq!(guard.hops(NOW, from(3 * MODULUS + 101)), Some(1));
         for hops in 1..MOST_HOPS {
@@ -167,7 +174,7 @@ mod tests {
             let next = Some(hops + 1).filter(|next| *next < MOST_HOPS);
             assert_eq!(guard.hops(NOW, from(MODULUS + residue)), next);
         }
-        // However many come after.
+        // Ordinary flows do not push suspects out, however many follow.
         for residue in (1_000..9_000).step_by(2) {
             guard.remember(NOW, [residue, residue + 1], 0);
         }
@@ -178,7 +185,7 @@ mod tests {
         assert_eq!(guard.hops(later, last), Some(0), "a flow of another day is no loop");
     }
 
-    /// Ports outside of the range are those at which other programs listen.
+    /// Outside of the ephemeral range are the ports at which other programs listen.
     #[test]
     fn ports_are_in_the_kernel_s_range_and_not_reserved() {
         let usual = EphemeralPorts::parse("32768\t60999\n", "33000,40000-50000\n");

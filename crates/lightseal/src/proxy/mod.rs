@@ -4,19 +4,21 @@
 //!   flow with a socket and an association of its own;
 //! - [`server`]: in front of a service. One socket for all associations, and
 //!   for each of them a socket towards the service;
-//! - [`command`]: the two as commands that run until told to stop;
-//! - [`destination`]: where the other proxy or the service is;
-//! - [`loops`]: whether what is carried comes back;
-//! - [`reconnect`]: what becomes of flows whose server does not answer;
-//! - [`shares`]: who gives way when all flows are taken;
-//! - [`counters`]: what is counted, and how it is shown;
-//! - [`report`]: what a proxy reports of itself and its peers, and why something was dropped;
-//! - [`status_socket`], [`status_command`], [`status_text`]: a proxy that runs is asked for its report;
-//! - [`status`]: how things stand now, in one line of the log.
+//! - [`command`]: the two proxies as commands that run until a signal stops
+//!   them;
+//! - [`destination`]: the addresses of the other proxy or the service;
+//! - [`loops`]: detects that what is carried comes back;
+//! - [`reconnect`]: new handshakes for flows whose server does not answer;
+//! - [`shares`]: which flow ends when there are too many;
+//! - [`counters`]: the counters, and their form in JSON;
+//! - [`report`]: the report of a proxy on itself and its peers, with the reasons of drops;
+//! - [`status_socket`], [`status_command`], [`status_text`]: how a running proxy is asked for its
+//!   report, and how the report is shown;
+//! - [`status`]: the status line of the log.
 //!
-//! An empty record is a keepalive: the server proxy answers it with another
-//! one. Empty datagrams of applications are therefore not carried; they are
-//! counted.
+//! An empty record is a keepalive, and the server proxy answers it with an
+//! empty record. Empty datagrams of applications are therefore not carried;
+//! they are counted.
 
 pub(crate) mod client;
 pub(crate) mod command;
@@ -34,11 +36,11 @@ pub(crate) mod status_text;
 
 use vocabulary::Random;
 
-/// Room for what arrives in one datagram: a jumbo frame's worth. The other
-/// proxy may have been told to send larger ones than this one.
+/// The length in bytes of the buffer for one arriving datagram, which holds a jumbo frame. The
+/// other proxy may be configured to send larger datagrams than this one.
 const ARRIVAL_BYTES: usize = 9_216;
 
-/// The fastest provider this program was built with.
+/// The fastest provider of cryptography that this program was built with.
 fn provider() -> &'static dtls::crypto::Provider {
     #[cfg(feature = "aws-lc")]
     return &dtls_aws_lc::PROVIDER;
@@ -46,16 +48,17 @@ fn provider() -> &'static dtls::crypto::Provider {
     return &dtls::crypto::rustcrypto::PROVIDER;
 }
 
-/// The settings both ends start from.
+/// The settings from which both proxies start.
 ///
 /// # Errors
 ///
-/// If the provider computes wrong results.
+/// If the provider fails its self-test.
 pub(crate) fn settings() -> Result<dtls::Settings, dtls::ConfigError> {
     dtls::Settings::new(provider())
 }
 
-/// What two ends agreed on, for the log. A suite of DTLS 1.2 says itself how it uses the key.
+/// What two ends agreed on, for the log. The name of a DTLS 1.2 suite already says how the key is
+/// used.
 fn described(agreed: &dtls::Negotiated) -> String {
     let mode = match agreed.version {
         dtls::ProtocolVersion::Dtls12 => String::new(),
@@ -65,12 +68,13 @@ fn described(agreed: &dtls::Negotiated) -> String {
     format!("{version}, {suite_name}{mode}, tags {send} out, {receive} in")
 }
 
-/// How long a message may be, from a flow's first one on: shorter than most flows could carry in the
-/// end, since before the handshake nobody knows what the other end asks for.
+/// The length in bytes of the longest message that a flow can carry from its first message on. Most
+/// flows could carry longer ones after the handshake, but before it nobody knows what the other end
+/// asks for.
 ///
 /// # Errors
 ///
-/// If the settings are no good.
+/// If the settings are invalid.
 pub(crate) fn longest_message(settings: &dtls::Settings) -> Result<usize, dtls::ConfigError> {
     let psk = dtls::Psk::external(b"nobody", &[0; 32])?;
     let config =
@@ -81,7 +85,8 @@ pub(crate) fn longest_message(settings: &dtls::Settings) -> Result<usize, dtls::
     Ok(connection.max_payload())
 }
 
-/// Says that the other end shares no tags, though this one would.
+/// A text that says that the other end shares no tags although this end would, or `None` if it
+/// does.
 pub(crate) fn unshared(
     wanted: &dtls::AggregationPolicy,
     agreed: &dtls::Negotiated,
@@ -93,8 +98,8 @@ pub(crate) fn unshared(
         (missing(&wanted.send, agreed.send), missing(&wanted.receive, agreed.receive));
     let direction = match (out, back) {
         (true, true) => "in neither direction",
-        (true, false) => "not out of here",
-        (false, true) => "not in to here",
+        (true, false) => "not in what is sent",
+        (false, true) => "not in what is received",
         (false, false) => return None,
     };
     let list = if out { &wanted.send } else { &wanted.receive };
@@ -106,7 +111,7 @@ pub(crate) fn unshared(
     ))
 }
 
-/// The datagrams that the kernel dropped at a socket because this program was too slow.
+/// The number of datagrams that the kernel dropped at a socket because this program was too slow.
 pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
     #[cfg(target_os = "linux")]
     return packet_io::udp::overruns(std::os::fd::AsFd::as_fd(socket));
@@ -114,17 +119,18 @@ pub(crate) fn overruns(socket: &tokio::net::UdpSocket) -> u64 {
     0
 }
 
-/// Reads to its end what waits at a socket that is about to be closed: how many datagrams nobody
-/// read.
+/// Reads everything that waits at a socket that is about to be closed, and returns the number of
+/// datagrams.
 pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
-    /// More than the largest receive buffer holds.
+    /// A limit that is higher than what the largest receive buffer holds.
     const MOST: u64 = 1_000_000;
     let socket = socket2::SockRef::from(socket);
     let mut count = 0;
     while count < MOST {
         match socket.recv(&mut [std::mem::MaybeUninit::uninit(); 1]) {
             Ok(_) => count += 1,
-            // An error of an earlier datagram: others may follow it.
+            // The error belongs to a datagram that was sent earlier: further datagrams may wait
+            // behind it.
             Err(error) if net::blocking::is_loss(&error) => {}
             Err(_) => break,
         }
@@ -132,7 +138,7 @@ pub(crate) fn unread(socket: &tokio::net::UdpSocket) -> u64 {
     count
 }
 
-/// Why a server did not take a client, for whoever set them up.
+/// Why a server did not accept a client, in words for the administrator of both.
 pub(crate) fn explained(server: std::net::SocketAddr, reason: &dtls::CloseReason) -> String {
     use dtls::codepoints::AlertDescription as Alert;
     match reason {
@@ -157,10 +163,9 @@ pub(crate) fn explained(server: std::net::SocketAddr, reason: &dtls::CloseReason
     }
 }
 
-/// Lets this process have as many sockets as the system allows it.
+/// Raises this process's limit on open sockets to the most that the system allows.
 ///
-/// Each flow takes one. The usual soft limit is low only for the sake of
-/// programs that use `select`.
+/// Each flow takes one socket. The usual soft limit is low only for programs that use `select`.
 pub(crate) fn raise_socket_limit() {
     #[cfg(unix)]
     {
@@ -168,16 +173,16 @@ pub(crate) fn raise_socket_limit() {
         let mut limit = getrlimit(Resource::Nofile);
         limit.current = limit.maximum;
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::debug!("the limit on open sockets stays: {error}");
+            tracing::debug!("the limit on open sockets stays unchanged: {error}");
         }
     }
 }
 
-/// A generator seeded by the operating system.
+/// A random generator that is seeded by the operating system.
 ///
 /// # Errors
 ///
-/// If the operating system has no randomness to give.
+/// If the operating system has no randomness.
 pub(crate) fn os_random() -> Result<Random, getrandom::Error> {
     let mut seed = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *seed)?;

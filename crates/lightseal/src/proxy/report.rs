@@ -1,4 +1,5 @@
-//! What a proxy reports of itself: the keys that statistics files and `lightseal proxy status` share.
+//! The report of a proxy on itself: the keys that statistics files and `lightseal proxy status`
+//! share.
 
 use dtls::{Connection, ProtocolVersion};
 use net::address::Named;
@@ -8,30 +9,32 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Peers in one report; the others are only counted, which keeps a report below some 5 MB.
+/// Maximum number of peers in one report. Further peers are only counted, which keeps a report
+/// below about 5 MB.
 const MOST_PEERS: usize = 10_000;
 
-/// A report, as its reader needs it. Statistics have further keys, for programs.
+/// A report, with the keys that `lightseal proxy status` shows. Statistics have further keys, for
+/// programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Report {
-    /// `client` or `server`.
+    /// The kind of proxy: `client` or `server`.
     pub(crate) role: String,
     pub(crate) version: String,
-    /// Seconds since the proxy started. Counters begin at zero then.
+    /// Seconds since the proxy started, when all counters were zero.
     pub(crate) uptime_seconds: u64,
-    /// Where the proxy receives, and where to it carries.
+    /// The address on which the proxy receives, and the address to which it carries.
     pub(crate) listen: String,
     pub(crate) connect: String,
     pub(crate) flows: Flows,
-    /// From the local side (applications, or the service) to the other proxy.
+    /// Messages from the local side (applications, or the service) to the other proxy.
     pub(crate) outward: Messages,
-    /// From the other proxy to the local side.
+    /// Messages from the other proxy to the local side.
     pub(crate) inward: Messages,
-    /// Datagrams and records that were dropped, by the names of [`REASONS`].
+    /// Numbers of datagrams and records that were dropped, by the names in [`REASONS`].
     pub(crate) drops: BTreeMap<String, u64>,
     pub(crate) peers: Vec<Peer>,
-    /// Peers beyond the first ten thousand.
+    /// Number of peers beyond the [`MOST_PEERS`] that are listed.
     pub(crate) peers_left_out: u64,
 }
 
@@ -44,7 +47,7 @@ pub(crate) struct Flows {
     pub(crate) failed: u64,
 }
 
-/// Messages of applications.
+/// Numbers of application messages and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Messages {
@@ -52,7 +55,7 @@ pub(crate) struct Messages {
     pub(crate) bytes: u64,
 }
 
-/// The other end of one association.
+/// The peer of one association.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Peer {
@@ -60,37 +63,39 @@ pub(crate) struct Peer {
     pub(crate) identity: String,
     /// Address and port of the other proxy.
     pub(crate) address: String,
-    /// The application whose messages the association carries; at a client proxy alone.
+    /// The application whose messages the association carries. Only a client proxy has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) application: Option<String>,
-    /// The port from which the service sees the messages; at a server proxy alone.
+    /// The port from which the service sees the messages. Only a server proxy has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service_port: Option<u16>,
     /// Whether the handshake is complete.
     pub(crate) connected: bool,
-    /// Such as `DTLS 1.3`.
+    /// The version, such as `DTLS 1.3`.
     pub(crate) dtls: Option<String>,
     pub(crate) suite: Option<String>,
-    /// How the key is used; DTLS 1.2's suites say that themselves.
+    /// The PSK key exchange mode. The names of DTLS 1.2 suites already contain it.
     pub(crate) psk_mode: Option<String>,
-    /// The scheme of shared tags of records out of here, and into here; `off` for full tags.
+    /// The schemes of shared tags of records that are sent, and of records that are received; `off`
+    /// for full tags.
     pub(crate) outward_tags: Option<String>,
     pub(crate) inward_tags: Option<String>,
-    /// Connection IDs in records out of here and into here, in hexadecimal; empty for none.
+    /// Connection IDs in records that are sent and in records that are received, in hexadecimal;
+    /// empty for none.
     pub(crate) outward_connection_id: String,
     pub(crate) inward_connection_id: String,
-    /// Seconds since a message of an application was carried either way.
+    /// Seconds since a message of an application was carried in either direction.
     pub(crate) idle_seconds: u64,
     pub(crate) outward: Messages,
     pub(crate) inward: Messages,
-    /// The share of records that was lost lately, where it is known: only receivers of shared tags
-    /// report losses.
+    /// The share of records that was lost recently, where it is known: only receivers of shared
+    /// tags report losses.
     pub(crate) outward_loss: Option<f64>,
     pub(crate) inward_loss: Option<f64>,
 }
 
 impl Peer {
-    /// What an association says of its other end.
+    /// What an association reports about its peer.
     pub(crate) fn of(connection: &Connection, idle: Duration) -> Self {
         let share = |loss: Option<u16>| loss.map(|loss| f64::from(loss) / f64::from(u16::MAX));
         let stats = connection.stats();
@@ -123,13 +128,13 @@ impl Peer {
     }
 }
 
-/// Why a datagram or record was dropped.
+/// A reason why datagrams or records are dropped.
 pub(crate) struct Reason {
-    /// Its name in reports.
+    /// The name of the reason in reports.
     pub(crate) name: &'static str,
-    /// Where statistics count it (RFC 6901).
+    /// The place in the statistics where it is counted, as a JSON pointer (RFC 6901).
     pointer: &'static str,
-    /// The end of the sentence "dropped, since it …", for people.
+    /// An explanation for people.
     pub(crate) meaning: &'static str,
 }
 
@@ -137,7 +142,7 @@ const fn reason(name: &'static str, pointer: &'static str, meaning: &'static str
     Reason { name, pointer, meaning }
 }
 
-/// Every reason, in the order of a message's way.
+/// Every reason, in the order in which a message would meet them.
 pub(crate) const REASONS: &[Reason] = &[
     reason("overrun_local", "/overruns/local", "the proxy read its local side too slowly"),
     reason("empty", "/empty", "empty datagrams are not carried"),
@@ -157,19 +162,23 @@ pub(crate) const REASONS: &[Reason] = &[
     reason("check_failed", "/dtls/check_failed", "the record's check byte is wrong"),
     reason("unverified", "/dtls/unverified", "the shared tag never came, or is wrong"),
     reason("rivals", "/dtls/refused", "too many records under one number"),
-    reason("unknown_epoch", "/dtls/unknown_epoch", "the record's keys are gone, or not there yet"),
+    reason(
+        "unknown_epoch",
+        "/dtls/unknown_epoch",
+        "the record's keys are no longer or not yet known",
+    ),
     reason("no_room", "/dtls/buffer_full", "no memory was left for it (receive buffer)"),
     reason("key_exhausted", "/dtls/exhausted", "the key had been used up to its limit"),
-    reason("not_taken", "/undelivered", "the application or service did not take it"),
+    reason("not_taken", "/undelivered", "the application or service did not accept it"),
 ];
 
-/// What was dropped, by reason.
+/// Numbers of drops by reason.
 fn drops(statistics: &Value) -> BTreeMap<&'static str, u64> {
     let count = |reason: &Reason| statistics.pointer(reason.pointer)?.as_u64();
     REASONS.iter().filter_map(|reason| Some((reason.name, count(reason)?))).collect()
 }
 
-/// What a proxy adds to its counters.
+/// The facts that a proxy adds to its counters for a report.
 pub(crate) struct Facts {
     pub(crate) uptime: Duration,
     pub(crate) listen: Option<SocketAddr>,
@@ -177,10 +186,10 @@ pub(crate) struct Facts {
     pub(crate) peers: Vec<Peer>,
 }
 
-/// Completes statistics to a report.
+/// Adds to statistics what makes them a report.
 pub(crate) fn complete(statistics: &mut Value, facts: Facts) {
     let Facts { uptime, listen, connect, mut peers } = facts;
-    // The peers that were active last come first, and those without a handshake last.
+    // Peers that were active most recently come first, peers without a complete handshake last.
     peers.sort_by_key(|peer| (!peer.connected, peer.idle_seconds));
     let left_out = peers.len().saturating_sub(MOST_PEERS);
     peers.truncate(MOST_PEERS);
@@ -200,7 +209,7 @@ mod tests {
     use super::super::counters::Totals;
     use super::*;
 
-    /// A reason whose counter is named otherwise would be left out without a word.
+    /// A reason whose pointer leads nowhere would be missing in reports without any error.
     #[test]
     fn every_reason_is_counted_under_a_name_of_its_own() {
         let totals = Totals::default();

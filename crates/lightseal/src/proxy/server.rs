@@ -25,7 +25,7 @@ use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
 use vocabulary::Instant;
 
-/// How often associations are looked at for silence.
+/// How often associations are checked for silence.
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// How a server proxy behaves.
@@ -33,9 +33,9 @@ const SWEEP: Duration = Duration::from_millis(500);
 pub(crate) struct Options {
     /// The service.
     pub(crate) service: Arc<Destination>,
-    /// Most associations at a time.
+    /// Maximum number of associations at a time.
     pub(crate) max_flows: usize,
-    /// Close an association that carried nothing, both ways, for so long.
+    /// How long an association may carry nothing in both directions before it is closed.
     pub(crate) idle_timeout: Duration,
 }
 
@@ -47,32 +47,32 @@ pub(crate) struct ServerProxy {
     outer: Arc<Outer>,
     options: Options,
     totals: Arc<Totals>,
-    /// How long a message may be.
+    /// The length in bytes of the longest message that is carried.
     longest: usize,
-    /// What the log knows of the kernel's drops.
+    /// How many datagrams dropped by the kernel have been logged so far.
     known_overruns: Count,
 }
 
-/// What stands between all associations and the service.
+/// The host of the engine: it connects all associations with the service.
 #[derive(Debug)]
 struct ServerHost {
     options: Options,
     totals: Arc<Totals>,
     outer: Weak<Outer>,
-    /// Where sockets towards the service have their ports.
+    /// The ephemeral ports, from which the sockets towards the service get their ports.
     ports: EphemeralPorts,
-    /// Tags that are to be shared.
+    /// The schemes of shared tags that this end wants.
     policy: AggregationPolicy,
     longest: usize,
     associations: HashMap<Handle, Association>,
     /// Associations without a socket towards the service yet.
     opening: Vec<Handle>,
-    /// Keepalives to answer.
+    /// Associations whose keepalive is to be answered.
     answers: Vec<Handle>,
-    /// Associations there is no room for.
+    /// Associations that are to be closed because there is no room for them.
     refused: Vec<Handle>,
     shares: Shares,
-    /// Handshakes refused so far, as far as the log knows.
+    /// How many refused handshakes have been logged so far.
     refusals: u64,
 }
 
@@ -81,9 +81,9 @@ struct Association {
     peer: SocketAddr,
     /// The PSK identity of the client.
     identity: Arc<[u8]>,
-    /// Towards the service.
+    /// The socket towards the service; `None` while there is none yet.
     service: Option<Service>,
-    /// What came with the handshake's end, before there was a socket.
+    /// Messages that arrived with the end of the handshake, before there was a socket.
     early: Vec<Vec<u8>>,
     active_at: Instant,
 }
@@ -97,12 +97,14 @@ struct Service {
     totals: Arc<Totals>,
 }
 
-/// Messages kept for a socket towards the service: it comes as soon as the engine has nothing to say.
+/// Maximum number of messages that are kept until an association has its socket. The socket is
+/// opened as soon as the engine has no more events.
 const MOST_EARLY: usize = 16;
 
 impl Service {
     fn send(&self, payload: &[u8]) {
-        // Past the runtime, which has not heard yet that a fresh socket is writable.
+        // The message is sent without the runtime, which does not know yet that a new socket is
+        // writable.
         match SockRef::from(&*self.socket).send(payload) {
             Ok(_) => self.totals.inward.message(payload),
             Err(error) => self.totals.count_undelivered(&named(self.address), &error),
@@ -110,7 +112,7 @@ impl Service {
     }
 }
 
-/// The service as the log calls it.
+/// What the log calls the service.
 fn named(service: SocketAddr) -> String {
     format!("the service at {service} (--connect)")
 }
@@ -128,7 +130,7 @@ impl Host<Endpoint> for ServerHost {
         let EndpointEvent { handle, peer, event } = event;
         let shown = Named(peer);
         match event {
-            // The service speaks when it is spoken to.
+            // The service sends nothing before it has received a message.
             Event::MaySend(_) => {}
             Event::Connected(negotiated) => {
                 let identity = String::from_utf8_lossy(&negotiated.psk_identity);
@@ -177,7 +179,7 @@ impl Host<Endpoint> for ServerHost {
                 }
             }
             Event::PeerMoved { from, to } => {
-                tracing::debug!("{}: is at {} now", Named(from), Named(to));
+                tracing::debug!("{}: its address is {} now", Named(from), Named(to));
                 if let Some(association) = self.associations.get_mut(&handle) {
                     association.peer = to;
                 }
@@ -200,7 +202,7 @@ impl Host<Endpoint> for ServerHost {
                         self.totals.failed.one();
                         tracing::warn!("{shown}: {reason}");
                     }
-                    // Anybody can begin one.
+                    // Anybody can begin a handshake, so failed ones are logged at a limited rate.
                     _ => self.totals.count_failed_handshake(peer, &reason),
                 }
             }
@@ -241,14 +243,14 @@ impl Host<Endpoint> for ServerHost {
 }
 
 impl ServerHost {
-    /// Counts the messages that an association leaves which never had a socket towards the service.
+    /// Counts the messages of an association that ended before it had a socket towards the service.
     fn count_early(&self, ended: Option<Association>) {
         let early = ended.map_or(0, |association| association.early.len());
         self.totals.refused_messages.add(early as u64);
     }
 
-    /// Ends an association of the identity that has most of them, for one of `newcomer`'s; `false` if
-    /// that has its share.
+    /// Ends an association of the identity that has most of them, to make room for one of
+    /// `newcomer`. Returns `false` if no identity has enough more than `newcomer`.
     fn make_room(&mut self, now: Instant, newcomer: &Arc<[u8]>) -> bool {
         let all = self.associations.iter();
         let owners = all.map(|(handle, association)| (*handle, Arc::clone(&association.identity)));
@@ -262,10 +264,10 @@ impl ServerHost {
         true
     }
 
-    /// Gives an association its socket towards the service, from a port that leaves one of these
-    /// residues if it can be.
+    /// Opens an association's socket towards the service, if possible from a port that leaves one
+    /// of these residues.
     fn open(&mut self, handle: Handle, residues: Option<Residues>) -> io::Result<()> {
-        // It may have ended meanwhile.
+        // The association may have ended meanwhile.
         let Some(association) = self.associations.get_mut(&handle) else { return Ok(()) };
         let to = self.options.service.address()?;
         let ports = residues.map(|residues| self.ports.leaving(residues)).unwrap_or_default();
@@ -290,7 +292,7 @@ impl ServerHost {
     }
 }
 
-/// The service's answers on one association.
+/// Carries the service's answers into one association.
 struct Answers {
     outer: Weak<Outer>,
     handle: Handle,
@@ -302,7 +304,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Carries them until the association ends.
+    /// Carries answers until the association ends.
     async fn carry(self) {
         let Self { outer, handle, service, from, destination, longest, totals } = self;
         let mut buf = vec![0; ARRIVAL_BYTES];
@@ -313,7 +315,7 @@ impl Answers {
                     continue;
                 }
                 Ok(len) => len,
-                // The service is not there yet, or not any more: it may come back.
+                // The service does not listen yet, or no longer. It may come back.
                 Err(error) => {
                     totals.count_bounced(&named(from), &error);
                     destination.silent(from);
@@ -352,7 +354,7 @@ impl ServerProxy {
     ///
     /// # Errors
     ///
-    /// If the configuration makes no sense or there is no randomness.
+    /// If the configuration is invalid, or there is no randomness.
     pub(crate) fn new(
         listen: UdpSocket,
         config: Arc<ServerConfig>,
@@ -386,12 +388,12 @@ impl ServerProxy {
         Ok(Self { outer, options, totals, longest, known_overruns: Count::default() })
     }
 
-    /// How long a message may be.
+    /// The length in bytes of the longest message that is carried.
     pub(crate) const fn longest_message(&self) -> usize {
         self.longest
     }
 
-    /// Where client proxies send to.
+    /// The address that client proxies send to.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.outer.socket().local_addr()
     }
@@ -400,7 +402,7 @@ impl ServerProxy {
     ///
     /// # Errors
     ///
-    /// Those of the listening socket.
+    /// Errors of the listening socket.
     pub(crate) async fn run(&self) -> io::Result<()> {
         let shortest = (self.options.idle_timeout / 2).clamp(Duration::from_millis(5), SWEEP);
         let mut sweep = tokio::time::interval(shortest);
@@ -415,13 +417,13 @@ impl ServerProxy {
         }
     }
 
-    /// Says goodbye on all associations.
+    /// Closes all associations with a close_notify.
     pub(crate) fn close_all(&self) {
         self.outer.call(|endpoint, _, now| endpoint.close_all(now));
     }
 
-    /// Says goodbye on the associations of these identities, and on all handshakes, which may
-    /// have begun with one of their keys.
+    /// Closes the associations of these identities, and all handshakes, since they may have begun
+    /// with one of their keys.
     pub(crate) fn revoke(&self, identities: &BTreeSet<String>) {
         if identities.is_empty() {
             return;
@@ -440,22 +442,22 @@ impl ServerProxy {
         });
     }
 
-    /// How many associations are complete and open.
+    /// The number of associations that are complete and open.
     pub(crate) fn open_flows(&self) -> usize {
         self.outer.call(|_, host, _| host.associations.len())
     }
 
-    /// What was counted.
+    /// The counters of this proxy.
     pub(crate) fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// The counters of all associations that are open, and of the socket.
+    /// The counters of all open associations, and of the socket.
     pub(crate) fn counters(&self) -> (Stats, SocketCounters) {
         (self.outer.call(|endpoint, _, _| endpoint.totals()), self.outer.counters())
     }
 
-    /// Statistics for people and programs.
+    /// The statistics of this proxy, as they go into files and status reports.
     pub(crate) fn statistics(&self) -> Value {
         let (stats, socket) = self.counters();
         let local = self.outer.call(|_, host, _| {
@@ -486,7 +488,7 @@ impl ServerProxy {
         value
     }
 
-    /// The other ends of the associations.
+    /// The peers of the associations.
     fn peers(&self) -> Vec<Peer> {
         self.outer.call(|endpoint, host, now| {
             let peers = endpoint.connections().map(|(handle, connection)| {
@@ -502,7 +504,7 @@ impl ServerProxy {
         })
     }
 
-    /// How the open associations stand.
+    /// A summary of the state of all open associations.
     pub(crate) fn standing(&self) -> Standing {
         self.outer.call(|endpoint, _, _| {
             let mut standing = Standing::new(endpoint.totals());
@@ -534,7 +536,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Somebody with a stolen key keeps a handshake ready for the day when that is noticed.
+    /// An attacker with a stolen key may keep a handshake ready for the day when the key is
+    /// revoked.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_handshake_that_was_begun_with_a_revoked_key_leads_nowhere() {
         for (revoked, flows) in [(None, 1), (Some("sensor".to_owned()), 0)] {

@@ -1,23 +1,25 @@
-//! The choice of the flow that ends when all are taken, so that no identity and no network keeps the others out.
+//! Chooses the flow that ends when there are too many, so that no identity and no network can keep
+//! the others out.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use vocabulary::Instant;
 
-/// The flows are looked through at most this often: whoever is refused may come as fast as the network
-/// allows.
+/// The shortest time between two searches for such a flow. A refused sender may repeat its
+/// datagrams as fast as the network allows.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Finds the flow that gives way to a newcomer.
+/// Finds the flow that ends in favour of a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     last: Option<Instant>,
 }
 
 impl Shares {
-    /// A flow of the owner that has most, if that has at least two more than `newcomer`: the one that
-    /// `quiet` says was quiet for the longest time. `flows` are all flows with their owners.
+    /// The longest idle flow of the owner that has most flows, if that owner has at least two
+    /// flows more than `newcomer`. `flows` are all flows with their owners; `quiet` orders flows by
+    /// their last activity, the longest idle first.
     pub(crate) fn who_gives_way<F, K: Ord, Q: Ord>(
         &mut self,
         now: Instant,
@@ -42,8 +44,8 @@ impl Shares {
     }
 }
 
-/// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address, which
-/// have one owner.
+/// The network of an address: the IPv4 address itself, or the first 64 bits of an IPv6 address,
+/// which belong to one owner.
 pub(crate) fn network(address: SocketAddr) -> u128 {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => u128::from(u32::from(ip)),
@@ -59,7 +61,7 @@ mod tests {
     fn the_greediest_owner_gives_up_its_quietest_flow_until_shares_are_equal() {
         let mut now = Instant::from_micros(1_000_000);
         let mut shares = Shares::default();
-        // The owner and when it was last active.
+        // Each entry is a flow's owner and the time of its last activity.
         let mut flows: Vec<(char, u32)> = (0..8).map(|n| ('a', 100 - n)).collect();
         for newcomer in ['b', 'b', 'b', 'c'] {
             let all = flows.iter().map(|flow| (*flow, flow.0));
@@ -70,7 +72,7 @@ mod tests {
             flows.push((newcomer, 1));
             now += PAUSE;
         }
-        // Four of a, three of b, one of c: b has its share.
+        // The flows are four of a, three of b and one of c: b has its share.
         let all = || flows.iter().map(|flow| (*flow, flow.0));
         assert_eq!(shares.who_gives_way(now, &'b', all(), |(_, at)| *at), None);
         assert_eq!(shares.who_gives_way(now, &'c', all(), |(_, at)| *at), None, "too soon");

@@ -1,31 +1,33 @@
-//! How things stand now: schemes, losses, goodput and security level.
+//! The state of all flows in one line of the log: schemes, losses, goodput and
+//! security level.
 
 use dtls::{Connection, Scheme, Stats};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// All flows of a proxy at one moment.
+/// The state of all flows of a proxy at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     /// Flows whose handshake is complete.
     flows: usize,
     outward: Direction,
     inward: Direction,
-    /// Bits that speak for what is delivered, in the flow where they are fewest.
+    /// The number of bits that confirm what is delivered, in the flow where it is lowest.
     delivered_bits: Option<u8>,
-    /// Records that wait for tags, and the bits that speak for them together.
+    /// The number of records that wait for tags, and the sum of the bits that confirm them so far.
     waiting: u64,
     waiting_bits: u64,
     stats: Stats,
 }
 
-/// What all flows send, or receive.
+/// All flows in one direction.
 #[derive(Clone, Debug, Default)]
 struct Direction {
-    /// How many flows have which scheme, by its name.
+    /// The number of flows with each scheme, by the scheme's name.
     schemes: BTreeMap<String, usize>,
-    /// Losses of the flows where they are known, in 1/65535, and how many those are.
+    /// The sum of the losses of all flows whose loss is known, in 1/65535, and the number of those
+    /// flows.
     losses: u64,
     known: u64,
 }
@@ -39,7 +41,7 @@ impl Direction {
         }
     }
 
-    /// The mean of all flows where it is known.
+    /// The mean loss of the flows whose loss is known, from 0 to 1.
     fn loss(&self) -> Option<f64> {
         ratio(self.losses, self.known * u64::from(u16::MAX))
     }
@@ -61,7 +63,7 @@ impl fmt::Display for Direction {
 }
 
 impl Standing {
-    /// No flow, and what was counted so far.
+    /// The state without any flow, with the counters so far.
     pub(crate) fn new(stats: Stats) -> Self {
         Self {
             flows: 0,
@@ -74,7 +76,7 @@ impl Standing {
         }
     }
 
-    /// Adds a flow, if its handshake is complete.
+    /// Adds a flow if its handshake is complete.
     pub(crate) fn add(&mut self, connection: &Connection) {
         let (Some(agreed), Some(level)) = (connection.negotiated(), connection.security_level())
         else {
@@ -89,7 +91,7 @@ impl Standing {
         self.waiting_bits += u64::from(level.waiting_bits);
     }
 
-    /// Of the bytes of datagrams sent since `before`, handshakes apart, the share that was payload.
+    /// The share of payload in the bytes of datagrams sent since `before`, without handshakes.
     fn payload_share(&self, before: &Stats) -> Option<f64> {
         let (now, before) = (&self.stats.sent, &before.sent);
         ratio(
@@ -99,8 +101,8 @@ impl Standing {
         )
     }
 
-    /// Of the bytes of datagrams received since `before`, handshakes apart, the share that was
-    /// payload and verified.
+    /// The share of verified payload in the bytes of datagrams received since `before`, without
+    /// handshakes.
     fn goodput(&self, before: &Stats) -> Option<f64> {
         let (now, before) = (&self.stats.received, &before.received);
         ratio(
@@ -110,12 +112,12 @@ impl Standing {
         )
     }
 
-    /// Bits that speak for a record that waits, on average.
+    /// The mean number of bits that confirm a waiting record.
     fn mean_waiting_bits(&self) -> Option<f64> {
         (self.waiting > 0).then(|| self.waiting_bits as f64 / self.waiting as f64)
     }
 
-    /// For programs; goodput since the beginning.
+    /// The state for programs, with the goodput since the start.
     pub(crate) fn json(&self) -> Value {
         json!({
             "outward": {
@@ -135,14 +137,14 @@ impl Standing {
     }
 }
 
-/// Tells how things stand, again and again.
+/// Makes status lines at intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     before: Stats,
 }
 
 impl Status {
-    /// One line for people; goodput since the last one.
+    /// The state in one line for people, with the goodput since the last line.
     pub(crate) fn line(&mut self, standing: Standing) -> String {
         let before = std::mem::replace(&mut self.before, standing.stats);
         if standing.flows == 0 {
@@ -167,7 +169,7 @@ impl Status {
     }
 }
 
-/// Bytes beside handshakes.
+/// Bytes without those of handshakes.
 const fn carrying(bytes: u64, handshake_bytes: u64) -> u64 {
     bytes.saturating_sub(handshake_bytes)
 }

@@ -15,21 +15,21 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Often enough to see a change, seldom enough to read it.
+/// The range of `--every`: often enough to see a change, seldom enough to read it.
 const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(30);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProxyStatusArgs {
-    /// The proxy's --status-socket [default: each proxy that this user runs].
+    /// Status socket of the proxy [default: the sockets of all proxies that this user runs].
     #[arg(long, value_name = "PATH")]
     status_socket: Option<PathBuf>,
-    /// Show it again and again, with rates: a live view in a terminal, else lines.
+    /// Show the status again and again, with rates: as a live view in a terminal, else as lines.
     #[arg(long)]
     watch: bool,
-    /// With --watch: how often, 100ms to 30s.
+    /// Interval of --watch, 100ms to 30s.
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch")]
     every: Quantity<Duration>,
-    /// Print JSON, one line for each proxy: the keys of the statistics.
+    /// Print JSON, one line for each proxy, with the keys of the statistics.
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct ProxyStatusArgs {
 /// If no proxy answers.
 pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
     if !EVERY.contains(&args.every.0) {
-        return Err(Failure::new("--every: 100ms to 30s"));
+        return Err(Failure::new("--every must be 100ms to 30s"));
     }
     let mut live = None;
     if args.watch && !args.json && std::io::stdout().is_terminal() {
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &ProxyStatusArgs) -> Result<(), Failure> {
     }
 }
 
-/// What each proxy answers, by its socket.
+/// The answer of each proxy, with its socket.
 async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>, Failure> {
     if let Some(socket) = &args.status_socket {
         let (value, report) = ask(socket).await?;
@@ -116,7 +116,8 @@ async fn answers(args: &ProxyStatusArgs) -> Result<Vec<(PathBuf, Value, Report)>
     Ok(answers)
 }
 
-/// Shows `text` until then. Returns `false` if the user asked to stop, or the terminal is gone.
+/// Shows `text` until the time `until`. Returns `false` if the user asked to stop, or the terminal
+/// is closed.
 fn show(live: &mut LiveTerminal, text: &str, until: Instant) -> bool {
     loop {
         let page = Paragraph::new(format!("{text}\nq: leave"));

@@ -1,7 +1,7 @@
-//! The Unix socket on which a proxy that runs answers its owner.
+//! The Unix socket on which a running proxy answers its owner.
 //!
-//! The owner sends a line of JSON, `"status"`, and gets one: `{"done": ...}` or
-//! `{"refused": "why"}`, as a gateway answers too; then the connection is closed.
+//! The owner sends one line of JSON, `"status"`, and receives one line, `{"done": ...}` or
+//! `{"refused": "why"}`. A gateway answers in the same form. Then the connection is closed.
 
 use super::report::Report;
 use crate::failure::{Context, Failure};
@@ -15,23 +15,24 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// What names a proxy's sockets in the runtime directory.
+/// The beginning and the end of the names of proxies' sockets in the runtime directory.
 const PREFIX: &str = "proxy-";
 const SUFFIX: &str = ".sock";
-/// The one question.
+/// The only question that is understood.
 const STATUS: &str = "status";
-/// The longest question.
+/// Maximum length of a question in bytes.
 const MAX_REQUEST: u64 = 1 << 10;
-/// The longest answer: ten thousand peers are a third of it.
+/// Maximum length of an answer in bytes. Ten thousand peers take a third of it.
 const MAX_ANSWER: u64 = 16 << 20;
-/// How long a questioner may take to ask, and to read. Others wait meanwhile.
+/// How long a client may take to send its question, and to read the answer. Other clients wait
+/// meanwhile.
 const QUESTION: Duration = Duration::from_secs(2);
-/// A proxy that has not answered after this time is stopped (SIGSTOP), or too busy.
+/// How long a proxy may take to answer. One that takes longer is stopped (SIGSTOP) or overloaded.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A socket that nobody answers on and that is older than this belongs to a proxy that was killed.
+/// The age from which a socket on which nobody listens counts as left by a killed proxy.
 const ABANDONED: Duration = Duration::from_secs(10);
 
-/// The socket, open; its file goes with it.
+/// An open socket. Dropping it removes its file.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: socket::Listener,
@@ -40,15 +41,15 @@ pub(crate) struct Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // What cannot be removed is found abandoned by the next proxy.
+        // If the file cannot be removed, the next proxy will find it abandoned.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Where proxies of this user have their sockets: the directory that a service manager made for
-/// the service, else `lightseal` in the one that the system has for the user.
+/// The directory for the sockets of this user's proxies: the directory that a service manager
+/// created for the service, else `lightseal` in the user's runtime directory.
 pub(crate) fn runtime_directory() -> PathBuf {
-    // systemd separates several by colons; the first is the service's own.
+    // systemd separates several directories by colons; the first one is the service's own.
     let made = std::env::var("RUNTIME_DIRECTORY").ok();
     let made = made.as_deref().and_then(|list| list.split(':').next()).filter(|d| !d.is_empty());
     if let Some(made) = made {
@@ -66,17 +67,17 @@ pub(crate) fn runtime_directory() -> PathBuf {
     std::env::temp_dir().join(format!("lightseal-{}", user.as_raw()))
 }
 
-/// Where a proxy that listens on `listen` has its socket if nothing else is asked for.
+/// The default path of the socket of a proxy that listens on `listen`.
 fn default_path(role: &str, listen: SocketAddr) -> PathBuf {
     runtime_directory().join(format!("{PREFIX}{role}-{listen}{SUFFIX}"))
 }
 
-/// Opens the socket: that of `asked`, none if that is `none`, else the default one. Only a socket that
-/// was asked for must be had.
+/// Opens the socket at the path `asked`, no socket if that is `none`, or the default one if it is
+/// not given. If the default one cannot be opened, the proxy runs without it.
 ///
 /// # Errors
 ///
-/// If the socket that was asked for cannot be had.
+/// If the socket that was asked for cannot be opened.
 pub(crate) fn open(
     asked: Option<&Path>,
     role: &str,
@@ -115,7 +116,7 @@ fn listen_at(path: &Path) -> io::Result<Listener> {
         Ok(_) => {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another proxy answers there"));
         }
-        // The socket of a proxy that was killed.
+        // The socket belongs to a proxy that was killed.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)?;
         }
@@ -124,7 +125,7 @@ fn listen_at(path: &Path) -> io::Result<Listener> {
     Ok(Listener { socket: socket::listen(path)?, path: path.to_owned() })
 }
 
-/// The sockets of proxies in a directory.
+/// The paths of proxies' sockets in a directory.
 pub(crate) fn sockets(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &str| name.starts_with(PREFIX) && name.ends_with(SUFFIX);
@@ -134,8 +135,8 @@ pub(crate) fn sockets(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether a socket was left by a proxy that was killed. One that was just made may have nobody who
-/// listens yet.
+/// Whether a socket was left by a killed proxy. A new socket does not count: its proxy may not
+/// listen yet.
 fn is_abandoned(path: &Path) -> bool {
     let age = path.symlink_metadata().and_then(|metadata| metadata.modified());
     let age = age.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
@@ -144,13 +145,14 @@ fn is_abandoned(path: &Path) -> bool {
         && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
 }
 
-/// Answers whoever asks, one after the other, until it is dropped. Without a socket it waits for ever.
+/// Answers clients one after the other until the future is dropped. Without a socket it waits
+/// forever.
 pub(crate) async fn serve(listener: Option<&Listener>, report: impl Fn() -> Value) -> Infallible {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         match listener.socket.accept().await {
             Ok(stream) => {
-                // Whoever hangs up or is too slow has to ask again.
+                // A client that closes its connection or is too slow has to ask again.
                 let _ = attend(stream, &report).await;
             }
             Err(error) => {
@@ -168,7 +170,7 @@ async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<(
     tokio::time::timeout(QUESTION, limited.read_line(&mut line)).await??;
     let answer = match serde_json::from_str::<String>(&line) {
         Ok(question) if question == STATUS => json!({ "done": report() }),
-        _ => json!({ "refused": "not understood; the question is \"status\"" }),
+        _ => json!({ "refused": "not understood; the only question is \"status\"" }),
     };
     let mut answer = answer.to_string();
     answer.push('\n');
@@ -176,11 +178,11 @@ async fn attend(stream: UnixStream, report: &impl Fn() -> Value) -> io::Result<(
     stream.shutdown().await
 }
 
-/// What a proxy answers: all keys of its statistics, and the ones that people are shown.
+/// Asks a proxy. Returns all keys of its statistics, and the part of them that is shown to people.
 ///
 /// # Errors
 ///
-/// If no proxy answers there.
+/// If no proxy answers on the socket.
 pub(crate) async fn ask(path: &Path) -> Result<(Value, Report), Failure> {
     let name = path.display();
     let answer = tokio::time::timeout(PATIENCE, exchange(path)).await;
@@ -254,7 +256,7 @@ mod tests {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();
             assert!(answer.contains("not understood"), "{answer}");
-            // A questioner that says nothing does not keep others out for long.
+            // A client that sends nothing does not block others for long.
             let _silent = UnixStream::connect(&path).await.unwrap();
             ask(&path).await.unwrap();
         };
@@ -278,7 +280,7 @@ mod tests {
         let _alive = bind("alive");
         let old = SystemTime::now() - 2 * ABANDONED;
         for name in ["killed", "alive"] {
-            // A socket cannot be opened as a file to set its time.
+            // The time of a socket cannot be set through an open file.
             let at = rustix::fs::Timespec {
                 tv_sec: old.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as _,
                 tv_nsec: 0,

@@ -1,16 +1,16 @@
-//! A proxy's report for people, in lines of at most 80 columns.
+//! A proxy's report as text for people, in lines of at most 80 columns.
 
 use super::report::{Flows, Messages, Peer, REASONS, Report};
 use crate::units::{counted, spoken};
 use std::fmt::Write as _;
 
-/// The width of a terminal that nobody has made larger.
+/// The usual width of a terminal.
 const COLUMNS: usize = 80;
 
-/// Peers that are shown one by one; `--json` has all.
+/// Maximum number of peers that are shown one by one; `--json` shows all.
 const SHOWN_PEERS: usize = 100;
 
-/// What happened in each second between two reports.
+/// Rates per second between two reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
     pub(super) outward: f64,
@@ -19,7 +19,8 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// `seconds` lie between the two. A proxy that was started anew counts from zero.
+    /// The rates between two reports that are `seconds` apart. A proxy that was restarted counts
+    /// from zero.
     pub(super) fn between(before: &Report, now: &Report, seconds: f64) -> Self {
         let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds.max(1e-3);
         Self {
@@ -34,7 +35,8 @@ fn dropped(report: &Report) -> u64 {
     report.drops.values().sum()
 }
 
-/// The two ends of what a proxy carries: what it has locally, and the other proxy.
+/// The names of the two ends between which a proxy carries messages: its local side, and the other
+/// proxy.
 struct Ends {
     local: &'static str,
     other: &'static str,
@@ -47,7 +49,7 @@ fn ends(report: &Report) -> Ends {
     }
 }
 
-/// The whole report; with `rates` if it is one of several.
+/// The whole report, with rates if they are given.
 pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
     let mut lines = Lines::default();
     let Report { role, version, listen, connect, .. } = report;
@@ -96,7 +98,7 @@ pub(super) fn text(report: &Report, rates: Option<Rates>) -> String {
     lines.0
 }
 
-/// The report as one line of the log: what was carried, and what was dropped and why.
+/// The report as one line of the log: what was carried, what was dropped and why.
 pub(crate) fn summary(report: &Report) -> String {
     let Ends { local, other } = ends(report);
     let mut line = format!(
@@ -119,7 +121,7 @@ pub(crate) fn summary(report: &Report) -> String {
     line
 }
 
-/// One line of `--watch` where no terminal is.
+/// One line of `--watch` for an output that is no terminal.
 pub(super) fn line(report: &Report, rates: Rates) -> String {
     let Ends { local, other } = ends(report);
     format!(
@@ -143,7 +145,7 @@ impl Lines {
         self.0.push('\n');
     }
 
-    /// Breaks `text` between words; the lines after the first are indented further. A word that is
+    /// Breaks `text` between words. Lines after the first are indented further. A word that is
     /// longer than a line is cut.
     fn wrapped(&mut self, indent: usize, text: &str) {
         let mut column = 0;
@@ -173,7 +175,8 @@ impl Lines {
     }
 
     fn peer(&mut self, peer: &Peer) {
-        // Whatever a peer calls itself, it is one word and does nothing to a terminal.
+        // Any identity is shown as one word without control characters, so that a peer cannot
+        // affect the terminal.
         let plain = |c: char| if c.is_control() || c.is_whitespace() { '?' } else { c };
         let identity: String = peer.identity.chars().map(plain).collect();
         let identity = if identity.is_empty() { "(no identity yet)" } else { &*identity };

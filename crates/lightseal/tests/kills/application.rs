@@ -1,4 +1,4 @@
-//! What speaks through the members, and knows nothing of them.
+//! The applications that speak through the members, and know nothing of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// All messages begin alike: see `wire`.
+/// All messages have the same beginning: see `wire`.
 const REQUEST: &str = "is anybody there? ";
 const ANSWER: &str = "yes, here it is: ";
 
-/// Asks the group, again and again, and notes who answers.
+/// Asks the group repeatedly, and records the answers.
 pub(crate) struct Application {
     socket: UdpSocket,
     member: SocketAddr,
     asked: u64,
-    /// Who answered, by the number of the question.
+    /// The names of the services that answered, by the number of the question.
     answered: BTreeMap<u64, BTreeSet<String>>,
 }
 
@@ -30,7 +30,7 @@ impl Application {
 
     pub(crate) fn ask(&mut self) {
         self.asked += 1;
-        // Lost where its member does not run.
+        // The question is lost if the member does not run.
         let _ = self.socket.send_to(format!("{REQUEST}{}", self.asked).as_bytes(), self.member);
     }
 
@@ -39,10 +39,10 @@ impl Application {
         self.asked + 1
     }
 
-    /// Notes the answers that have come.
+    /// Records the answers that have arrived.
     pub(crate) fn hear(&mut self) {
         let mut buf = [0; 256];
-        // What ICMP says of an earlier question is no answer, nor the last one.
+        // An ICMP error about an earlier question is no answer, and further answers may follow it.
         for _ in 0..1000 {
             let len = match self.socket.recv(&mut buf) {
                 Ok(len) => len,
@@ -58,18 +58,18 @@ impl Application {
         }
     }
 
-    /// Whether all of these answered one question, number `since` or a later one.
+    /// Whether all of these services answered one question, number `since` or a later one.
     pub(crate) fn has_heard(&self, since: u64, all: &BTreeSet<String>) -> bool {
         self.answered.range(since..).any(|(_, names)| all.is_subset(names))
     }
 
-    /// Who has answered one since then.
+    /// The services that have answered question `since` or a later one.
     pub(crate) fn heard(&self, since: u64) -> BTreeSet<String> {
         self.answered.range(since..).flat_map(|(_, names)| names).cloned().collect()
     }
 }
 
-/// Answers questions.
+/// Answers questions with its name.
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     enough: Arc<AtomicBool>,

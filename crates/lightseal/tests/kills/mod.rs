@@ -13,26 +13,27 @@ use std::time::{Duration, Instant};
 use team::{BOTH, GROUP, GUEST, LAMP1, LAMP2, NAMES, Place, SWITCH, Seat, Team};
 use wire::{Capture, Trial};
 
-/// A group that does not work again after so long has stopped for good.
+/// How long a group may take to work again after a kill. A group that takes longer has stopped for
+/// good.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two questions.
+/// Interval between two questions.
 const PACE: Duration = Duration::from_millis(15);
-/// A process that ends is not started again sooner.
+/// The shortest time before a process that ended by itself is started again.
 const REST: Duration = Duration::from_millis(200);
 const PROFILES: [&str; 2] = ["axiom-1.2", "compact"];
 
-/// What came of a trial.
+/// The results of a trial.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) kills: u32,
     kills_of_controller: u32,
-    /// Members, or acknowledged changes, that were gone.
+    /// Members, or acknowledged changes, that were lost.
     pub(crate) lost: Vec<String>,
-    /// Kills after which the group did not work on.
+    /// Kills after which the group did not work again.
     pub(crate) stuck: Vec<String>,
-    /// From each kill until all listeners answered all senders again.
+    /// For each kill, the time until all listeners answered all senders again.
     times: Vec<Duration>,
-    /// `None`: it takes rights to capture.
+    /// What was captured; `None` if capturing is not permitted.
     wire: Option<wire::Seen>,
     pub(crate) why_no_wire: String,
 }
@@ -63,9 +64,9 @@ impl Report {
     }
 }
 
-/// Kills so many processes of so many groups, one after the other in each.
+/// Kills `kills` processes of `groups` groups. In each group they are killed one after the other.
 pub(crate) fn trial(kills: u32, groups: u8, seed: u64) -> Report {
-    // Tests run at the same time, of other programs too: nobody else has these addresses.
+    // Tests of this and other programs run at the same time. No other trial has these addresses.
     static TRIALS: AtomicU32 = AtomicU32::new(0);
     let unique = std::process::id() * 4 + TRIALS.fetch_add(1, Ordering::Relaxed) % 4;
     let network = [127, 16 + (unique >> 8) as u8 % 224];
@@ -111,7 +112,7 @@ pub(crate) fn trial(kills: u32, groups: u8, seed: u64) -> Report {
     report
 }
 
-/// What goes on when somebody is killed.
+/// The operation that is in progress when a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -128,7 +129,7 @@ struct Run {
     rng: Rng,
     report: Report,
     guest_is_in: bool,
-    /// Who is not there by intent.
+    /// The members that are absent on purpose.
     absent: BTreeSet<usize>,
     seats: Vec<Seat>,
     rested: [Instant; 6],
@@ -211,7 +212,7 @@ impl Run {
         std::thread::sleep(start_after);
         match victim {
             None => self.team.controller.start(),
-            // One that is leaving has its store open elsewhere.
+            // A member that is leaving has its store open in another process.
             Some(GUEST) if act == Act::GuestLeaves => {}
             Some(victim) => self.team.members[victim].start(),
         }
@@ -243,7 +244,7 @@ impl Run {
         }
     }
 
-    /// Holds what was acknowledged against what the controller knows, and brings all to an end.
+    /// Compares acknowledged changes with what the controller knows, and undoes them.
     fn settle(&mut self, act: Act, acknowledged: bool, told: &str) {
         match act {
             Act::Nothing | Act::Rekey | Act::RekeyAtOnce => {}
@@ -286,7 +287,8 @@ impl Run {
         }
     }
 
-    /// Whether the roster is as it should be, and nobody has another place in it than before.
+    /// Compares the roster with the expected members, and checks that nobody has another place in
+    /// it than before.
     fn compare(&mut self, act: Act, told: &str) {
         let roster = self.sure(|run| run.team.roster());
         let present = (0..NAMES.len()).filter(|member| !self.absent.contains(member));
@@ -311,7 +313,7 @@ impl Run {
     /// Asks until there is an answer.
     ///
     /// # Panics
-    /// There is none: the controller is gone for good.
+    /// If there is no answer, because the controller has stopped for good.
     fn sure<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -324,7 +326,8 @@ impl Run {
         }
     }
 
-    /// Until all senders that are there hear from all listeners that are; `None`: in vain.
+    /// Waits until all senders that are present hear from all listeners that are present. `None` if
+    /// that does not happen in time.
     fn works(&mut self, since: Instant) -> Option<Duration> {
         let listeners = |absent: &BTreeSet<usize>, sender| -> BTreeSet<String> {
             let there = (BOTH..=GUEST).filter(|member| !absent.contains(member));
@@ -357,12 +360,13 @@ impl Run {
         self.team.applications.iter_mut().for_each(application::Application::hear);
     }
 
-    /// Starts again who ended of itself: a member that nobody put out must not.
+    /// Starts processes again that ended by themselves. A member that was not evicted must not end
+    /// by itself.
     fn look_after(&mut self) {
         let now = Instant::now();
         if !self.team.controller.is_running() && now >= self.rested[5] {
             let last = self.team.controller.last_line();
-            // An administrator that found no controller has it for a moment.
+            // An administrator's command that found no controller has the store open for a moment.
             if !last.contains("another process has it open") {
                 self.report.lost.push(format!("the controller ended: {last}"));
             }
@@ -379,7 +383,7 @@ impl Run {
         }
     }
 
-    /// For whoever looks into it.
+    /// A description of the state for somebody who examines a failure.
     fn state(&self) -> String {
         let mut lines = vec![format!("controller: {}", self.team.controller.last_line())];
         lines.extend(self.team.members.iter().map(|m| format!("{}: {}", m.name, m.last_line())));
@@ -391,7 +395,7 @@ impl Run {
     }
 }
 
-/// SplitMix64: the same kills for the same seed, as far as processes allow.
+/// SplitMix64. The same seed leads to the same kills, as far as the timing of processes allows.
 struct Rng(u64);
 
 impl Rng {

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// No command takes so long unless it hangs.
+/// A command that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const GROUP: &str = "lights";
-/// Of the members inside the group.
+/// The members' port in the group.
 const PORT: u16 = 5683;
 
-/// A program that runs until it is killed, with the same arguments each time.
+/// A program that runs until it is killed, and has the same arguments at each start.
 pub(crate) struct Process {
     pub(crate) name: &'static str,
     arguments: Vec<String>,
@@ -35,7 +35,7 @@ impl Process {
         self.child = Some(command.spawn().unwrap());
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -43,12 +43,12 @@ impl Process {
         }
     }
 
-    /// Whether it runs; one that was never started, or was killed, does not.
+    /// Whether the process runs. A process that was never started, or was killed, does not run.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
-    /// What it said last.
+    /// The last line of its log.
     pub(crate) fn last_line(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&text).lines().next_back().unwrap_or_default().to_owned()
@@ -61,7 +61,7 @@ impl Drop for Process {
     }
 }
 
-/// Where the addresses of a team are.
+/// The directory and the addresses of a team.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
@@ -82,7 +82,7 @@ impl Place {
         self.folder.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Asks the controller; `None`: that was not acknowledged.
+    /// Asks the controller; `None` if the request was not acknowledged.
     pub(crate) fn admin(&self, words: &[&str]) -> Option<Value> {
         let state = self.path("controller");
         let words = [&["group", "admin", "--state", &state, "--json"], words].concat();
@@ -90,7 +90,7 @@ impl Place {
         status.success().then(|| serde_json::from_str(&said).unwrap_or(Value::Null))
     }
 
-    /// Makes the guest a member no longer; whether that is done.
+    /// Makes the guest leave the group. Returns whether that succeeded.
     pub(crate) fn guest_leaves(&self) -> bool {
         let state = self.path("guest");
         let done = run(&["group", "leave", GROUP, "--state", &state]);
@@ -98,12 +98,12 @@ impl Place {
     }
 }
 
-/// Runs a command to its end. `None`: it had to be killed.
+/// Runs a command to its end; `None` if it had to be killed.
 fn run(words: &[&str]) -> Option<(ExitStatus, String)> {
     let mut command = lightseal(words);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + PATIENCE;
-    // What it prints is short: it does not wait for a reader.
+    // The output is short, so the command does not wait for a reader.
     while child.try_wait().unwrap().is_none() {
         if Instant::now() >= until {
             let _ = child.kill();
@@ -116,7 +116,7 @@ fn run(words: &[&str]) -> Option<(ExitStatus, String)> {
     Some((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// Names of the members, in the order of [`Team::members`].
+/// The names of the members, in the order of [`Team::members`].
 pub(crate) const NAMES: [&str; 5] = ["switch", "both", "lamp1", "lamp2", "guest"];
 pub(crate) const SWITCH: usize = 0;
 pub(crate) const BOTH: usize = 1;
@@ -124,18 +124,18 @@ pub(crate) const LAMP1: usize = 2;
 pub(crate) const LAMP2: usize = 3;
 pub(crate) const GUEST: usize = 4;
 
-/// A controller, two senders and three listeners, one of them both, and a guest who listens.
+/// A controller, two senders and three listeners (one member is both), and a guest that listens.
 pub(crate) struct Team {
     pub(crate) place: Place,
     pub(crate) controller: Process,
     pub(crate) members: [Process; 5],
-    /// Of the senders.
+    /// The applications of the two senders.
     pub(crate) applications: [Application; 2],
     _services: Vec<Service>,
 }
 
 impl Team {
-    /// Enrols everybody. Nothing runs yet.
+    /// Enrols all devices. No process runs yet.
     pub(crate) fn new(place: Place) -> Self {
         std::fs::create_dir_all(&place.folder).unwrap();
         let at = format!("{}:{}", place.address(1), place.controller_port);
@@ -180,7 +180,7 @@ impl Team {
         Self { place, controller, members, applications, _services: services }
     }
 
-    /// The members of the group as its controller sees them; `None`: it cannot be asked now.
+    /// The members of the group as the controller knows them; `None` if it cannot be asked now.
     pub(crate) fn roster(&self) -> Option<Vec<Seat>> {
         let shown = self.place.admin(&["show", GROUP])?;
         let seat = |member: &Value| Seat {

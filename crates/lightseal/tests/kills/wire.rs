@@ -1,8 +1,7 @@
-//! What members say over the loopback interface, read from there, and whether a number is used
-//! twice.
+//! Captures what members send over the loopback interface, and checks that no number is used twice.
 //!
-//! A number is used twice where two different records have the same key and nonce. In `axiom-1.2`
-//! numbers stand in clear. In both profiles all messages of the trial begin with the same bytes,
+//! A number is used twice if two different records have the same key and nonce. In `axiom-1.2`
+//! numbers are not encrypted. In both profiles all messages of the trial begin with the same bytes,
 //! so ciphertexts that begin alike were made with the same keystream.
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -14,15 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// `AF_PACKET` of Linux, and IPv4 as its protocol, in network order.
+/// `AF_PACKET` on Linux, and IPv4 as its protocol in network byte order.
 const PACKETS: i32 = 17;
 const IPV4: i32 = 0x0800_u16.to_be() as i32;
-/// As many bytes of two ciphertexts are alike by chance once in 2^96.
+/// Number of equal leading bytes from which two ciphertexts count as made with the same keystream.
+/// By chance these bytes are equal once in 2^96.
 const ALIKE: usize = 12;
 const AXIOM_HEADER: usize = 13;
 const EXPLICIT_NONCE: usize = 8;
 
-/// Which datagrams are a trial's.
+/// Identifies the datagrams of one trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     /// The first two bytes of its members' addresses.
@@ -33,26 +33,26 @@ pub(crate) struct Trial {
     pub(crate) controller_port: u16,
 }
 
-/// What was seen.
+/// The results of a capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Records, repetitions left out.
+    /// Number of records without repetitions.
     pub(crate) records: u64,
     /// Numbers that were used twice.
     pub(crate) reused: Vec<String>,
 }
 
-/// A capture under way.
+/// A running capture.
 pub(crate) struct Capture {
     enough: Arc<AtomicBool>,
     reader: JoinHandle<Seen>,
 }
 
 impl Capture {
-    /// Listens from now on.
+    /// Starts to capture.
     ///
     /// # Errors
-    /// That takes rights, and Linux.
+    /// If the program lacks the rights, or the system is not Linux.
     pub(crate) fn start(trial: Trial) -> io::Result<Self> {
         if !cfg!(target_os = "linux") {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
@@ -68,7 +68,7 @@ impl Capture {
             loop {
                 match socket.read(&mut buf) {
                     Ok(len) => ledger.packet(&trial, &buf[..len]),
-                    // Only when there is nothing left to read.
+                    // The capture ends only when nothing is left to read.
                     Err(_) if is_enough.load(Ordering::Relaxed) => return ledger.seen,
                     Err(_) => {}
                 }
@@ -77,14 +77,14 @@ impl Capture {
         Ok(Self { enough, reader })
     }
 
-    /// What was seen.
+    /// Ends the capture and returns its results.
     pub(crate) fn stop(self) -> Seen {
         self.enough.store(true, Ordering::Relaxed);
         self.reader.join().expect("it reads whatever comes")
     }
 }
 
-/// Every place of a number that was seen, and the record that was there.
+/// For each key and number that was seen, the record that had it.
 #[derive(Default)]
 struct Ledger {
     places: HashMap<Vec<u8>, Vec<u8>>,
@@ -94,7 +94,8 @@ struct Ledger {
 impl Ledger {
     fn packet(&mut self, trial: &Trial, packet: &[u8]) {
         let Some((from, to, data)) = datagram(trial, packet) else { return };
-        // DTLS 1.2 has no content types below 20, and none of `compact`'s flags is one.
+        // The first byte tells the profiles apart: it is a content type of DTLS 1.2, or a byte of
+        // `compact` from 0x20 to 0x3f or from 0xf8 on. No value is both.
         if data.first().is_some_and(|kind| !(0x20..0x40).contains(kind) && *kind < 0xf8) {
             self.axiom(from, to, data);
         } else {
@@ -107,8 +108,8 @@ impl Ledger {
             let len = usize::from(u16::from_be_bytes([header[11], header[12]]));
             let Some((body, rest)) = rest.split_at_checked(len) else { return };
             let record = &data[..AXIOM_HEADER + len];
-            // Epoch, SenderID or GroupID, and number; all senders have one key, and each listener
-            // one for each sender.
+            // The key and number are identified by epoch, SenderID or GroupID, and number. All
+            // senders share one key, and each listener has one key for each sender.
             let mut place = header[3..11].to_vec();
             if !to.is_multicast() {
                 place.extend([from.octets(), to.octets()].concat());
@@ -146,7 +147,7 @@ impl Ledger {
         self.once(&place, record)
     }
 
-    /// Whether it is new.
+    /// Stores a record. Returns whether it is new.
     fn once(&mut self, place: &[u8], record: &[u8]) -> bool {
         let Some(known) = self.places.get(place) else {
             self.places.insert(place.to_vec(), record.to_vec());

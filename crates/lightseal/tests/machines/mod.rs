@@ -1,5 +1,5 @@
-//! Machines for tests: threads with network namespaces of their own, which go when they end. A
-//! program that such a thread starts runs on its machine.
+//! Machines for tests. Each is a thread with a network namespace of its own, which is removed when
+//! the thread ends. A program that such a thread starts runs on its machine.
 #![allow(dead_code, reason = "not every test binary uses everything")]
 
 use nix::sched::{CloneFlags, unshare};
@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-/// Runs `test` on a machine with nothing but `lo`. Where that is not permitted the test is
-/// skipped, and says so.
+/// Runs `test` on a machine with nothing but `lo`. If that is not permitted, the test is reported
+/// as skipped.
 pub(crate) fn alone(test: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(|| {
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
@@ -31,7 +31,7 @@ pub(crate) fn ip(words: &str) {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Another machine.
+/// A second machine.
 pub(crate) struct Machine {
     thread: i32,
     jobs: Sender<Job>,
@@ -51,21 +51,22 @@ impl Machine {
         Self { thread: told.recv().unwrap(), jobs }
     }
 
-    /// What `job` returns there. A socket or program that it opens stays there.
+    /// Runs `job` on this machine and returns its result. A socket or program that the job opens
+    /// stays on this machine.
     pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
         told.recv().expect("the job ends well")
     }
 
-    /// Runs `ip` there.
+    /// Runs `ip` on this machine.
     pub(crate) fn ip(&self, words: &str) {
         let words = words.to_owned();
         self.call(move || ip(&words));
     }
 
-    /// A wire from `near` on the machine of this thread to `far` there, both up, `far` with
-    /// these addresses.
+    /// A wire from `near` on the machine of the current thread to `far` on this machine. Both ends
+    /// are up, and `far` has these addresses.
     pub(crate) fn wire(&self, near: &str, far: &str, addresses: &[&str]) {
         ip(&format!("link add {near} type veth peer name {far} netns {}", self.thread));
         ip(&format!("link set {near} up"));
@@ -75,7 +76,7 @@ impl Machine {
         }
     }
 
-    /// Gives an interface there an address, usable at once.
+    /// Gives an interface of this machine an address, which can be used at once.
     pub(crate) fn address(&self, interface: &str, address: &str) {
         let nodad = if address.contains(':') { "nodad" } else { "" };
         self.ip(&format!("addr add {address} dev {interface} {nodad}"));

@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long anything may take before a test gives up.
+/// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A key for tests.
 pub(crate) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// The program with arguments.
+/// The command that runs the program with these arguments.
 pub(crate) fn lightseal(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lightseal"));
-    // Proxies that a test kills leave their sockets there.
+    // Proxies that a test kills leave their sockets in this directory.
     command.env("RUNTIME_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
     command.args(args).stdin(Stdio::null());
     command
 }
 
-/// Runs the program and expects one line on standard error, with all of
-/// `expected` in it, and exit code 2.
+/// Runs the program and expects exit code 2 and a single line on standard error that contains all
+/// of `expected`.
 pub(crate) fn fails(args: &[&str], expected: &[&str]) {
     let output = lightseal(args).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -40,7 +40,7 @@ pub(crate) fn fails(args: &[&str], expected: &[&str]) {
     assert!(!errors.contains("panicked"), "{errors}");
 }
 
-/// Tries until there is an answer.
+/// Calls `probe` until it returns an answer.
 pub(crate) fn eventually<T>(mut probe: impl FnMut() -> Option<T>) -> T {
     for _ in 0..3000 {
         if let Some(found) = probe() {
@@ -51,7 +51,7 @@ pub(crate) fn eventually<T>(mut probe: impl FnMut() -> Option<T>) -> T {
     panic!("it never came");
 }
 
-/// The program, running, and killed at the end of the test.
+/// A running program, which is killed when it is dropped.
 pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -59,27 +59,28 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts the program.
+    /// Starts the program and reads its standard error.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Watches a program that was started otherwise.
+    /// Watches a program that was started in another way.
     #[cfg(target_os = "linux")]
     pub(crate) fn watch(child: Child) -> Self {
         Self { child, lines: channel().1, seen: Vec::new() }
     }
 
-    /// Starts the program, to hear what it says on standard output.
+    /// Starts the program and reads its standard output.
     pub(crate) fn start_quietly(args: &[&str]) -> Self {
         let mut child = lightseal(args).stdout(Stdio::piped()).spawn().unwrap();
         let lines = lines(child.stdout.take().unwrap());
         Self { child, lines, seen: Vec::new() }
     }
 
-    /// Starts the program, waits for a line that contains `text`, and listens no more.
+    /// Starts the program, waits for a line that contains `text`, and then stops reading its
+    /// standard error.
     pub(crate) fn start_unheard(args: &[&str], text: &str) -> (Self, String) {
         let mut child = lightseal(args).stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap());
@@ -106,18 +107,18 @@ impl Running {
         }
     }
 
-    /// The number of its process.
+    /// The program's process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal by name.
+    /// Sends a signal by its name.
     #[cfg(not(unix))]
     pub(crate) fn signal(&self, name: &str) {
         panic!("there is no {name} here");
     }
 
-    /// Sends a signal by name.
+    /// Sends a signal by its name.
     #[cfg(unix)]
     pub(crate) fn signal(&self, name: &str) {
         use rustix::process::{Pid, Signal, kill_process};
@@ -134,7 +135,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end and returns the exit code.
+    /// Waits for the program's end and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         eventually(|| self.child.try_wait().unwrap()).code()
     }
@@ -157,7 +158,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory of the test's own, removed at its end.
+/// A directory for one test. Dropping it removes the directory.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -171,12 +172,12 @@ impl TempDir {
         Self(path)
     }
 
-    /// The path of a file in it.
+    /// The path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file and returns its path.
+    /// Writes a file in the directory and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, content).unwrap();
@@ -195,7 +196,7 @@ impl Drop for TempDir {
     }
 }
 
-/// A service that sends everything back, twice as long, until the test ends.
+/// A service that sends everything back twice, until the test ends.
 pub(crate) fn echo() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -209,14 +210,14 @@ pub(crate) fn echo() -> SocketAddr {
     address
 }
 
-/// An application's socket.
+/// A socket for an application.
 pub(crate) fn application() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     socket
 }
 
-/// Starts a proxy and returns where it listens.
+/// Starts a proxy and returns the address on which it listens.
 pub(crate) fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Running, String) {
     let mut args = vec!["proxy", side, "--listen", "127.0.0.1:0", "--connect", connect];
     args.extend(["--psk-file", keys, "-v"]);
@@ -227,12 +228,12 @@ pub(crate) fn start(side: &str, connect: &str, keys: &str, more: &[&str]) -> (Ru
     (proxy, listen.to_owned())
 }
 
-/// Reads a file of statistics.
+/// Reads a statistics file.
 pub(crate) fn statistics(path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Starts a relay and returns where it listens.
+/// Starts a relay and returns the address on which it listens.
 pub(crate) fn relay(connect: &str, more: &[&str]) -> (Running, String) {
     let args = ["impair", "--listen", "127.0.0.1:0", "--connect", connect];
     let mut relay = Running::start(&[&args[..], more].concat());

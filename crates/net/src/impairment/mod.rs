@@ -1,10 +1,10 @@
 //! Impairments of a network path, as rules composed in order.
 //!
 //! A [`Path`] is one direction of a link. It is sans-I/O: a datagram and the
-//! time go in, and out come the copies that survive, each with the time at
-//! which it reaches the other end. The same path therefore works in
-//! [virtual time](crate::virtual_time) and between sockets. With one seed and
-//! the same offers it repeats to the byte.
+//! time go in, and the copies that survive come out, each with the time at
+//! which it arrives at the other end. The same path therefore works in [virtual
+//! time](crate::virtual_time) and between sockets. With the same seed and the
+//! same datagrams its results are identical.
 //!
 //! ```
 //! use net::impairment::{Impairments, Path};
@@ -30,24 +30,24 @@ pub use settings::Impairments;
 use core::time::Duration;
 use vocabulary::{Instant, Random};
 
-/// What a rule does to one datagram.
+/// What a rule decides about one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Leave it alone.
+    /// Pass the datagram unchanged.
     Pass,
-    /// Lose it.
+    /// Drop the datagram.
     Drop(Cause),
-    /// Let it arrive this much later.
+    /// Delay the datagram by this time.
     Delay(Duration),
-    /// Let it arrive this much later, and call that a reordering.
+    /// Delay the datagram by this time, and count it as reordered.
     HoldBack(Duration),
-    /// Its bytes were changed in place.
+    /// The rule changed the datagram's bytes in place.
     Alter,
-    /// Send a second copy through the rules that follow.
+    /// Send a second copy of the datagram through the rules that follow.
     Duplicate,
 }
 
-/// Why a datagram was lost.
+/// The cause of a datagram's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Independent loss.
@@ -62,27 +62,27 @@ pub enum Cause {
 
 /// One impairment of a path.
 pub trait Rule: Send {
-    /// Judges a datagram that reaches this rule at `at`.
+    /// Judges a datagram that arrives at this rule at the time `at`.
     ///
-    /// Times may go back where an earlier rule reorders.
+    /// `at` may be earlier than in the last call if an earlier rule reorders datagrams.
     fn judge(&mut self, at: Instant, datagram: &mut [u8], rng: &mut Random) -> Verdict;
 }
 
-/// What became of the datagrams offered to a [`Path`].
+/// Counters of the datagrams offered to a [`Path`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counters {
-    /// Datagrams offered.
+    /// Datagrams that were offered.
     pub offered: u64,
-    /// Bytes offered (UDP payload).
+    /// Bytes that were offered (UDP payload).
     pub offered_bytes: u64,
-    /// Copies let through.
+    /// Copies that passed all rules.
     pub delivered: u64,
-    /// Bytes let through (UDP payload).
+    /// Bytes that passed all rules (UDP payload).
     pub delivered_bytes: u64,
     /// Copies dropped by independent loss.
     pub lost: u64,
-    /// Copies dropped in the states of a Gilbert-Elliott channel.
+    /// Copies dropped by a Gilbert-Elliott channel.
     pub lost_in_burst: u64,
     /// Copies dropped because the rate limit's queue was full.
     pub lost_in_queue: u64,
@@ -90,20 +90,20 @@ pub struct Counters {
     pub lost_otherwise: u64,
     /// Copies whose bytes were changed.
     pub corrupted: u64,
-    /// Copies made.
+    /// Second copies that were made.
     pub duplicated: u64,
-    /// Copies held back so that later ones overtake.
+    /// Copies that were held back so that later ones overtake them.
     pub reordered: u64,
 }
 
 impl Counters {
-    /// All copies dropped, whatever the cause.
+    /// The number of dropped copies over all causes.
     pub const fn dropped(&self) -> u64 {
         self.lost + self.lost_in_burst + self.lost_in_queue + self.lost_otherwise
     }
 }
 
-/// One direction of a link: rules in order, and a count of what they did.
+/// One direction of a link: its rules in order, and counters of what they did.
 pub struct Path {
     rules: Vec<Box<dyn Rule>>,
     rng: Random,
@@ -112,12 +112,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path with the given impairments, whose randomness is `rng` alone.
+    /// A path with the given impairments. All its random choices come from `rng`.
     pub fn new(impairments: &Impairments, rng: Random) -> Self {
         Self::from_rules(impairments.rules(), rng)
     }
 
-    /// A path with rules of the caller's own choice and order.
+    /// A path with the caller's own rules in their order.
     pub fn from_rules(rules: Vec<Box<dyn Rule>>, rng: Random) -> Self {
         Self { rules, rng, counters: Counters::default(), spare: Vec::new() }
     }
@@ -127,20 +127,20 @@ impl Path {
         self.rules.push(rule);
     }
 
-    /// Replaces the impairments; the counters and the randomness go on.
+    /// Replaces the impairments. Counters and random choices continue.
     pub fn set(&mut self, impairments: &Impairments) {
         self.rules = impairments.rules();
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
     /// Sends a datagram into the path at `now`.
     ///
-    /// `deliver` is called once for each copy that survives, with its time of
-    /// arrival (never before `now`). `datagram` may be altered.
+    /// `deliver` is called once for each copy that passes, with its arrival time (never before
+    /// `now`). `datagram` may be changed.
     pub fn offer(
         &mut self,
         now: Instant,

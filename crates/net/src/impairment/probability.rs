@@ -11,49 +11,50 @@ pub struct Probability(u32);
 const BILLION: u32 = 1_000_000_000;
 
 impl Probability {
-    /// Never.
+    /// Probability 0.
     pub const NEVER: Self = Self(0);
-    /// Always.
+    /// Probability 1.
     pub const ALWAYS: Self = Self(BILLION);
 
-    /// `parts` in a million; more than a million counts as always.
+    /// `parts` in a million; more than a million is probability 1.
     pub const fn per_million(parts: u32) -> Self {
         Self::per_billion(parts.saturating_mul(1000))
     }
 
-    /// `parts` in a billion; more than a billion counts as always.
+    /// `parts` in a billion; more than a billion is probability 1.
     pub const fn per_billion(parts: u32) -> Self {
         Self(if parts > BILLION { BILLION } else { parts })
     }
 
-    /// `percent` in a hundred; more than a hundred counts as always.
+    /// `percent` in a hundred; more than a hundred is probability 1.
     pub const fn percent(percent: u32) -> Self {
         Self::per_billion(percent.saturating_mul(BILLION / 100))
     }
 
-    /// `numerator / denominator`, rounded down; at most always, and never over zero.
+    /// `numerator / denominator`, rounded down and at most 1. It is 0 if `denominator` is 0.
     pub fn ratio(numerator: u64, denominator: u64) -> Self {
         let parts = u128::from(numerator) * u128::from(BILLION);
         let parts = parts.checked_div(u128::from(denominator)).unwrap_or(0);
         Self::per_billion(u32::try_from(parts).unwrap_or(BILLION))
     }
 
-    /// Parts in a billion.
+    /// The probability in parts per billion.
     pub const fn as_per_billion(self) -> u32 {
         self.0
     }
 
-    /// The probability that it does not happen.
+    /// The probability of the opposite.
     pub const fn complement(self) -> Self {
         Self(BILLION - self.0)
     }
 
-    /// As a number from 0 to 1, for display.
+    /// The probability as a number from 0 to 1, for display.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(BILLION)
     }
 
-    /// Whether it happens this time. Draws once, whatever the probability.
+    /// Draws whether the event happens this time. Each call takes one number from `rng`, whatever
+    /// the probability.
     pub fn strikes(self, rng: &mut Random) -> bool {
         rng.below(BILLION.into()) < self.0.into()
     }
@@ -65,7 +66,7 @@ impl fmt::Display for Probability {
     }
 }
 
-/// The text was no probability.
+/// The error for a text that is no probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAProbability;
 

@@ -8,7 +8,7 @@ use vocabulary::{Instant, Random};
 /// Loses each datagram independently of all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// Of losing a datagram.
+    /// The probability of losing a datagram.
     pub probability: Probability,
 }
 
@@ -18,31 +18,31 @@ impl Rule for Loss {
     }
 }
 
-/// A channel that is in a good or a bad state and may change after each datagram
+/// A channel that is in a good or a bad state, and may change its state after each datagram
 /// (Gilbert 1960, Elliott 1963).
 #[derive(Clone, Copy, Debug)]
 pub struct GilbertElliott {
-    /// Of leaving the good state after a datagram.
+    /// The probability of leaving the good state after a datagram.
     pub good_to_bad: Probability,
-    /// Of leaving the bad state after a datagram.
+    /// The probability of leaving the bad state after a datagram.
     pub bad_to_good: Probability,
-    /// Of losing a datagram in the good state.
+    /// The probability of losing a datagram in the good state.
     pub loss_in_good: Probability,
-    /// Of losing a datagram in the bad state.
+    /// The probability of losing a datagram in the bad state.
     pub loss_in_bad: Probability,
     /// Whether the channel is in the bad state now.
     pub bad: bool,
 }
 
 impl GilbertElliott {
-    /// A channel that loses everything in the bad state and nothing in the
-    /// good one, from what can be observed: the share of datagrams `lost` and
-    /// the mean number lost in a row, in thousandths (1000 and below: 1).
+    /// A channel that loses everything in the bad state and nothing in the good state, from
+    /// observable values: the share of datagrams that are `lost`, and the mean number of datagrams
+    /// lost in a row, in thousandths (at least 1000).
     ///
     /// It starts in the good state.
     pub fn from_burst(lost: Probability, mean_burst_thousandths: u32) -> Self {
         let bad_to_good = Probability::ratio(1000, u64::from(mean_burst_thousandths.max(1000)));
-        // In balance: lost · bad_to_good = (1 - lost) · good_to_bad.
+        // In equilibrium: lost · bad_to_good = (1 - lost) · good_to_bad.
         let flow = u64::from(lost.as_per_billion()) * u64::from(bad_to_good.as_per_billion());
         let good = u64::from(lost.complement().as_per_billion()) * 1_000_000_000;
         let good_to_bad =
@@ -72,7 +72,7 @@ impl Rule for GilbertElliott {
     }
 }
 
-/// Delays each datagram by a base and a uniform jitter, keeping their order.
+/// Delays each datagram by a base and a uniform jitter, and keeps their order.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
     base: Duration,
@@ -81,8 +81,8 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// From `base` to `base + jitter`, uniform in whole microseconds, and
-    /// longer where a datagram would overtake the one before.
+    /// Delays from `base` to `base + jitter`, uniform in whole microseconds. The delay is longer if
+    /// a datagram would otherwise overtake the one before.
     pub const fn new(base: Duration, jitter: Duration) -> Self {
         Self { base, jitter, last_arrival: Instant::ZERO }
     }
@@ -100,9 +100,9 @@ impl Rule for Delay {
 /// Holds some datagrams back so that later ones overtake them.
 #[derive(Clone, Copy, Debug)]
 pub struct Reorder {
-    /// Of holding a datagram back.
+    /// The probability of holding a datagram back.
     pub probability: Probability,
-    /// For how long.
+    /// How long a datagram is held back.
     pub by: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Rule for Reorder {
 /// Sends some datagrams twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Duplicate {
-    /// Of making a copy.
+    /// The probability of making a second copy.
     pub probability: Probability,
 }
 
@@ -128,10 +128,10 @@ impl Rule for Duplicate {
 /// Flips bits in some datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Corrupt {
-    /// Of corrupting a datagram.
+    /// The probability of corrupting a datagram.
     pub probability: Probability,
-    /// How many bits are flipped, at uniform positions (a position drawn
-    /// twice is flipped back).
+    /// Number of bits that are flipped, at uniformly random positions. A bit whose position is
+    /// drawn twice is flipped back.
     pub bits: u32,
 }
 
@@ -150,7 +150,7 @@ impl Rule for Corrupt {
     }
 }
 
-/// A line of limited rate behind a queue of limited size (drop tail).
+/// A line with a limited rate behind a queue of limited size (drop tail).
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bits_per_second: u64,
@@ -159,9 +159,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `bits_per_second` must not be zero. `queue_bytes` counts what has not
-    /// left the line yet, the datagram in transmission included; an empty line
-    /// always takes one datagram.
+    /// `bits_per_second` must not be zero. `queue_bytes` limits the bytes that have not left the
+    /// line yet, including the datagram in transmission. An empty line always accepts one datagram.
     pub const fn new(bits_per_second: u64, queue_bytes: u64) -> Self {
         assert!(bits_per_second > 0, "a line without a rate transmits nothing");
         Self { bits_per_second, queue_bytes, busy_until: Instant::ZERO }
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_line_takes_as_long_as_its_rate_says_and_its_queue_is_bounded() {
-        // 1 Mbit/s: 125 bytes take a millisecond.
+        // At 1 Mbit/s, 125 bytes take a millisecond.
         let mut line = Rate::new(1_000_000, 250);
         let mut rng = Random::insecure(0);
         let ms = |n| Verdict::Delay(Duration::from_millis(n));
@@ -263,7 +262,8 @@ mod tests {
     }
 
     proptest! {
-        /// Jitter stays within its bounds unless order demands more, and order holds.
+        /// The jitter stays within its bounds unless the order of datagrams requires more, and the
+        /// order is kept.
         #[test]
         fn delay_keeps_order(gaps in prop::collection::vec(0u64..3000, 1..60), base in 0u64..5000, jitter in 0u64..5000, seed: u64) {
             let mut rule = Delay::new(Duration::from_micros(base), Duration::from_micros(jitter));

@@ -1,4 +1,4 @@
-//! A whole path in one declarative value.
+//! All impairments of a path in one declarative value.
 
 use super::rules::{Corrupt, Delay, Duplicate, GilbertElliott, Loss, Rate, Reorder};
 use super::{Probability, Rule};
@@ -6,34 +6,34 @@ use core::time::Duration;
 
 /// The impairments of one direction.
 ///
-/// They apply in the order of the fields: what the line loses does not take
-/// up its rate, and what was queued is delayed and reordered afterwards.
-/// Every random choice is seeded by the path.
+/// They apply in the order of the fields: a datagram that is lost does not use the line's rate, and
+/// a datagram that was queued is delayed and reordered afterwards. All random choices come from the
+/// path's seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impairments {
-    /// Independent loss.
+    /// Probability of losing a datagram, independently of others.
     pub loss: Probability,
     /// Share of datagrams lost in bursts (Gilbert-Elliott).
     pub burst_loss: Probability,
-    /// Mean length of such a burst in thousandths of a datagram; 1000 at least.
+    /// Mean number of datagrams lost in such a burst, in thousandths; at least 1000.
     pub mean_burst_thousandths: u32,
-    /// Corruption of a datagram.
+    /// Probability of corrupting a datagram.
     pub corrupt: Probability,
     /// Bits flipped in a corrupted datagram.
     pub corrupt_bits: u32,
-    /// Duplication of a datagram.
+    /// Probability of duplicating a datagram.
     pub duplicate: Probability,
-    /// Rate limit in bits a second of UDP payload; 0: none.
+    /// Rate limit in bits per second of UDP payload; 0 for none.
     pub rate_bits_per_second: u64,
     /// Bytes that may wait for the rate limit.
     pub queue_bytes: u64,
     /// Delay of every datagram.
     pub delay: Duration,
-    /// Uniform addition to the delay, from nothing to this. Order is kept.
+    /// Upper bound of a uniformly random addition to the delay. The order of datagrams is kept.
     pub jitter: Duration,
-    /// Holding a datagram back, so that others overtake.
+    /// Probability of holding a datagram back, so that others overtake it.
     pub reorder: Probability,
-    /// For how long.
+    /// How long such a datagram is held back.
     pub reorder_by: Duration,
 }
 
@@ -46,8 +46,8 @@ impl Default for Impairments {
 impl Impairments {
     /// A path that delivers everything at once.
     ///
-    /// Values that mean nothing alone have useful defaults: bursts of 2,
-    /// 1 flipped bit, a queue of 64 KiB, held back by 10 ms.
+    /// Values without effect on their own have useful defaults: bursts of 2 datagrams, 1 flipped
+    /// bit, a queue of 64 KiB, and holding back for 10 ms.
     pub const NONE: Self = Self {
         loss: Probability::NEVER,
         burst_loss: Probability::NEVER,
@@ -63,7 +63,7 @@ impl Impairments {
         reorder_by: Duration::from_millis(10),
     };
 
-    /// The rules, in order; impairments that are off make none.
+    /// The rules in their order. An impairment that is off needs no rule.
     pub fn rules(&self) -> Vec<Box<dyn Rule>> {
         let mut rules: Vec<Box<dyn Rule>> = Vec::new();
         if self.loss > Probability::NEVER {

@@ -1,5 +1,5 @@
-//! A toy engine: it sends numbered datagrams, acknowledges what arrives and
-//! sends again what was not acknowledged in time.
+//! A toy engine. It sends numbered datagrams, acknowledges what arrives, and
+//! repeats what was not acknowledged in time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ impl Toy {
         }
     }
 
-    /// Sends the numbers below `count` to `peer`, in order.
+    /// A client that sends the numbers below `count` to `peer`, in order.
     pub(crate) fn client(peer: SocketAddr, count: u32) -> Self {
         let mut toy = Self { peer: Some(peer), last: count, ..Self::server() };
         toy.transmit(Instant::ZERO);

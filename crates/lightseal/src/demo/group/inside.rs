@@ -1,4 +1,4 @@
-//! All of a group in one process, over multicast on loopback.
+//! A group inside one process, over multicast on loopback.
 
 use super::{Outcome, Scratch, Teller};
 use crate::failure::{Context, Failure};
@@ -22,9 +22,9 @@ use tokio::task::JoinSet;
 const GROUP: &str = "lights";
 /// The applications' port, as the group knows it.
 const PORT: u16 = 5683;
-/// Longer than any answer takes on loopback.
+/// A timeout that is longer than any answer takes on loopback.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After the last answer nothing more comes.
+/// How long to wait for further answers after the last one.
 const QUIET: Duration = Duration::from_millis(500);
 
 fn loopback(port: u16) -> SocketAddr {
@@ -35,7 +35,7 @@ fn bind(port: u16) -> Result<UdpSocket, Failure> {
     socket::bind(loopback(port)).context("a socket on loopback")
 }
 
-/// The controller's directory, for its administrator.
+/// The controller's directory, through which the controller is administered.
 struct Office(PathBuf);
 
 impl Office {
@@ -80,7 +80,7 @@ fn described(address: SocketAddr) -> CreateText {
     }
 }
 
-/// A service that says who it is, and counts who asks.
+/// A service that answers with its name, and counts the requests.
 async fn serve(socket: UdpSocket, name: String, asked: Arc<AtomicUsize>) {
     let mut buf = [0; 2048];
     while let Ok((_, from)) = socket.recv_from(&mut buf).await {
@@ -89,7 +89,8 @@ async fn serve(socket: UdpSocket, name: String, asked: Arc<AtomicUsize>) {
     }
 }
 
-/// A device that is in the group until all ends, whatever its controller says.
+/// Joins the group with a device that stays in it until the demonstration ends, even when its
+/// controller evicts it.
 async fn join(
     state: &Path,
     token: Token,
@@ -118,7 +119,7 @@ async fn join(
     Ok(local)
 }
 
-/// Asks all, and gives every answer.
+/// Sends one request to the group, and returns all answers.
 async fn request(port: SocketAddr) -> Result<Vec<String>, Failure> {
     let socket = socket::connect(port).context("an application")?;
     socket.send(b"GET /temperature").await.context("an application")?;
@@ -152,7 +153,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
     let address = controller.local_addr().context("controller")?;
     tasks.spawn(async move { drop(controller.run().await) });
 
-    // A port that nobody has for now.
+    // A port that no socket uses at the moment.
     let port = bind(0)?.local_addr().context("a port")?.port();
     let group = SocketAddr::from((Ipv4Addr::new(239, 255, 71, 1), port));
     office.ask(AdminRequest::Create(described(group))).await?;
@@ -195,7 +196,7 @@ pub(super) async fn run(servers: usize, teller: Teller) -> Result<Outcome, Failu
     }
     let evicted_ms = began.elapsed().as_millis() as u64;
     teller.say(format_args!("{last} is evicted; a new epoch after {evicted_ms} ms"));
-    // Members hear of it by multicast.
+    // The members learn of the eviction by multicast.
     tokio::time::sleep(QUIET).await;
     let read = || asked.last().map_or(0, |asked| asked.load(Ordering::Relaxed));
     let read_before = read();

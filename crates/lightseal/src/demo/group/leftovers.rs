@@ -1,21 +1,21 @@
-//! Removes what demonstrations left behind that were killed before they could clear up.
+//! Removes what demonstrations left behind that were killed before they could clean up.
 //!
-//! The names of their namespaces and folders have the number of the process that made them: what
-//! belongs to a process that no longer runs is removed.
+//! The names of their namespaces and directories contain the process ID of the demonstration. If
+//! that process no longer runs, they are removed.
 
 use super::NAME_PREFIX;
 use rustix::process::{Pid, getuid, test_kill_process};
 use std::os::unix::fs::MetadataExt;
 
-/// Removes namespaces with their processes, and folders with keys. Whatever cannot be removed
-/// stays: it belongs to another user.
+/// Removes namespaces with their processes, and directories with keys. What belongs to another user
+/// cannot be removed, and stays.
 pub(super) fn remove() {
     #[cfg(target_os = "linux")]
     remove_namespaces();
     remove_folders();
 }
 
-/// Whether `name` was given by a demonstration whose process no longer runs.
+/// Whether a demonstration gave this name whose process no longer runs.
 fn is_left_over(name: &str) -> bool {
     let id = name.strip_prefix(NAME_PREFIX).and_then(|rest| rest.split('-').next());
     let Some(id) = id.and_then(|id| id.parse().ok()).and_then(Pid::from_raw) else { return false };
@@ -25,7 +25,7 @@ fn is_left_over(name: &str) -> bool {
 #[cfg(target_os = "linux")]
 fn remove_namespaces() {
     use super::namespaces::{lines_of_ip, remove_namespace};
-    // Elsewhere than as root there are none to remove.
+    // Only root can have made namespaces, so other users find none.
     for line in lines_of_ip(&["netns", "list"]) {
         let name = line.split(' ').next().unwrap_or_default();
         if is_left_over(name) {
@@ -42,7 +42,7 @@ fn remove_namespaces() {
 fn remove_folders() {
     let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
-        // `metadata` of an entry does not follow links.
+        // `metadata` of a directory entry does not follow links.
         let is_ours =
             entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == getuid().as_raw());
         if is_ours && entry.file_name().to_str().is_some_and(is_left_over) {

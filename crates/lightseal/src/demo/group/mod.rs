@@ -1,8 +1,9 @@
 //! `lightseal demo group`: a group with a controller, a client and several servers. One server is
-//! evicted while all run, and keeps its keys.
+//! evicted while all run, and keeps its old keys.
 //!
-//! - [`namespaces`]: network namespaces on a bridge, unmodified CoAP programs behind TUN devices;
-//! - [`inside`]: the same demonstration in this process over loopback, which needs no root;
+//! - [`namespaces`]: network namespaces on a bridge, with unmodified CoAP programs behind TUN
+//!   devices;
+//! - [`inside`]: the demonstration inside this process over loopback, which needs no root;
 //! - [`leftovers`]: removes what a demonstration that was killed left behind.
 
 mod inside;
@@ -20,19 +21,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Begins the names of namespaces and folders of a demonstration. Its process's number follows.
+/// The beginning of the names of a demonstration's namespaces and directories. The process ID
+/// follows.
 const NAME_PREFIX: &str = "lightseal-demo-";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GroupDemoArgs {
-    /// How many devices answer.
+    /// Number of devices that answer.
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u8).range(3..=10))]
     pub(crate) servers: u8,
-    /// Records of the group: compact or axiom-1.2 (only with namespaces).
+    /// Format of the group's records: compact or axiom-1.2 (only with namespaces).
     #[arg(long, value_name = "NAME", default_value = "compact")]
     pub(crate) profile: String,
-    /// Stay in this process, root or not.
+    /// Run inside this process even as root.
     #[arg(long)]
     pub(crate) in_process: bool,
     /// Print the results as JSON instead.
@@ -40,37 +42,38 @@ pub(crate) struct GroupDemoArgs {
     pub(crate) json: bool,
 }
 
-/// What a demonstration came to.
+/// The results of a demonstration.
 #[derive(Clone, Debug, Serialize)]
 struct Outcome {
     /// `namespaces` or `in-process`.
     form: &'static str,
-    /// Devices that may answer.
+    /// Number of devices that may answer.
     servers: usize,
-    /// From the first that came to the last that was in, in milliseconds.
+    /// Time in milliseconds from the first device's start until the last device was a member.
     joined_ms: u64,
-    /// Answers to one request to all.
+    /// Number of answers to one request of the client.
     answers: usize,
-    /// Answers to one request of the device that is evicted, before its eviction.
+    /// Number of answers to one request of the device that is later evicted, before its eviction.
     answers_to_evicted: usize,
-    /// From the eviction to the epoch whose keys the evicted device lacks, in milliseconds.
+    /// Time in milliseconds from the eviction to the epoch whose keys the evicted device lacks.
     evicted_ms: u64,
-    /// Answers to one request of the client after the eviction.
+    /// Number of answers to one request of the client after the eviction.
     answers_after: usize,
-    /// Messages that the evicted device read after its eviction, with the keys it had.
+    /// Number of messages that the evicted device read after its eviction, with the keys that it
+    /// had.
     evicted_read: usize,
-    /// Answers that the evicted device got after its eviction.
+    /// Number of answers that the evicted device got after its eviction.
     evicted_answers: usize,
 }
 
 impl Outcome {
-    /// The first thing that is not as it must be.
+    /// A description of the first result that is not as it must be.
     fn fault(&self) -> Option<String> {
         let Self { servers, answers, answers_after, evicted_read, evicted_answers, .. } = self;
         if answers != servers {
             return Some(format!("{answers} of {servers} answered"));
         }
-        // Its own server may answer it past the group.
+        // Its own server may answer it without going through the group.
         if self.answers_to_evicted < servers - 1 {
             return Some(format!(
                 "the later evicted server got {} answers",
@@ -89,7 +92,7 @@ impl Outcome {
     }
 }
 
-/// Says what happens, unless only JSON is wanted.
+/// Prints what happens, unless only JSON is wanted.
 #[derive(Clone, Copy)]
 struct Teller {
     quiet: bool,
@@ -98,13 +101,13 @@ struct Teller {
 impl Teller {
     fn say(self, line: impl std::fmt::Display) {
         if !self.quiet {
-            // Nobody to tell if standard output is gone.
+            // If standard output is closed, nobody is there to read the line.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     }
 }
 
-/// Whether the user asked a demonstration to end before its time.
+/// Whether the user asked the demonstration to end early.
 #[derive(Clone, Debug, Default)]
 struct Interrupt(Arc<AtomicBool>);
 
@@ -139,7 +142,8 @@ impl Scratch {
         let id = std::process::id();
         let name = format!("{NAME_PREFIX}{id}-{:016x}", u64::from_le_bytes(name));
         let path = std::env::temp_dir().join(name);
-        // Never one that somebody else has made ready: keys lie in it.
+        // The directory must be a new one, since keys are stored in it: a directory that somebody
+        // else prepared is refused.
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -158,13 +162,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs it, and fails if it does not show what it is to show.
+/// Runs the demonstration, and fails if a result is not as it must be.
 ///
 /// # Errors
-/// What could not be had, or what was other than it must be.
+/// If something that the demonstration needs is missing, or a result is not as it must be.
 pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     let teller = Teller { quiet: args.json };
-    // From here on no signal ends the process before everything is removed.
+    // From here on signals are handled, so that none ends the process before everything is removed.
     let mut signals = Signals::listen()?;
     #[cfg(unix)]
     leftovers::remove();
@@ -196,14 +200,14 @@ pub(crate) async fn run(args: &GroupDemoArgs) -> Result<(), Failure> {
     outcome.fault().map_or(Ok(()), |fault| Err(Failure::new(fault)))
 }
 
-/// Namespaces, or why there can be none.
+/// Network namespaces, or the reason why there can be none.
 #[cfg(target_os = "linux")]
 fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
     if args.in_process {
-        return Err(Failure::new("asked to stay inside"));
+        return Err(Failure::new("--in-process was given"));
     }
     if !rustix::process::geteuid().is_root() {
-        return Err(Failure::new("network namespaces take root"));
+        return Err(Failure::new("network namespaces need root"));
     }
     let has = |name: &str| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -214,7 +218,7 @@ fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
             return Err(Failure::new(format_args!("there is no {name} here")));
         }
     }
-    // Root of a container may have neither.
+    // Root in a container may have neither TUN devices nor network namespaces.
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     device.context("no TUN devices")?;
     namespaces::Site::build(usize::from(args.servers) + 2).context("no network namespaces")
@@ -222,5 +226,5 @@ fn site(args: &GroupDemoArgs) -> Result<namespaces::Site, Failure> {
 
 #[cfg(not(target_os = "linux"))]
 fn site(_: &GroupDemoArgs) -> Result<std::convert::Infallible, Failure> {
-    Err(Failure::new("network namespaces take Linux"))
+    Err(Failure::new("network namespaces need Linux"))
 }

@@ -1,4 +1,4 @@
-//! A group in network namespaces on a bridge, with CoAP programs that know nothing of it.
+//! A group in network namespaces on a bridge, with CoAP programs that know nothing of the group.
 
 use super::{Interrupt, NAME_PREFIX, Outcome, Scratch, Teller, interrupted};
 use crate::failure::{Context, Failure};
@@ -8,21 +8,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// libcoap's programs.
+/// The programs of libcoap.
 pub(super) const SERVER: &str = "coap-server-notls";
 pub(super) const CLIENT: &str = "coap-client-notls";
 
 const GROUP: &str = "lights";
 const ADDRESS: &str = "ff15::abcd";
 const DEVICE: &str = "group0";
-/// CoAP servers answer a group within five seconds (RFC 7252, section 8.2).
+/// How long the client waits. CoAP servers answer a group within five seconds (RFC 7252, section
+/// 8.2).
 const LEISURE_SECONDS: &str = "6";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a program that runs, or a condition, is looked at.
+/// How often a running program, or a condition, is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The namespaces and the programs that run in them. All are removed when this is dropped.
+/// The namespaces and the programs that run in them. Dropping this removes all of them.
 pub(super) struct Site {
     names: Vec<String>,
     running: Vec<Child>,
@@ -39,20 +40,21 @@ fn ip(args: &[&str]) -> Result<(), Failure> {
     Err(Failure::new(format_args!("ip {}: {}", args.join(" "), said.trim())))
 }
 
-/// The lines that `ip` prints, none if it fails.
+/// The lines that `ip` prints; none if it fails.
 pub(super) fn lines_of_ip(args: &[&str]) -> Vec<String> {
     let output = Command::new("ip").args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let printed = output.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect()
 }
 
-/// Removes a namespace, or leaves it if that cannot be.
+/// Removes a namespace. If that fails, the namespace stays.
 pub(super) fn remove_namespace(name: &str) {
     let _ = ip(&["netns", "del", name]);
 }
 
 impl Site {
-    /// A bridge, and `count` namespaces on it; the first namespace is the bridge's own.
+    /// Creates a bridge and `count` namespaces on it. The first namespace is that of the bridge
+    /// itself.
     pub(super) fn build(count: usize) -> Result<Self, Failure> {
         let id = std::process::id();
         let interrupt = Interrupt::default();
@@ -78,7 +80,7 @@ impl Site {
         Ok(site)
     }
 
-    /// A program in a namespace.
+    /// A command that runs a program in a namespace.
     fn command(&self, nth: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[nth]]).arg(program);
@@ -86,7 +88,7 @@ impl Site {
         command
     }
 
-    /// This program in a namespace.
+    /// A command that runs this program in a namespace.
     fn lightseal(&self, nth: usize) -> Result<Command, Failure> {
         Ok(self.command(nth, std::env::current_exe().context("this program")?))
     }
@@ -96,7 +98,8 @@ impl Site {
         Ok(())
     }
 
-    /// Asks the group from a namespace, as any CoAP client would, and counts the answers.
+    /// Sends a request to the group from a namespace with an ordinary CoAP client, and returns the
+    /// number of answers.
     fn request(&self, nth: usize) -> Result<usize, Failure> {
         let mut client = self.command(nth, CLIENT);
         client.args(["-N", "-w", "-B", LEISURE_SECONDS, "-m", "get"]);
@@ -111,7 +114,7 @@ impl Site {
         Ok(text.lines().filter(|line| !line.trim().is_empty()).count())
     }
 
-    /// Does nothing for a while, unless the user asks for the end.
+    /// Waits for `time`, unless the user asks for the end.
     fn pause(&self, time: Duration) -> Result<(), Failure> {
         let began = Instant::now();
         while began.elapsed() < time {
@@ -154,7 +157,7 @@ fn address(nth: usize) -> String {
     format!("fd6c:7365:616c::{nth}")
 }
 
-/// `lightseal group admin`, which prints JSON.
+/// Runs `lightseal group admin`, which prints JSON.
 fn admin(state: &Path, args: &[&str]) -> Result<Value, Failure> {
     let program = std::env::current_exe().context("this program")?;
     let mut command = Command::new(program);
@@ -166,7 +169,7 @@ fn admin(state: &Path, args: &[&str]) -> Result<Value, Failure> {
     serde_json::from_slice(&output.stdout).context("admin")
 }
 
-/// How many messages a device has handed to its applications, by its statistics.
+/// The number of messages that a device has delivered to its applications, from its statistics.
 fn delivered(path: &Path) -> usize {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let stats: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -182,10 +185,11 @@ pub(super) async fn run(
 ) -> Result<Outcome, Failure> {
     let profile = profile.to_owned();
     let interrupt = site.interrupt.clone();
-    // A thread of its own may wait for programs. It ends with its children when it fails.
+    // Waiting for programs blocks, so it needs a thread of its own. If the thread fails, it ends
+    // its children.
     let mut work = tokio::task::spawn_blocking(move || act(site, servers, &profile, teller));
     tokio::select! {
-        // Ctrl-C in a terminal also ends the programs, whose failures would hide the reason.
+        // Ctrl-C in a terminal also ends the programs, and their failures would hide the reason.
         biased;
         () = interrupted(signals) => interrupt.request(),
         outcome = &mut work => return outcome.context("demonstration")?,
@@ -274,7 +278,7 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
     site.pause(Duration::from_secs(1))?;
     let answers_after = site.request(client)?;
     teller.say(format_args!("the same request: {answers_after} answers"));
-    // Its own server would answer it, past the group.
+    // The device's own server would answer it without going through the group.
     if let Some(own) = site.running.last_mut() {
         let _ = own.kill();
         let _ = own.wait();
@@ -294,10 +298,10 @@ fn act(mut site: Site, servers: usize, profile: &str, teller: Teller) -> Result<
     })
 }
 
-/// Has a member write its statistics, and reads what it delivered.
+/// Has a member write its statistics, and returns the number of messages that it delivered.
 fn delivered_now(site: &Site, nth: usize, stats: &Path) -> Result<usize, Failure> {
     let _ = std::fs::remove_file(stats);
-    // `ip netns exec` becomes the program that it runs.
+    // `ip netns exec` replaces itself by the program, so the process ID is that of the member.
     let nth_member = nth - 1;
     let child = &site.running[nth_member];
     let pid = rustix::process::Pid::from_child(child);

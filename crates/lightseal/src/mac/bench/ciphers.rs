@@ -1,4 +1,4 @@
-//! The ciphers, each with its kernels and the MACs of others over it.
+//! The ciphers, each with its kernels and the MACs of RustCrypto over it.
 
 use super::contenders::{Entry, Mode, streaming};
 use ::cipher::common::InnerInit;
@@ -6,13 +6,13 @@ use ::cipher::{BlockCipherEncrypt, Key, KeyInit};
 use cmac::Cmac;
 use pmac::Pmac;
 
-/// A cipher to be measured.
+/// A cipher that can be measured.
 pub(super) trait BenchCipher: BlockCipherEncrypt + KeyInit + Clone + 'static {
-    /// The names of all its kernels, and of those that this processor has instructions
-    /// for, both with the slowest first.
+    /// The names of all its kernels, and of the kernels for which this processor has instructions.
+    /// Both lists begin with the slowest.
     fn kernels() -> (Vec<&'static str>, Vec<&'static str>);
 
-    /// The cipher on a kernel of [`kernels`](Self::kernels); `None` for others.
+    /// The cipher on a kernel of [`kernels`](Self::kernels); `None` for any other name.
     fn with_kernel(key: &Key<Self>, kernel: &str) -> Option<Self>;
 
     /// RustCrypto's CMAC or PMAC over this cipher.

@@ -1,5 +1,5 @@
-//! What is measured. Keys are set up before, and every result goes where the compiler
-//! cannot see that nobody reads it.
+//! The MACs and ciphers that are measured. Their keys are set up before the measurement, and every
+//! result goes through `black_box`, so that the compiler cannot leave work out.
 
 use super::ciphers::BenchCipher;
 use super::{BenchArgs, ModeName};
@@ -14,21 +14,21 @@ use measure::Contender;
 use sha2::Sha256;
 use std::hint::black_box;
 
-/// Bytes that a cipher by itself encrypts at a time: they stay in the first cache.
+/// Number of bytes that a cipher alone encrypts at a time. They fit into the first-level cache.
 const BULK_BYTES: usize = 8192;
 
-/// Bytes of all messages of a batch together, where they are not too many.
+/// Total length in bytes of the messages in a batch, unless [`MAX_BATCH`] limits it.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// Most messages in a batch.
+/// Maximum number of messages in a batch.
 const MAX_BATCH: usize = 256;
 
-/// What turns a message into a tag.
+/// The algorithm that turns a message into a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// No MAC: the cipher by itself.
+    /// No MAC: the cipher alone.
     Ecb,
-    /// With a counter of so many bits.
+    /// LightMAC with a counter of this many bits.
     LightMac(u32),
     Emac,
     PmacParity,
@@ -38,32 +38,32 @@ pub(super) enum Mode {
     Gmac,
 }
 
-/// How messages follow each other.
+/// How messages follow each other in a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A call each; the processor may begin one before the last is done.
+    /// One call per message. The processor may begin a message before the last one is done.
     BackToBack,
-    /// All in one call.
+    /// All messages in one call.
     Batch,
-    /// A call each, which begins when the last is done.
+    /// One call per message, which begins only when the last message is done.
     Alone,
 }
 
-/// A contender and what it does.
+/// A contender, and what one repetition of it does.
 pub(super) struct Entry<'a> {
     pub(super) mode: Mode,
     pub(super) form: Form,
-    /// Bytes of a message.
+    /// Length of a message in bytes.
     pub(super) bytes: usize,
-    /// Messages in one repetition.
+    /// Number of messages in one repetition.
     pub(super) messages: f64,
     pub(super) contender: Box<dyn Contender + 'a>,
 }
 
-/// Four keyed ciphers.
+/// A cipher with four different keys.
 pub(super) type Keys<C> = [C; 4];
 
-/// Four keys on a kernel that is available.
+/// The cipher with four keys, on a kernel that is available.
 pub(super) fn keys<C: BenchCipher>(kernel: &str) -> Keys<C> {
     [0x11u8, 0x22, 0x33, 0x44].map(|byte| {
         let mut key = Key::<C>::default();
@@ -72,23 +72,23 @@ pub(super) fn keys<C: BenchCipher>(kernel: &str) -> Keys<C> {
     })
 }
 
-/// Enough message bytes for everything that is measured with messages of `bytes` bytes.
+/// Message data, long enough for all measurements with messages of `bytes` bytes.
 pub(super) fn data(bytes: usize) -> Vec<u8> {
     (0..bytes * batch(bytes)).map(|i| (i % 251) as u8).collect()
 }
 
-/// Messages in a batch.
+/// Number of messages in a batch.
 fn batch(bytes: usize) -> usize {
     (BATCH_BYTES / bytes).clamp(2, MAX_BATCH)
 }
 
-/// The paper's counter lengths for blocks of `n` bits: n/2, the multiple of 8 nearest to
-/// n/3, and 8.
+/// The counter lengths of the paper for blocks of `n` bits: n/2, the multiple of 8 that is nearest
+/// to n/3, and 8.
 pub(super) fn counter_lengths(n: u32) -> [u32; 3] {
     [n / 2, (n + 12) / 24 * 8, 8]
 }
 
-/// The cipher by itself, many independent blocks.
+/// The cipher alone, on many independent blocks.
 pub(super) fn bulk<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
     let cipher = keys[0].clone();
     let mut blocks = vec![Block::<C>::default(); BULK_BYTES / C::block_size()];
@@ -96,7 +96,7 @@ pub(super) fn bulk<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
     entry(Mode::Ecb, Form::Batch, BULK_BYTES, run)
 }
 
-/// The cipher by itself, each block the encryption of the one before.
+/// The cipher alone, where each block is the encryption of the one before.
 pub(super) fn serial<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
     let cipher = keys[0].clone();
     let mut block = Block::<C>::default();
@@ -104,8 +104,8 @@ pub(super) fn serial<'a, C: BenchCipher>(keys: &Keys<C>) -> Entry<'a> {
     entry(Mode::Ecb, Form::Alone, C::block_size(), run)
 }
 
-/// All MACs that are asked for, with messages of `bytes` bytes from `data`, after the
-/// cipher by itself.
+/// The cipher alone, and after it all MACs that are asked for, with messages of `bytes` bytes from
+/// `data`.
 pub(super) fn all<'a, C: BenchCipher>(
     args: &BenchArgs,
     keys: &Keys<C>,
@@ -116,7 +116,7 @@ pub(super) fn all<'a, C: BenchCipher>(
     let [a, b, c, d] = keys.clone();
     if args.wants(ModeName::Lightmac) {
         for s in counter_lengths(C::block_size() as u32 * 8) {
-            // Beyond its limit a mode has no figure.
+            // A counter length whose longest message is shorter than `bytes` is left out.
             if max_message_bytes(C::block_size(), s) >= bytes as u64 {
                 entries.extend(lightmac(&a, &b, s, data, bytes));
             }
@@ -175,7 +175,7 @@ fn lightmac<'a, C: BenchCipher>(
     entries
 }
 
-/// A MAC of others, which is used again without setting its key up again.
+/// A MAC of another library, which is reset for each message without a new key setup.
 pub(super) fn streaming<M: Mac + FixedOutputReset + Clone + 'static>(
     mode: Mode,
     mut mac: M,
@@ -201,7 +201,8 @@ fn gmac<A: AeadInOut + KeyInit + Clone + 'static>(data: &[u8], bytes: usize) -> 
     each(Mode::Gmac, data, bytes, tag, |tag| tag[0])
 }
 
-/// A MAC's messages back to back, and each alone; `first` takes a byte of the tag.
+/// A MAC on messages back to back, and on messages one after the other. `first` returns a byte of
+/// the tag.
 fn each<'a, T: 'a>(
     mode: Mode,
     data: &'a [u8],
@@ -214,7 +215,7 @@ fn each<'a, T: 'a>(
     let back_to_back = move || {
         black_box(one(black_box(message)));
     };
-    // Where the next message is depends on the last tag, as far as the processor can see.
+    // As far as the processor can see, the place of the next message depends on the last tag.
     let mut one = tag;
     let (mut at, none) = (0, black_box(0u8));
     let alone = move || {

@@ -1,11 +1,12 @@
 //! `lightseal mac bench`: the paper's Tables 3 and 4 on this machine.
 //!
 //! - [`ciphers`]: the ciphers and their kernels;
-//! - [`contenders`]: what is measured, set up outside the measured time;
+//! - [`contenders`]: the MACs that are measured, set up outside the measured
+//!   time;
 //! - [`report`]: the tables, as text, CSV and JSON.
 //!
-//! What is compared runs in one race: LightMAC, its rivals, the cipher by itself and the
-//! core's clock, each for a short turn after the other.
+//! All figures that are compared come from one race: LightMAC, other MACs, the cipher alone and the
+//! core's clock take short turns, one after the other.
 
 mod ciphers;
 mod contenders;
@@ -23,17 +24,17 @@ use report::{Report, Row};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// How long a contender runs before it is the next one's turn.
+/// How long a contender runs in one turn.
 const TURN: Duration = Duration::from_micros(500);
 
-/// Turns that count, by default and with `--quick`.
+/// Number of turns that are measured, by default and with `--quick`.
 const TURNS: usize = 101;
 const QUICK_TURNS: usize = 15;
 
-/// The short messages of devices, and the paper's lengths 2^7 … 2^13.
+/// Message lengths in bytes: short messages of devices, and the paper's lengths 2^7 to 2^13.
 const LENGTHS: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// The longest message that may be asked for.
+/// The longest message length in bytes that may be asked for.
 const MAX_LENGTH: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Args)]
@@ -42,7 +43,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CIPHER",
           default_values_t = [CipherName::Aes128, CipherName::Present80])]
     cipher: Vec<CipherName>,
-    /// Kernels to measure, by name; "all" is all that this machine has [default: the fastest].
+    /// Kernels to measure, by name; "all" is all kernels that this machine has [default: the
+    /// fastest].
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
     /// MACs to measure [default: all].
@@ -52,13 +54,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = LENGTHS,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_LENGTH))]
     bytes: Vec<usize>,
-    /// Fewer turns: rougher figures, soon.
+    /// Measure fewer turns: the figures are rougher and come sooner.
     #[arg(long)]
     quick: bool,
     /// Print JSON.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print comma-separated values, a line each figure.
+    /// Print comma-separated values, one line per figure.
     #[arg(long)]
     csv: bool,
 }
@@ -66,11 +68,11 @@ pub(crate) struct BenchArgs {
 /// A MAC by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {
-    /// Ours, with a counter of half a block, a third and 8 bits.
+    /// LightMAC, with counters of half a block, a third of a block, and 8 bits.
     Lightmac,
-    /// CBC-MAC with its last block encrypted once more.
+    /// CBC-MAC whose last block is encrypted once more.
     Emac,
-    /// In the manner of PMAC with Parity.
+    /// A MAC in the manner of PMAC with Parity.
     PmacParity,
     /// RustCrypto's CMAC.
     Cmac,
@@ -82,7 +84,7 @@ pub(crate) enum ModeName {
     Gmac,
 }
 
-/// Measures and prints.
+/// Measures and prints the figures.
 pub(crate) fn run(args: &BenchArgs, quiet: bool) -> Result<(), Failure> {
     let mut plan = Vec::new();
     for &cipher in &args.cipher {
@@ -124,7 +126,8 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool) -> Result<(), Failure> {
 }
 
 impl BenchArgs {
-    /// The kernels of a cipher that are asked for: none if it has not those that are named.
+    /// The kernels of a cipher that are asked for. The list is empty if the cipher has none of the
+    /// named ones.
     fn kernels_of(&self, cipher: CipherName) -> Result<Vec<&'static str>, Failure> {
         let (all, here) = match cipher {
             CipherName::Aes128 => lightmac::Aes128::kernels(),
@@ -163,7 +166,7 @@ impl BenchArgs {
     }
 }
 
-/// The races of one cipher on one kernel: rows and the clock in each.
+/// The races of one cipher on one kernel: the rows and the clock rate of each race.
 fn measure<C: BenchCipher>(
     args: &BenchArgs,
     cipher: CipherName,
@@ -183,7 +186,7 @@ fn measure<C: BenchCipher>(
     races
 }
 
-/// One race, in which the first contender is the cipher by itself in bulk.
+/// One race. Its first contender is the cipher alone on many independent blocks.
 fn race(
     mut entries: Vec<Entry<'_>>,
     cipher: CipherName,
@@ -199,7 +202,7 @@ fn race(
     contenders.push(&mut clock);
     let outcome = measure::race(&mut contenders, turns, TURN);
     let clock_ns = outcome.ns(clock_at);
-    // Its time is low when its rate is high.
+    // The clock's rate is high when its time is low.
     let clock_ghz = Spread {
         low: CoreClock::CYCLES / clock_ns.high,
         median: CoreClock::CYCLES / clock_ns.median,

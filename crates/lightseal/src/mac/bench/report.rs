@@ -1,4 +1,4 @@
-//! The figures as tables, CSV and JSON.
+//! The measured figures as tables, CSV and JSON.
 
 use super::contenders::{Form, Mode};
 use crate::mac::cipher::CipherName;
@@ -6,7 +6,7 @@ use measure::Spread;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 
-/// One figure's measurements. Times are those of one message.
+/// One measured figure. Times are per message.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) cipher: CipherName,
@@ -15,19 +15,19 @@ pub(super) struct Row {
     pub(super) form: Form,
     pub(super) bytes: usize,
     pub(super) ns: Spread,
-    /// Core cycles.
+    /// Core cycles per message.
     pub(super) cycles: Spread,
-    /// LightMAC's speed over that of the cipher in bulk times (n − s)/n.
+    /// LightMAC's speed, divided by the cipher's speed on many blocks times (n − s)/n.
     pub(super) of_limit: Option<Spread>,
-    /// A rival's time over that of LightMAC with a counter of n/3 bits.
+    /// The time of another MAC, divided by that of LightMAC with a counter of n/3 bits.
     pub(super) over_lightmac: Option<Spread>,
 }
 
-/// All figures.
+/// All measured figures.
 pub(super) struct Report {
     turns: usize,
     rows: Vec<Row>,
-    /// Of each race.
+    /// The core's clock rate in GHz in each race.
     clocks_ghz: Vec<Spread>,
 }
 
@@ -36,9 +36,9 @@ impl Report {
         Self { turns, rows: Vec::new(), clocks_ghz: Vec::new() }
     }
 
-    /// Adds a race's figures.
+    /// Adds the figures of a race.
     pub(super) fn add(&mut self, rows: Vec<Row>, clock_ghz: Spread) {
-        // The cipher by itself runs in every race; the first one tells it.
+        // The cipher alone runs in every race; only its figure from the first race is kept.
         let known = |row: &Row| {
             row.mode == Mode::Ecb && self.rows.iter().any(|other| other.same_but_length(row))
         };
@@ -85,7 +85,7 @@ impl Report {
         for row in &self.rows {
             if !written.contains(&(row.cipher, row.kernel)) {
                 written.push((row.cipher, row.kernel));
-                // A string takes everything.
+                // Writing to a string cannot fail.
                 let _ = self.write_cipher(&mut text, row.cipher, row.kernel);
             }
         }
@@ -94,8 +94,8 @@ impl Report {
         let _ = writeln!(
             text,
             "Core clock {median:.3} GHz ({low:.3} to {high:.3} between races). Medians of {turns} turns; \
-             ± is half the distance\nof the quartiles, of a line's widest figure. CMAC and PMAC are \
-             RustCrypto's\nover the same kernel, HMAC and GMAC RustCrypto's altogether; PMAC/P has masks of our own."
+             ± is half the distance\nof the quartiles, for the figure of a line where it is largest. CMAC and PMAC \
+             are RustCrypto's\nover the same kernel, HMAC and GMAC are entirely RustCrypto's; PMAC/P has masks of our own."
         );
         text
     }
@@ -133,7 +133,8 @@ impl Report {
     }
 }
 
-/// Modes down, lengths across; blank where a mode does not take the length.
+/// Writes modes as rows and lengths as columns. A cell is blank if the mode does not take the
+/// length.
 fn write_table(
     to: &mut String,
     title: &str,
@@ -223,7 +224,7 @@ fn three(spread: &Spread) -> String {
 }
 
 impl Mode {
-    /// In CSV and JSON.
+    /// The name in CSV and JSON.
     fn name(self) -> &'static str {
         match self {
             Self::Ecb => "ecb",
@@ -245,7 +246,7 @@ impl Mode {
     }
 }
 
-/// In tables.
+/// The name in tables.
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -262,7 +263,7 @@ impl fmt::Display for Mode {
 }
 
 impl Form {
-    /// In CSV and JSON.
+    /// The name in CSV and JSON.
     fn name(self) -> &'static str {
         match self {
             Self::BackToBack => "back-to-back",

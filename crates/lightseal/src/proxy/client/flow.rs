@@ -1,4 +1,5 @@
-//! What stands between a flow's association and its application.
+//! The host of a flow's engine: it connects the association with the
+//! application.
 
 use crate::proxy::counters::Totals;
 use crate::proxy::destination::Destination;
@@ -15,37 +16,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use vocabulary::{AddressPair, Instant};
 
-/// The association's host.
+/// The host of an association.
 #[derive(Debug)]
 pub(in crate::proxy) struct FlowHost {
     pub(in crate::proxy) local: Arc<AddressedSocket>,
     pub(in crate::proxy) application: AddressPair,
     pub(in crate::proxy) server: SocketAddr,
     pub(in crate::proxy) destination: Arc<Destination>,
-    /// Addresses that were tried before this one.
+    /// Number of server addresses that were tried before this one.
     pub(in crate::proxy) tries: u32,
     pub(in crate::proxy) config: Arc<ClientConfig>,
     pub(in crate::proxy) totals: Arc<Totals>,
     pub(in crate::proxy) loops: Arc<LoopGuard>,
-    /// How many of this proxy's flows led to this one, until it is remembered.
+    /// Number of this proxy's flows in a row that led to this one. It becomes `None` when the flow
+    /// is remembered.
     pub(in crate::proxy) hops: Option<u32>,
-    /// It is to take another flow's place.
+    /// Whether this flow is to replace another one.
     pub(in crate::proxy) succeeds: bool,
-    /// Messages that were dropped because they had waited for too long, as far as the log knows.
+    /// How many messages dropped for waiting too long have been logged so far.
     pub(in crate::proxy) stale: u64,
-    /// Messages that were dropped because the path takes none of their length, as far as the log knows.
+    /// How many messages dropped as too long for the path have been logged so far.
     pub(in crate::proxy) too_long: u64,
-    /// When the application last sent or got something.
+    /// When the application last sent or received a message.
     pub(in crate::proxy) active_at: Instant,
-    /// When it last sent something.
+    /// When the application last sent a message.
     pub(in crate::proxy) sent_at: Instant,
-    /// When its handshake began, at whichever address of the server, and at this one.
+    /// When the handshake began: the first one at any address of the server, and the one at this
+    /// address.
     pub(in crate::proxy) began_at: Instant,
     pub(in crate::proxy) opened_at: Instant,
-    /// Whether the server is silent, and how many hints came, as far as is known here.
+    /// Whether the server is silent, and the number of hints, as of the last look at the
+    /// connection.
     pub(in crate::proxy) silent: bool,
     pub(in crate::proxy) hints: u64,
-    /// A hint came that nobody has looked at.
+    /// Whether a hint came that has not been handled yet.
     pub(in crate::proxy) hinted: bool,
     pub(in crate::proxy) answers: Arc<AtomicBool>,
     pub(in crate::proxy) state: Arc<Server>,
@@ -95,7 +99,7 @@ impl Host<Connection> for FlowHost {
             }
             Event::PeerMoved { from, to } => {
                 tracing::debug!(
-                    "flow {}: the server at {} is at {} now",
+                    "flow {}: the server moved from {} to {}",
                     Named::from(self.application),
                     Named(from),
                     Named(to)
@@ -112,7 +116,7 @@ impl Host<Connection> for FlowHost {
                 if ordinary {
                     tracing::debug!("flow {}: {reason}", Named::from(self.application));
                 } else if reason == CloseReason::HandshakeTimeout {
-                    // The log has named the server already.
+                    // `silent` names the server in the log, so a debug line is enough here.
                     self.totals.failed.one();
                     self.state.silent(&self.destination.named(self.server), now);
                     self.destination.silent(self.server);
@@ -163,7 +167,7 @@ impl Host<Connection> for FlowHost {
 }
 
 impl FlowHost {
-    /// Tells whoever looks after flows what is new about the server.
+    /// Notifies the proxy of changes in whether the server answers.
     fn watched(&mut self, now: Instant, connection: &Connection) {
         if connection.peer_answers_probes() && !self.answers.load(Ordering::Relaxed) {
             self.answers.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Flows that take the place of others: at the next address of the server, or where all are taken.
+//! Flows that replace others: at the next address of the server, or when there are too many flows.
 
 use super::{ClientProxy, Flow, FlowHost, Flows};
 use crate::proxy::shares;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use vocabulary::{AddressPair, Instant};
 
-/// How long a handshake waits for its first answer before another address of the server is tried:
-/// the first hello and two more were not answered by then. It doubles each time all addresses were
+/// How long a handshake waits for its first answer before another address of the server is tried.
+/// By then the ClientHello was sent three times. The time doubles each time all addresses were
 /// tried.
 const FIRST_ANSWER: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 3_500 });
 
-/// A new flow asks this many others what they know of the path to the server.
+/// How many other flows a new flow asks what they know of the path to the server.
 const PATHS_LOOKED_AT: usize = 4;
 
 /// How a flow begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Beginning<'a> {
-    /// For an application that has none. `hops` flows of this proxy led to it.
+    /// For an application that has no flow. `hops` flows of this proxy in a row led to it.
     New { hops: u32 },
-    /// Beside the application's flow, whose place it takes once its handshake is complete.
+    /// Beside the application's flow, which it replaces once its handshake is complete.
     Beside,
     /// In place of this flow, whose handshake was not answered.
     InPlaceOf(&'a Flow),
@@ -37,7 +37,7 @@ impl Beginning<'_> {
 }
 
 impl FlowHost {
-    /// Goes on where `former` stopped, whose handshake was not answered.
+    /// Continues where `former` stopped, whose handshake was not answered.
     pub(super) fn succeed(&mut self, former: &Self) {
         self.hops = former.hops;
         self.tries = former.tries.saturating_add(1);
@@ -46,7 +46,7 @@ impl FlowHost {
 }
 
 impl ClientProxy {
-    /// Whether a flow's handshake waits for its first answer for too long.
+    /// Whether a flow's handshake has waited too long for its first answer.
     pub(super) fn is_unheard(
         &self,
         connection: &Connection,
@@ -62,7 +62,7 @@ impl ClientProxy {
             && now - host.began_at < deadline
     }
 
-    /// Whether a flow's handshake waits for too long, and the server has another address.
+    /// Whether a flow's handshake has waited too long, and the server has another address.
     pub(super) fn is_to_go_elsewhere(&self, flow: &Flow) -> bool {
         let (unheard, server) = flow
             .call(|connection, host, now| (self.is_unheard(connection, host, now), host.server));
@@ -72,8 +72,8 @@ impl ClientProxy {
         unheard && self.options.server.current().is_some_and(|now| now != server)
     }
 
-    /// Begins the handshake beside an application's flow anew, at another address, if it is not
-    /// answered where it is.
+    /// If the handshake beside an application's flow is not answered, begins another one at another
+    /// address.
     pub(super) fn move_successor(&self, application: AddressPair, tasks: &mut JoinSet<()>) {
         let Some(successor) = self.flows().successors.flow(application) else { return };
         if !self.is_to_go_elsewhere(&successor) {
@@ -85,8 +85,8 @@ impl ClientProxy {
         successor.call(|connection, _, now| connection.close(now));
     }
 
-    /// Ends a flow of the network that has most of them, for one of `newcomer`'s; `false` if that has
-    /// its share.
+    /// Ends a flow of the network that has most of them, to make room for one of `newcomer`.
+    /// Returns `false` if no network has enough more than that of `newcomer`.
     pub(super) fn make_room(&self, newcomer: AddressPair) -> bool {
         let mut flows = self.flows();
         let Flows { open, shares, .. } = &mut *flows;
@@ -102,7 +102,7 @@ impl ClientProxy {
         true
     }
 
-    /// What another flow found out about the path to `server` holds for a new one.
+    /// Gives a new flow the path MTU that another flow has found on the path to `server`.
     pub(super) fn presume_path_mtu(&self, server: SocketAddr, flow: &Flow) {
         let flows: Vec<_> = self.flows().open.values().take(PATHS_LOOKED_AT).cloned().collect();
         let known = flows.iter().filter_map(|other| {
