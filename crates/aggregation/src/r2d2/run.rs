@@ -1,5 +1,5 @@
 //! The receiving side while records arrive in order, one of each number, and every tag is right.
-//! That is by far the most common case: no record needs to be blamed, and each level follows from
+//! This is by far the most common case. No record needs to be blamed, and each level follows from
 //! the distance to the newest record.
 //!
 //! A run holds the same records as a [`BitOpener`] would. It is converted into a `BitOpener`

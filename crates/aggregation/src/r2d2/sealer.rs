@@ -17,8 +17,8 @@ pub(crate) struct BitSealer {
     states: [PrfState; SPAN],
     /// The index in `states` of the next record.
     place: u8,
-    /// The oldest and the newest data record that no closing tag covers, if there is any. Of these,
-    /// only records younger than `delay` still need one.
+    /// The oldest and the newest data record that no closing tag covers, if there is any. Only data
+    /// records of this range that are younger than `delay` records still need one.
     open: Option<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! A sender, records as they travel, and a receiver, for the tests of this folder.
+//! A sender, records in transit, and a receiver, for the tests of this folder.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use aes::Aes128;
@@ -41,14 +41,15 @@ impl Prf for Mac {
     }
 }
 
-/// A record under way; anyone may alter it.
+/// A record in transit, which anybody may alter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) number: u64,
     pub(crate) kind: Kind,
     pub(crate) body: Vec<u8>,
     pub(crate) tag: Vec<u8>,
-    /// What a silence record brings, authenticated with its body by its own tag.
+    /// The closing tag that a control record carries, authenticated with its body by the record's
+    /// own tag.
     pub(crate) closing: Option<ClosingTag>,
 }
 
@@ -98,7 +99,7 @@ impl Sender {
     }
 }
 
-/// What the application got, or what became of a slot.
+/// The number and body of a record, and the verdict on it.
 pub(crate) type Decided = (u64, Vec<u8>, Outcome);
 
 #[derive(Debug)]
@@ -107,7 +108,7 @@ pub(crate) struct Receiver<const CANDIDATES: usize = { aggregation::tuning::CAND
     pub(crate) opener: Opener<CANDIDATES>,
     held: BTreeMap<u16, (u64, Vec<u8>)>,
     next_slot: u16,
-    /// Control records acted on.
+    /// Numbers of the control records that were accepted.
     pub(crate) controls: Vec<u64>,
 }
 
@@ -134,7 +135,7 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
             self.opener.offer_verified(&self.mac, number, state, &record.tag)?;
             self.controls.push(number);
             if let Some(closing) = record.closing {
-                // One that comes too late is of no use and no error.
+                // A closing tag that comes too late is of no use, but no error.
                 let _late = self.opener.closing(&self.mac, closing);
             }
             return Ok(Offer::Held);
@@ -157,7 +158,7 @@ impl<const CANDIDATES: usize> Receiver<CANDIDATES> {
                 Outcome::Provisional { .. } => self.held.get(&slot).cloned(),
                 _ => self.held.remove(&slot),
             }
-            .expect("a held slot, once");
+            .expect("a verdict names a held slot, with a final verdict only once");
             assert_eq!(number, verdict.number);
             decided.push((number, body, verdict.outcome));
         }
