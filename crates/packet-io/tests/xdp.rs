@@ -142,12 +142,12 @@ fn what_the_interface_cannot_send_is_counted() {
         send(&mut port, &mut pool, &[vec![0; 13], vec![0; 1523], longest.clone()]);
         assert_eq!(receive(&mut sink, &mut pool, 1), [longest]);
         assert_eq!((port.statistics().refused, port.statistics().transmitted), (2, 1));
-        // An interface that is down drops what is sent, and comes back.
+        // An interface that is down drops sent frames, and works again when it is up.
         ip("link set ls0 down");
         send(&mut port, &mut pool, &[frame(&[0x88, 0xE5])]);
         ip("link set ls0 up");
         assert_eq!(receive(&mut port, &mut pool, 0).len(), 0);
-        // One that is removed is an error, which a wait ends with.
+        // A removed interface is an error, which ends a wait.
         ip("link del ls0");
         let mut waiter = Waiter::new(Duration::ZERO);
         let mut frames = Vec::new();
@@ -235,7 +235,7 @@ fn send_to(
     }
 }
 
-/// A tunnel's ends: AF_XDP here, the kernel's sockets there.
+/// The two ends of a tunnel: AF_XDP in this namespace, the kernel's sockets on the other host.
 struct Ends {
     host: Host,
     near: XdpUnderlay,
@@ -265,7 +265,7 @@ fn ends(addresses: [&'static str; 2], mode: Mode) -> Ends {
 const FOUR: [&str; 2] = ["192.0.2.1:4500", "192.0.2.2:4501"];
 const SIX: [&str; 2] = ["[2001:db8::1]:4500", "[2001:db8::2]:4501"];
 
-/// IPv4, and IPv6 where this machine has it.
+/// IPv4, and IPv6 if this machine has it.
 fn families() -> Vec<[&'static str; 2]> {
     let mut families = vec![FOUR];
     match skip::ipv6() {
@@ -289,7 +289,8 @@ fn datagrams_go_both_ways_in_both_families() {
             for class in [0, 0xB8, 0x03] {
                 let sent: Vec<_> =
                     (0..100_usize).map(|i| vec![i as u8; 1 + i * 14 + i % 3]).collect();
-                // The first ones go through the kernel, which asks for the neighbour.
+                // The first datagrams go through the kernel, which resolves the neighbour's
+                // address.
                 send_to(&mut near, &mut pool, far_address, class, &sent[..1]);
                 assert_eq!(datagrams(&mut far, &mut fars, 1).len(), 1);
                 std::thread::sleep(Duration::from_millis(30));
@@ -383,7 +384,7 @@ fn what_is_not_for_the_tunnel_passes() {
         far.send_to(b"other port", "192.0.2.1:9").unwrap();
         let mut bytes = [0; 32];
         assert_eq!(other.recv(&mut bytes).unwrap(), 10);
-        // Fragments are put together by the kernel, and come through its socket.
+        // The kernel reassembles fragments, and the datagram arrives through its socket.
         let long = vec![7; 3000];
         far.send_to(&long, addresses[0]).unwrap();
         far.send_to(b"", addresses[0]).unwrap();

@@ -1,4 +1,4 @@
-//! Gateways that put a header before a frame, or nothing.
+//! Gateways that put a header before each frame, or forward frames unchanged.
 
 use crate::hosts::processor_time;
 use packet_io::af_packet::{self, PacketPort};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bytes that scheme `sealed` puts before and behind a frame.
+/// Number of bytes that the scheme `sealed` adds before and after a frame.
 const OVERHEAD: usize = 30;
 
 #[derive(Clone)]
@@ -133,7 +133,7 @@ impl Gateway {
         Self { pool, lan: near, beyond, waiter, frames, datagrams }
     }
 
-    /// Forwards until it is stopped; what happened.
+    /// Forwards until it is stopped. Returns a summary of its counters.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> String {
         let (mut dropped, mut forwarded, mut rounds) = (0, 0, 0);
         let started = processor_time();

@@ -1,4 +1,4 @@
-//! Hosts: threads in network namespaces of their own.
+//! Hosts, which are threads in network namespaces of their own.
 
 use nix::sched::{CloneFlags, unshare};
 use packet_io::af_packet::{PacketPort, Settings};
@@ -28,7 +28,7 @@ impl Host {
         Self { thread: told.recv().expect("a host starts"), jobs }
     }
 
-    /// Runs `job` on the host's thread; what it returns can be waited for.
+    /// Starts `job` on the host's thread. The receiver returns its result.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -51,7 +51,7 @@ impl Host {
             let mut set = nix::sched::CpuSet::new();
             set.set(processor).expect("a processor");
             let this = nix::unistd::Pid::from_raw(0);
-            nix::sched::sched_setaffinity(this, &set).expect("that processor is there");
+            nix::sched::sched_setaffinity(this, &set).expect("the processor exists");
         });
     }
 
@@ -66,7 +66,7 @@ fn run_ip(words: &str) {
     assert!(status.success(), "ip {words}");
 }
 
-/// A wire between two hosts.
+/// Connects two hosts by a wire.
 pub(crate) fn wire(one: &Host, name: &str, other: &Host, other_name: &str, mtu: u32) {
     one.ip(&format!("link add {name} type veth peer name {other_name} netns {}", other.thread));
     for (host, name) in [(one, name), (other, other_name)] {
@@ -86,7 +86,7 @@ pub(crate) fn wire(one: &Host, name: &str, other: &Host, other_name: &str, mtu: 
     }
 }
 
-/// Times of ICMP echoes in microseconds, sorted.
+/// Round-trip times of ICMP echoes in microseconds, sorted.
 pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
     std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").expect("root may ping");
     let socket = rustix::net::socket(
@@ -102,7 +102,7 @@ pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
         request[0] = 8;
         request[6..8].copy_from_slice(&sequence.to_be_bytes());
         let sent = Instant::now();
-        socket.send_to(&request, (to, 0)).expect("the way is there");
+        socket.send_to(&request, (to, 0)).expect("the host is connected");
         let mut answer = [0; 100];
         if socket.recv(&mut answer).is_ok() {
             times.push(sent.elapsed().as_micros());
@@ -114,7 +114,8 @@ pub(crate) fn echo_times(to: &str, count: u16) -> Vec<u128> {
     times
 }
 
-/// Sends MACsec-like frames as fast as they arrive, `window` under way; frames a second.
+/// Sends MACsec-like frames as fast as they arrive, with `window` frames in flight. Returns the
+/// number of frames that arrive per second.
 pub(crate) fn flood(
     from: &str,
     counted_at: i32,
@@ -143,7 +144,7 @@ pub(crate) fn flood(
             if now > known {
                 (known, progress) = (now, Instant::now());
             } else if progress.elapsed() > Duration::from_millis(20) {
-                // Nothing moves: what is missing is not under way any more.
+                // No frame arrived for a while: those missing are lost and no longer in flight.
                 (lost, progress) = (sent - known, Instant::now());
             } else {
                 std::thread::yield_now();
@@ -170,13 +171,13 @@ pub(crate) fn flood(
     rate
 }
 
-/// Nanoseconds that this thread has run.
+/// The processor time of this thread in nanoseconds.
 pub(crate) fn processor_time() -> u64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     told.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or_default()
 }
 
-/// Packets that an interface received, by /proc/net/dev.
+/// Number of packets that an interface received, according to /proc/net/dev.
 fn packets(table: &str, interface: &str) -> u64 {
     let line =
         table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
