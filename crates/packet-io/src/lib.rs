@@ -21,7 +21,7 @@
 //! ```
 //! use packet_io::{Frame, LanPort, Pool};
 //!
-//! /// One round of a bridge between two ports: what comes in here goes out there.
+//! /// One round of a bridge: frames received at one port are sent at the other.
 //! fn forward(
 //!     pool: &mut Pool,
 //!     from: &mut impl LanPort,

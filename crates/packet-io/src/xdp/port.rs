@@ -218,7 +218,7 @@ impl Port {
         self.statistics.refused += 1;
     }
 
-    /// Sends the queued frames. Those that the kernel does not take now are tried again later.
+    /// Sends the queued frames. Frames that the kernel does not take now are tried again later.
     pub(super) fn kick(&mut self, pool: &mut Pool) {
         self.socket.transmit.publish_written();
         // When the kernel copies, it sends a few dozen packets in each call.
