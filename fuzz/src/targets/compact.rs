@@ -1,4 +1,4 @@
-//! Records of groups in both profiles: what was not sealed does not open.
+//! Records of groups in both profiles: a record that was not sealed does not open.
 
 use dtls::codepoints::ContentType;
 use dtls::crypto::{CipherSuiteId, MasterSecret12, rustcrypto};
@@ -77,7 +77,8 @@ fn scene() -> &'static Scene {
     })
 }
 
-/// Whether a record that opened was sealed, and is the datagram's beginning.
+/// Whether the first `len` bytes of the datagram, which opened as a record, are a record that was
+/// sealed.
 fn is_genuine(scene: &Scene, input: &[u8], len: usize) -> bool {
     scene.genuine.iter().any(|genuine| *genuine == input[..len])
 }

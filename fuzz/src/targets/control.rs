@@ -1,4 +1,4 @@
-//! What members and controllers say to each other: what is understood is written back as it was.
+//! Messages between members and controllers: each decoded message is encoded to the same bytes.
 
 use super::codec::written;
 use group::control::{Answer, Asked, DeviceKey, GroupName, Numbered, Request, WantedRoles};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use vocabulary::{Decode, Random, Writer};
 
-/// As the groups of the noise campaign have it.
+/// The group ID in the noise campaign.
 const GROUP: GroupId = GroupId(*b"lights of room 1");
 
 pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
     w.finish().to_vec()
 }
 
-/// One of each kind, and several joins.
+/// A request of each kind, and several joins.
 pub(crate) fn requests() -> Vec<Asked> {
     let mut rng = Random::insecure(11);
     let name = GroupName::new("lights").expect("a name");
@@ -75,7 +75,8 @@ pub(super) fn messages(input: &[u8]) {
         assert_eq!(written(&request), input);
     }
     if let Ok(answer) = Numbered::<Answer>::decode(input) {
-        // A listener's SenderID means nothing, and is written as that of nobody.
+        // The SenderID of a member that is only a listener has no meaning, and is encoded as that
+        // of no sender.
         let once = written_as(&answer, input[0]);
         assert_eq!(once.len(), input.len());
         let again = Numbered::<Answer>::decode(&once).expect("it was just written");

@@ -1,5 +1,4 @@
-//! MACsec frames: what is parsed is all there, and nothing is delivered as authentic but what was
-//! protected.
+//! MACsec frames: parsing loses no bytes, and only protected frames are delivered as authentic.
 
 use super::codec::written;
 use macsec::crypto::rustcrypto::PROVIDER;
@@ -13,7 +12,8 @@ use vocabulary::{Decode, PacketBuf};
 const PEER: Sci = Sci { address: [2, 0, 0, 0, 0, 1], port: 1 };
 const US: Sci = Sci { address: [2, 0, 0, 0, 0, 2], port: 1 };
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAesXpn256];
-/// Lengths of EtherType and payload: short enough for padding, around SL's end, and long.
+/// Lengths in bytes of EtherType and payload: short enough for padding, around the limit of the
+/// short length field SL, and long.
 const LENGTHS: [usize; 5] = [2, 15, 47, 48, 300];
 
 fn key(suite: CipherSuite) -> SaKey {
@@ -88,7 +88,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             }
         }
     }
-    // As a LAN pads it, and behind a VLAN tag.
+    // A frame with the padding of a LAN, and one behind a VLAN tag.
     let mut padded = protected(SUITES[0], true, SciInTag::EndStation).swap_remove(0);
     padded.resize(60, 0);
     let mut tagged = padded.clone();

@@ -1,5 +1,5 @@
-//! Rekeying of groups: what is understood is written back as it was, and what the controller did not
-//! sign moves nobody.
+//! Rekeying of groups: each decoded message is encoded to the same bytes, and no message that the
+//! controller did not sign moves a member to another epoch.
 
 use super::codec::written;
 use group::control::{Answer, Asked, Numbered, Request};
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use vocabulary::{Decode, Instant, Random};
 
-/// A member, a step behind what its controller has sent.
+/// A member that has not received the last two rekeyings of its controller.
 struct Scene {
     member: Grant,
     controller: KeyServer,
@@ -54,7 +54,7 @@ pub(super) fn messages(input: &[u8]) {
         assert_eq!(written(&page), input);
     }
     if let Ok(suspended) = Suspended::decode(input) {
-        // The version before is read, and written as the present one.
+        // The previous version is accepted, and encoded as the present one.
         let present = suspended.to_bytes();
         assert!(present == input || input.first() == Some(&1));
         let again = Suspended::decode(&present).expect("what is written is read");
@@ -103,7 +103,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let group = GroupId(*b"fuzzed lights 01");
     let start = group::Start { instance: 1, counter: 0, nonce: [1; 8] };
     seeds.push(written(&Asked::by(start, 3, Request::Lookup(group, lookup))));
-    // A suspended member that has met nobody.
+    // A suspended member that knows no other member.
     seeds.push([&[1][..], &[0; 71]].concat());
     seeds.extend(scene.genuine.iter().chain(&scene.later).cloned());
     seeds
