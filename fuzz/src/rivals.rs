@@ -39,7 +39,7 @@ pub enum Attack {
 }
 
 impl Attack {
-    /// All attacks.
+    /// The list of all attacks.
     pub const ALL: [Self; 3] = [Self::FourAheadOfOne, Self::OneLong, Self::FourAheadOfAll];
 
     /// The attack's name in the report.

@@ -1,4 +1,4 @@
-//! What strangers leave in a server's memory, counted by the allocator.
+//! Spoofed hellos leave nothing in a server's memory, as counted by the allocator.
 
 use dtls::{ClientConfig, Connection, Endpoint, Psk, ServerConfig};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -45,7 +45,8 @@ fn a_hundred_thousand_spoofed_hellos_cost_no_memory() {
         for index in from..from + count {
             let ip = (0x2001_0db8_u128 << 96) + u128::from(index);
             let stranger = SocketAddr::new(ip.to_be_bytes().into(), 5684);
-            // A whole one, half of one in pieces, and a host too busy to send answers.
+            // The server receives a whole hello and a part of one, and its host is too busy to send
+            // most answers.
             for datagram in [&whole[0], &parts[0]] {
                 server.handle_datagram(Instant::ZERO, stranger, &mut datagram.clone());
             }
@@ -56,7 +57,7 @@ fn a_hundred_thousand_spoofed_hellos_cost_no_memory() {
         assert_eq!((server.open_connections(), server.buffered_bytes()), (0, 0));
         in_use()
     };
-    // Until everything bounded is full; both end with the answers taken.
+    // After the first flood all bounded queues are full. Both floods end with the answers taken.
     let before = flood(1, 1_000);
     let after = flood(10_001, 99_000);
     assert!(after <= before + 1024, "{before} bytes, then {after}");

@@ -30,8 +30,7 @@ pub enum Attack {
     FlipTwo,
     /// As `FlipTwo`, in two records of different lengths at the same distance from the end.
     FlipTwoUnequal,
-    /// Flips some bits in two records and others in a second pair, which share a record in which
-    /// both are flipped.
+    /// Flips one bit in one record, another bit in a second one, and both bits in a third.
     FlipThree,
     /// Flips one bit of one record.
     FlipOne,
@@ -78,7 +77,7 @@ pub enum Attack {
     Shuffle,
 }
 
-/// All attacks.
+/// The list of all attacks.
 pub const ATTACKS: [Attack; 24] = [
     Attack::FlipTwo,
     Attack::FlipTwoUnequal,
