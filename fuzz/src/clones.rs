@@ -110,7 +110,8 @@ impl Aead for Noting<dyn Aead> {
 }
 
 fn noting_13(secret: &TrafficSecret) -> Box<dyn Protection> {
-    let suite = rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("known");
+    let suite =
+        rustcrypto::PROVIDER.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
     let mut key = [0; 32];
     // A value derived from the secret stands for key and IV, which also follow from it.
     secret.expand("noted", &[], &mut key);
@@ -118,8 +119,9 @@ fn noting_13(secret: &TrafficSecret) -> Box<dyn Protection> {
 }
 
 fn noting_12(key: &[u8], iv: &[u8]) -> Box<dyn Aead> {
-    let suite =
-        rustcrypto::PROVIDER.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("known");
+    let suite = rustcrypto::PROVIDER
+        .suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8)
+        .expect("a known suite");
     let mut noted = [0; 32];
     noted[..key.len()].copy_from_slice(key);
     noted[key.len()..key.len() + iv.len()].copy_from_slice(iv);
@@ -131,7 +133,7 @@ fn provider() -> &'static Provider {
     static MADE: std::sync::OnceLock<&'static Provider> = std::sync::OnceLock::new();
     MADE.get_or_init(|| {
         let real = &rustcrypto::PROVIDER;
-        let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("known");
+        let new = real.suite(CipherSuiteId::AES_128_CCM_8_SHA256).expect("a known suite");
         let known = dtls::crypto::KnownAnswer { plain: &[], mask: [0; 2], aggregated: None };
         let new = Box::leak(Box::new(CipherSuite {
             id: new.id,
@@ -142,7 +144,7 @@ fn provider() -> &'static Provider {
             keying: Keying::Aead(noting_13),
             known_answer: known,
         }));
-        let old = *real.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("known");
+        let old = *real.suite_12(CipherSuiteId::PSK_WITH_AES_128_CCM_8).expect("a known suite");
         let old = Box::leak(Box::new(CipherSuite12 { aead: noting_12, ..old }));
         let suites: &'static [&'static CipherSuite] = Box::leak(Box::new([&*new]));
         let suites_12: &'static [&'static CipherSuite12] = Box::leak(Box::new([&*old]));
@@ -245,8 +247,9 @@ fn controller(
     let keys = match stored.chain {
         None => KeyServer::new(GROUP, secret, rng),
         Some((seed, left)) => {
-            let chain = Chain::restore(seed, left).expect("as it was stored");
-            let tree = KeyTree::restore(stored.depth, stored.nodes).expect("as it was stored");
+            let chain = Chain::restore(seed, left).expect("the stored state is valid");
+            let tree =
+                KeyTree::restore(stored.depth, stored.nodes).expect("the stored state is valid");
             KeyServer::restore(GROUP, secret, stored.epoch, chain, tree)
         }
     };
@@ -255,7 +258,7 @@ fn controller(
     let group = Group { name, policy: policy.clone(), keys, roster };
     let (store, ledger) = (Box::new(shelf.clone()), Box::new(ledger.clone()));
     Controller::new(group, Settings::default(), provider(), store, ledger, now, rng.fork())
-        .expect("a policy that can be")
+        .expect("a valid policy")
 }
 
 impl World {
@@ -314,10 +317,11 @@ impl World {
         };
         state.counter += 1;
         let left = state.left.take();
-        let answer = Numbered::<Answer>::decode(&state.membership).expect("as it was stored");
+        let answer =
+            Numbered::<Answer>::decode(&state.membership).expect("the stored state is valid");
         let Answer::Admitted(admitted) = answer.said else { return };
         let start = Start { instance: admitted.instance, counter: state.counter, nonce };
-        let left = left.map(|left| Suspended::decode(&left).expect("as it was left"));
+        let left = left.map(|left| Suspended::decode(&left).expect("the suspended state is valid"));
         let (disk, identity) = (state.numbers.clone(), state.identity.clone());
         let mut member = self.member(*admitted, ip, disk, identity, left.as_ref());
         member.hold();
@@ -343,7 +347,7 @@ impl World {
             Some(left) => Member::resume(membership, left, provider(), ledger, now, rng),
             None => Member::new(membership, provider(), ledger, now, rng),
         };
-        member.expect("a group that can be")
+        member.expect("a valid group")
     }
 
     /// Ends a program, in an orderly way or by a crash.
@@ -400,7 +404,8 @@ impl World {
             }
         }
         for answer in answers {
-            let Numbered { number, said } = Numbered::<Answer>::decode(&answer).expect("its own");
+            let Numbered { number, said } =
+                Numbered::<Answer>::decode(&answer).expect("the controller encodes valid answers");
             let asked = |machine: &Machine| {
                 let asking = machine.run.as_ref().and_then(|run| run.asking.as_ref());
                 asking.is_some_and(|(_, asked, _)| *asked == number)
@@ -619,7 +624,7 @@ impl World {
 
 /// The membership as a host would store it.
 fn stored(instance: u64, member: &Member) -> Vec<u8> {
-    let timing = Timing::new(Duration::ZERO, Duration::ZERO).expect("none");
+    let timing = Timing::new(Duration::ZERO, Duration::ZERO).expect("zero is a valid timing");
     let keys = member.keys();
     let admitted = Admitted {
         instance,

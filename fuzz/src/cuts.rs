@@ -255,7 +255,7 @@ fn written(
 ) -> Vec<u8> {
     let mut buf = [0; 256];
     let mut w = Writer::new(&mut buf);
-    write(&mut w).expect("it is short");
+    write(&mut w).expect("the message is short");
     w.finish().to_vec()
 }
 

@@ -174,7 +174,7 @@ fn bursts(report: &mut Report, kind: &Kind, count: usize, seed: u64) {
             report.most_answers = report.most_answers.max(answers);
             if answers > MOST_ANSWERS {
                 report.failures.push(format!(
-                    "{kind:?}, {doubled} doubled and {lost:?} lost: {answers} answers more"
+                    "{kind:?}, {doubled} repeated and {lost:?} lost: {answers} further answers"
                 ));
             }
         }

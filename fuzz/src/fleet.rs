@@ -392,7 +392,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     let hasher = Arc::new(Mutex::new(DefaultHasher::new()));
     let sink = Arc::clone(&hasher);
     network.tap(move |sent| {
-        let mut hasher = sink.lock().expect("nobody panics with the hasher");
+        let mut hasher = sink.lock().expect("no thread panics while it holds the hasher");
         hasher.write_u64(sent.at.as_micros());
         hasher.write_u16(sent.from.port());
         hasher.write_u16(sent.to.port());
@@ -400,7 +400,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
     });
     let server: SocketAddr = SERVER.parse().expect("an address");
     let config = Arc::new(server_config(&mut rng, version));
-    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is sound");
+    let endpoint = Endpoint::server(config, rng.fork()).expect("the configuration is valid");
     let node = network.add(server, Either::Right(endpoint));
     let mut fleet = Fleet { network, server: node, clients: BTreeMap::new(), wrong: 0 };
 
@@ -412,7 +412,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
         let address = SocketAddr::new(server.ip(), 10_000 + index as u16);
         let config = Arc::new(client_config(&mut rng, index, version));
         let client = Connection::client(config, server, start, rng.fork())
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         let node = fleet.network.add(address, Either::Left(client));
         fleet.clients.insert(
             address,
@@ -433,7 +433,7 @@ pub fn batch(seed: u64, clients: usize, version: ProtocolVersion) -> Report {
         fleet.run_until(fleet.network.now() + Duration::from_millis(250));
         fleet.ask_again();
     }
-    let digest = hasher.lock().expect("nobody panics with the hasher").finish();
+    let digest = hasher.lock().expect("no thread panics while it holds the hasher").finish();
     fleet.report(digest)
 }
 

@@ -153,7 +153,7 @@ impl History {
         let hears = self.hearing();
         let gone = self.field.evict_heard_by(index, hears);
         self.learn_epoch();
-        self.lives.get_mut(&gone.address).expect("it lived").epochs[1] = last;
+        self.lives.get_mut(&gone.address).expect("the device existed").epochs[1] = last;
         self.report.gone += 1;
     }
 
@@ -180,7 +180,7 @@ impl History {
             _ => None,
         };
         let left = self.field.nap(index, instead.as_deref());
-        self.lives.get_mut(&address).expect("it lives").left.extend(left.clone());
+        self.lives.get_mut(&address).expect("the device exists").left.extend(left.clone());
         // The same state is restored once more, after the member has gone on for a while.
         if let Some(left) = left
             && self.chance(2)
@@ -256,7 +256,7 @@ impl History {
             EpochBits::Full(epoch) => epoch,
             EpochBits::Low(bits) => (epoch.saturating_sub(3)..=epoch)
                 .find(|epoch| epoch & 3 == u64::from(bits))
-                .expect("one of four"),
+                .expect("two bits name one of four epochs"),
         };
         let stream = (epoch, sender, me, None);
         if self.field.policy.responses == Responses::Group {
@@ -316,7 +316,7 @@ impl History {
             Profile::Compact => self.hidden_number(stream, datagram),
         };
         if !self.numbers.insert((stream, number)) {
-            self.violation(format!("number {number} twice in {stream:?}"));
+            self.violation(format!("number {number} was used twice in {stream:?}"));
         }
         let highest = self.highest.entry(stream).or_default();
         *highest = number.max(*highest);
@@ -327,7 +327,7 @@ impl History {
         let expected = self.highest.get(&stream).map_or(0, |highest| highest + 1);
         let secret = &self.secrets[&epoch];
         let id = self.field.policy.suite;
-        let suite = Suite::find(&rustcrypto::PROVIDER, id).expect("the policy's");
+        let suite = Suite::find(&rustcrypto::PROVIDER, id).expect("the suite of the policy");
         let mut copy = datagram.to_vec();
         match listener {
             None => {
@@ -353,8 +353,7 @@ impl History {
                         let (Some(own), Some(peer)) = (own, peer) else { return expected };
                         let own = (listener, own.exchange());
                         let peer = (sender, &peer.public().exchange);
-                        let pair =
-                            secret.pair_for_listener(own, peer).expect("their keys are good");
+                        let pair = secret.pair_for_listener(own, peer).expect("valid keys");
                         let stream = secret.pairwise_responses(sender, listener);
                         (stream, pair.response_secret(&boot))
                     }
@@ -407,7 +406,7 @@ impl History {
             Some(_) => drop(device.hear_alone(now, sent.from, &sent.datagram)),
         }
         let epoch = device.member.keys().epoch();
-        let life = self.lives.get_mut(&to).expect("it lives");
+        let life = self.lives.get_mut(&to).expect("the device exists");
         if life.memory.last().is_none_or(|last| last.epoch < epoch) {
             life.memory.push(device.member.keys().to_grant(timing()));
         }
@@ -426,10 +425,10 @@ impl History {
                 wrong.push(format!("{to} opened a record of epoch {}", sent.epoch));
             }
             if content != (which as u64).to_be_bytes() {
-                wrong.push(format!("{to} got what was not sent"));
+                wrong.push(format!("{to} received a content that was not sent"));
             }
             if !life.got.insert(content) {
-                wrong.push(format!("{to} got a record twice"));
+                wrong.push(format!("{to} received a record twice"));
             }
         }
         wrong.into_iter().for_each(|what| self.violation(what));
@@ -454,7 +453,7 @@ impl History {
                         let page = self.field.page(lookup);
                         self.field.devices[index].member.learn(self.field.now, &page);
                     }
-                    Event::Excluded => self.violation(format!("member {index} was shut out")),
+                    Event::Excluded => self.violation(format!("member {index} was excluded")),
                     _ => {}
                 }
             }
@@ -571,7 +570,7 @@ impl History {
                 if !opened.is_empty() || member.keys().epoch() > last {
                     let (address, epoch) = (life.address, grant.epoch);
                     self.violation(format!(
-                        "with its keys of {epoch} {address}, a member from {first} to {last}, opened {opened:?}"
+                        "with its keys of epoch {epoch}, {address}, a member from epoch {first} to {last}, opened records of epochs {opened:?}"
                     ));
                 }
             }
@@ -589,7 +588,7 @@ impl History {
         let ledger = Box::new(Disk::default());
         let rng = self.rng.fork();
         Member::new(membership, &rustcrypto::PROVIDER, ledger, self.field.now, rng)
-            .expect("as it was a member")
+            .expect("a valid membership")
     }
 }
 

@@ -261,7 +261,9 @@ pub fn flood(setup: &Setup, before: bool) -> Flood {
         .map(|number| {
             let mut tag = vec![0; setup.scheme.aggregate_len(number)];
             let state = state(number, 0);
-            sealer.seal(&*prf, number, Kind::Data, state.clone(), &mut tag).expect("in order");
+            sealer
+                .seal(&*prf, number, Kind::Data, state.clone(), &mut tag)
+                .expect("records are sealed in order");
             (number, state, tag)
         })
         .collect();

@@ -112,7 +112,7 @@ struct Short {
 
 fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
     let secret = TrafficSecret::new(rng.array());
-    let scheme = Scheme::agg(16).expect("2 to 16");
+    let scheme = Scheme::agg(16).expect("n is from 2 to 16");
     let mut epoch = SendEpoch::with_masks(APPLICATION_EPOCH, suite(), scheme, &secret, case.masks);
     let number = if case.number_bytes == 1 { NumberLength::One } else { NumberLength::Two };
     let shape = Shape { number, last: true };
@@ -122,9 +122,10 @@ fn watch_epoch(rng: &mut Random, case: Case) -> Sightings {
         let payload: [u8; 1] = rng.array();
         let sealed = epoch
             .seal(&mut buf, ContentType::APPLICATION_DATA, shape, |w| w.bytes(&payload))
-            .expect("room and numbers are enough");
+            .expect("the buffer is large enough, and numbers are left");
         let record = &buf[..sealed.len];
-        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("just sealed");
+        let header =
+            UnifiedHeader::read(&mut Reader::new(record), 0).expect("the record was just sealed");
         let (head, behind) = record.split_at(header.header_len());
         let field = header.number_bits(head) as u16;
         let bits = u16::MAX >> (16 - 8 * u16::from(case.number_bytes));
@@ -189,7 +190,11 @@ mod tests {
         for masks in [NumberMasks::Standard, NumberMasks::Paper] {
             let seen = case(masks, 2);
             assert!((250..400).contains(&seen.half().unwrap()), "{:?}", seen.half());
-            assert_eq!((seen.mistaken, seen.alike_same), (0, seen.alike), "all are true");
+            assert_eq!(
+                (seen.mistaken, seen.alike_same),
+                (0, seen.alike),
+                "no repetition is mistaken"
+            );
         }
         let seen = case(NumberMasks::Strong, 2);
         assert_eq!((seen.first.len(), seen.alike_same), (0, 0));

@@ -213,7 +213,7 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
         if delivered > 0 || before != after {
             let told: Vec<_> = device.events();
             report.failure(|| {
-                format!("{policy:?} seed {seed}: {bytes:02x?}: {before} is {after}, {told:?}")
+                format!("{policy:?} seed {seed}: {bytes:02x?}: {before} became {after}, {told:?}")
             });
         }
     }
@@ -230,7 +230,9 @@ fn round(policy: &Policy, seed: u64, report: &mut Report) {
     let heard: Vec<usize> = field.devices.iter().map(|device| device.got.len()).collect();
     if heard != [3, 3, 2] {
         report.deaf += 1;
-        report.failure(|| format!("{policy:?} seed {seed}: afterwards {heard:?} were heard"));
+        report.failure(|| {
+            format!("{policy:?} seed {seed}: afterwards devices received {heard:?} records")
+        });
     }
 }
 
@@ -255,13 +257,13 @@ fn controller(policy: &Policy, rng: &mut Random) -> (Controller, Instant) {
     let (store, ledger) = (Box::new(Nowhere), Box::new(Disk::default()));
     let (provider, settings) = (&rustcrypto::PROVIDER, Settings::default());
     let mut controller = Controller::new(group, settings, provider, store, ledger, now, rng.fork())
-        .expect("a policy that can be");
+        .expect("a valid policy");
     for (index, join) in requests().into_iter().filter(is_join).enumerate() {
         controller.handle(now, &format!("device {index}"), BOTH, &encoded(&join));
     }
     now += Duration::from_secs(5);
     controller.handle_timeout(now);
-    assert!(controller.roster().iter().count() > 0, "somebody joined");
+    assert!(controller.roster().iter().count() > 0, "at least one device joined");
     while controller.poll().is_some() {}
     (controller, now)
 }
@@ -306,7 +308,7 @@ fn control_round(policy: &Policy, seed: u64, report: &mut Report) {
         let after = seen(&controller);
         if before != after || !only_answered {
             report.touched += 1;
-            report.failure(|| format!("{bytes:02x?}: {before} is {after}, {outputs:?}"));
+            report.failure(|| format!("{bytes:02x?}: {before} became {after}, {outputs:?}"));
         }
     }
 }

@@ -141,7 +141,7 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     let mut buf = vec![0; payload + 64];
     let shape = Shape { number: NumberLength::Two, last: true };
     let mut open = |record: &mut [u8], cell: &mut Cell| {
-        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("sealed");
+        let header = UnifiedHeader::read(&mut Reader::new(record), 0).expect("a sealed record");
         let inner = receive.open(header, record, &mut held, &mut stats);
         // The connection does the same with data that has a tag of its own.
         if let Some(inner) = inner
@@ -162,7 +162,9 @@ pub fn run(scheme: Scheme, payload: usize, attack: Attack, any_length: bool, see
     for number in 0..RECORDS {
         content[..8].copy_from_slice(&number.to_be_bytes());
         let kind = ContentType::APPLICATION_DATA;
-        let sealed = send.seal(&mut buf, kind, shape, |w| w.bytes(&content)).expect("room");
+        let sealed = send
+            .seal(&mut buf, kind, shape, |w| w.bytes(&content))
+            .expect("the buffer is large enough");
         let record = &mut buf[..sealed.len];
         let (rivals, long) = attack.rivals(scheme, number);
         for _ in 0..rivals {

@@ -18,7 +18,7 @@ struct Lines(Mutex<Vec<String>>);
 
 impl KeyLog for Lines {
     fn log(&self, line: &str) {
-        self.0.lock().expect("nobody panics with the log").push(line.to_owned());
+        self.0.lock().expect("no thread panics while it holds the log").push(line.to_owned());
     }
 }
 
@@ -36,7 +36,7 @@ impl Secrets {
             (Direction::ToServer, false) => "CLIENT_TRAFFIC_SECRET_0",
             (Direction::ToClient, false) => "SERVER_TRAFFIC_SECRET_0",
         };
-        let lines = self.0.0.lock().expect("nobody panics with the log");
+        let lines = self.0.0.lock().expect("no thread panics while it holds the log");
         let line = lines.iter().rfind(|line| line.split(' ').next() == Some(label))?;
         let hex = line.rsplit(' ').next()?;
         let mut secret = [0; 32];
@@ -81,7 +81,7 @@ impl Impostor {
         let sealed = self
             .0
             .seal(&mut buf, kind, shape, |w| w.bytes(content))
-            .expect("a fresh key and room enough");
+            .expect("the key is fresh and the buffer large enough");
         buf.truncate(sealed.len);
         buf
     }

@@ -130,10 +130,10 @@ impl Association {
         apply(&mut server.settings);
         let mut network = Network::new(seed);
         let endpoint =
-            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is sound");
+            Endpoint::server(Arc::new(server), rng.fork()).expect("the configuration is valid");
         let now = network.now();
         let connection = Connection::client(Arc::new(client), server_address(), now, rng.fork())
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         let server = network.add(server_address(), Either::Right(endpoint));
         let client = network.add(client_address(), Either::Left(connection));
         let ways = Default::default();

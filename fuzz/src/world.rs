@@ -224,9 +224,9 @@ impl<'a> World<'a> {
         Self {
             now,
             client: Connection::client(Arc::new(client), server_address(), now, rng.fork())
-                .expect("the configuration is sound"),
+                .expect("the configuration is valid"),
             server: Endpoint::server(Arc::new(server), rng.fork())
-                .expect("the configuration is sound"),
+                .expect("the configuration is valid"),
             handle: None,
             rule: Box::new(|_, _, datagram| vec![datagram.to_vec()]),
             log: Vec::new(),
@@ -244,7 +244,7 @@ impl<'a> World<'a> {
     pub(crate) fn reconnect(&mut self, client: ClientConfig, seed: u64) {
         let rng = Random::insecure(seed);
         self.client = Connection::client(Arc::new(client), server_address(), self.now, rng)
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
         self.handle = None;
         self.log.clear();
         (self.client_told, self.server_told) = Default::default();
@@ -326,7 +326,7 @@ impl<'a> World<'a> {
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now + duration;
         for steps in 0.. {
-            assert!(steps < 100_000, "no end at {:?}", self.now);
+            assert!(steps < 100_000, "the engines are not idle at {:?}", self.now);
             let wake = self.drain();
             let arrival = self.in_flight.front().map(|(at, ..)| *at);
             let Some(next) = wake.into_iter().chain(arrival).min().filter(|at| *at <= until) else {

@@ -22,7 +22,7 @@ fn hello(datagram_bytes: usize, server: SocketAddr) -> Vec<Vec<u8>> {
     config.settings.datagram_bytes = datagram_bytes;
     let mut client =
         Connection::client(Arc::new(config), server, Instant::ZERO, Random::insecure(1))
-            .expect("the configuration is sound");
+            .expect("the configuration is valid");
     let mut buf = [0; 2048];
     let mut datagrams = Vec::new();
     while let Output::Datagram { payload, .. } = client.poll_output(&mut buf) {
@@ -39,7 +39,7 @@ fn a_hundred_thousand_spoofed_hellos_cost_no_memory() {
     let psk = Psk::external(b"somebody", &[2; 32]).expect("legal lengths");
     let config = ServerConfig::new(Arc::new(psk)).expect("the provider works");
     let mut server = Endpoint::server(Arc::new(config), Random::insecure(2))
-        .expect("the configuration is sound");
+        .expect("the configuration is valid");
     let mut buf = [0; 2048];
     let mut flood = |from: u32, count: u32| {
         for index in from..from + count {

@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_last_of_a_set_carries_the_tag() {
-        let scheme = Scheme::agg(3).expect("3 is allowed");
+        let scheme = Scheme::agg(3).expect("3 is a valid set size");
         let lengths: [usize; 7] = core::array::from_fn(|i| scheme.aggregate_len(i as u64));
         assert_eq!(lengths, [0, 0, 16, 0, 0, 16, 0]);
         assert_eq!(Scheme::Plain.aggregate_len(2), 0);

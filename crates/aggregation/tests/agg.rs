@@ -192,7 +192,10 @@ fn crowded_out(n: u8, record: &Record) -> Receiver {
         }
         (receiver.offer(record) == CROWDED).then_some(receiver)
     });
-    outranked.flatten().next().expect("the record has the greatest of three ranks now and then")
+    outranked
+        .flatten()
+        .next()
+        .expect("in one of 50 attempts the record has the greatest of three ranks")
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn the_fourth_rival_keeps_the_true_record_out_until_it_can_be_tried() {
     let records: Vec<Record> = (0..4).map(|_| sender.data()).collect();
     // Before the set is complete, four rivals are held and a fifth is refused.
     let mut receiver = crowded_out(4, &records[0]);
-    assert_eq!(receiver.offer(&records[0]), CROWDED, "its rank stays what it is");
+    assert_eq!(receiver.offer(&records[0]), CROWDED, "a record always has the same rank");
     for record in &records[1..] {
         assert_eq!(receiver.offer(record), Ok(Offer::Held));
     }
@@ -248,12 +251,12 @@ fn a_closing_tag_ends_a_silence_and_the_set_goes_on() {
     assert_eq!(closing.closing.map(|c| (c.first, c.count)), Some((0, 3)));
     assert!(!sender.sealer.is_open());
     assert!(verified(&receiver.take(&closing)).eq(0..3));
-    assert!(sender.close().is_none(), "covered once");
+    assert!(sender.close().is_none(), "the records are covered already");
     // Records 4 and 5 follow. A second closing tag covers them; it arrives before they do.
     let (four, five) = (sender.data(), sender.data());
     let second = sender.close().expect("two are open");
     assert_eq!(second.closing.map(|c| (c.first, c.count)), Some((4, 2)));
-    assert!(receiver.take(&second).is_empty(), "waits for what it covers");
+    assert!(receiver.take(&second).is_empty(), "the closing tag waits for the records it covers");
     assert!(receiver.take(&five).is_empty());
     assert!(verified(&receiver.take(&four)).eq([4, 5]));
     // Record 7 ends the set. The shares of the verified records are still known.
@@ -325,7 +328,7 @@ fn a_closing_tag_lets_a_fifth_candidate_be_tried() {
     let closing = sender.close().expect("two are open");
     let mut receiver = crowded_out(8, &records[0]);
     assert!(receiver.take(&closing).is_empty());
-    assert_eq!(receiver.offer(&records[0]), CROWDED, "1 is missing");
+    assert_eq!(receiver.offer(&records[0]), CROWDED, "record 1 is missing");
     assert_eq!(receiver.offer(&records[1]), Ok(Offer::Held));
     assert!(verified(&receiver.take(&records[0])).eq([0, 1]));
     assert_eq!(receiver.held(), 0);
@@ -336,7 +339,7 @@ fn a_lost_record_leaves_its_closing_tag_open_and_the_rest_of_the_set_lost() {
     let (mut sender, mut receiver) = (Sender::agg(4), <Receiver>::agg(4));
     let (zero, _lost) = (sender.data(), sender.data());
     assert!(receiver.take(&zero).is_empty());
-    assert!(receiver.take(&sender.close().expect("open")).is_empty());
+    assert!(receiver.take(&sender.close().expect("a data record is open")).is_empty());
     assert!(receiver.take(&sender.data()).is_empty());
     receiver.opener.expire_below(4);
     let expired: Vec<_> = receiver.decided().into_iter().map(|d| (d.0, d.2)).collect();
@@ -352,7 +355,7 @@ fn closing_ranges_no_sender_makes() {
         receiver.opener.closing(&receiver.mac, ClosingTag { first, count, tag: [0; 16] })
     };
     assert_eq!(close(0, 3), Ok(()));
-    assert_eq!(close(0, 4), Err(Refusal::Range), "the last of a set closes itself");
+    assert_eq!(close(0, 4), Err(Refusal::Range), "the last record of a set carries the aggregate");
     assert_eq!(close(1, 2), Ok(()));
     assert_eq!(close(1, 3), Err(Refusal::Range));
     assert_eq!(close(0, 0), Err(Refusal::Range));

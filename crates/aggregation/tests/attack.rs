@@ -26,7 +26,10 @@ fn verified_percent(scheme: Scheme, attack: &Attack) -> f64 {
     let mut got = 0;
     let mut take = |record: &Record| {
         for (_, body, outcome) in receiver.take(record) {
-            assert!(outcome != Outcome::Verified || body.starts_with(b"body of"), "a forgery");
+            assert!(
+                outcome != Outcome::Verified || body.starts_with(b"body of"),
+                "a forged record was verified"
+            );
             got += u32::from(outcome == Outcome::Verified);
         }
     };
@@ -63,7 +66,7 @@ fn every(_: u64) -> bool {
 #[test]
 fn rivals_ahead_of_one_record_of_each_set_do_not_stop_all_of_them() {
     for (n, is_target) in [(8, one_in_8 as fn(u64) -> bool), (16, one_in_16)] {
-        let scheme = Scheme::agg(n).expect("2 to 16");
+        let scheme = Scheme::agg(n).expect("n is from 2 to 16");
         for (rivals, least) in [(3, 100.0), (4, 60.0), (5, 42.0), (8, 20.0), (16, 8.0), (60, 1.5)] {
             let percent =
                 verified_percent(scheme, &Attack { rivals, place: Place::Ahead, is_target });
@@ -126,7 +129,7 @@ fn a_genuine_record_that_came_second_stays() {
 /// Junk with the body of a genuine record and another aggregate also has its own rank.
 #[test]
 fn rivals_that_differ_in_the_tag_alone_have_ranks_of_their_own() {
-    let scheme = Scheme::agg(8).expect("2 to 16");
+    let scheme = Scheme::agg(8).expect("n is from 2 to 16");
     let mut kept = 0;
     for trial in 0..200u8 {
         let (mut sender, mut receiver) = (Sender::new(scheme), <Receiver>::new(scheme));
@@ -204,7 +207,7 @@ fn a_number_s_first_has_room_at_the_cost_of_long_rivals() {
         assert_eq!(evict(3, 30), Some((1, 2)), "{scheme}: any third one");
         assert_eq!(evict(3, 30), Some((0, 1)), "{scheme}: the longer one of two");
         assert_eq!(evict(0, 30), Some((2, 0)), "{scheme}: the second of a lower number");
-        assert_eq!(evict(3, 800), None, "{scheme}: nothing that is longer");
+        assert_eq!(evict(3, 800), None, "{scheme}: no candidate is longer");
     }
 }
 

@@ -147,7 +147,7 @@ proptest! {
                     if outcome == Outcome::Verified {
                         prop_assert_eq!(&sent[number as usize].body, &body);
                         prop_assert_eq!(sent[number as usize].kind, Kind::Data);
-                        prop_assert!(done.insert(number), "{} twice", number);
+                        prop_assert!(done.insert(number), "record {} was verified twice", number);
                     }
                 }
             }
@@ -156,9 +156,9 @@ proptest! {
         prop_assert_eq!(counters.records_verified, done.len() as u64);
         receiver.opener.expire_below(u64::MAX);
         prop_assert!(verified(&receiver.decided()).next().is_none());
-        prop_assert_eq!(receiver.held(), 0, "every slot came back");
+        prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record is accepted twice");
     }
 
     /// Up to three rivals of each number, anywhere before or after the genuine records, cost
@@ -264,16 +264,16 @@ proptest! {
                 for (number, body, outcome) in receiver.take(record) {
                     if outcome == Outcome::Verified {
                         prop_assert_eq!(&sent[number as usize].body, &body);
-                        prop_assert!(done.insert(number), "{} twice", number);
+                        prop_assert!(done.insert(number), "record {} was verified twice", number);
                     }
                 }
             }
         }
         receiver.opener.expire_below(u64::MAX);
         prop_assert!(verified(&receiver.decided()).next().is_none());
-        prop_assert_eq!(receiver.held(), 0, "every slot came back");
+        prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record is accepted twice");
     }
 }
 
@@ -290,13 +290,17 @@ fn the_same_moves_forge_a_linear_function() {
             state.as_bytes().map(|byte| byte.rotate_left(3) ^ 0x5c)
         }
     }
-    let scheme = Scheme::agg(2).expect("allowed");
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+    let scheme = Scheme::agg(2).expect("a valid parameter");
+    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
     let mut tag = [0; 16];
     let bodies = [[0x11; 16], [0x22; 16]];
-    sealer.seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut []).expect("in order");
-    sealer.seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag).expect("in order");
-    let mut opener = <Opener>::new(scheme, &Order::List).expect("aggregating");
+    sealer
+        .seal(&Linear, 0, Kind::Data, bodies[0].into(), &mut [])
+        .expect("records are sealed in order");
+    sealer
+        .seal(&Linear, 1, Kind::Data, bodies[1].into(), &mut tag)
+        .expect("records are sealed in order");
+    let mut opener = <Opener>::new(scheme, &Order::List).expect("an aggregating scheme");
     for (number, body) in (0..).zip(bodies) {
         let forged = body.map(|byte| byte ^ 0x80);
         let tag = &tag[..scheme.aggregate_len(number)];

@@ -19,13 +19,15 @@ fn sets(scheme: Scheme) -> Vec<Vec<u64>> {
             [state.as_bytes()[0]; 16]
         }
     }
-    let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+    let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
     let bytes = scheme.aggregate_len(0);
     let mut sets = vec![Vec::new(); 8 * bytes];
     for behind in 0..=REACH {
         let state = [if behind == 0 { 0xff } else { 0 }; 16].into();
         let mut tag = vec![0; bytes];
-        sealer.seal(&Ones, behind, Kind::Data, state, &mut tag).expect("in order");
+        sealer
+            .seal(&Ones, behind, Kind::Data, state, &mut tag)
+            .expect("records are sealed in order");
         for (bit, set) in sets.iter_mut().enumerate() {
             if tag[bit / 8] << (bit % 8) & 0x80 != 0 {
                 set.push(behind);
@@ -78,7 +80,7 @@ impl Naive {
 /// A forged record passes half of the bits that cover it: 192 of 384 with the longest tags.
 #[test]
 fn setting_wrong_bits_aside_believes_anything_and_we_do_not() {
-    let scheme = Scheme::r2d2(200).expect("allowed");
+    let scheme = Scheme::r2d2(200).expect("a valid parameter");
     let mut believed = 0;
     for forged in 40..60 {
         let (mut sender, mut naive) = (Sender::new(scheme), Naive::new(scheme));
@@ -343,7 +345,8 @@ impl<'a, V: Verifier> Staged<'a, V> {
             let genuine = self.records[&number].tag.clone();
             let mut pattern = 0u64;
             loop {
-                let tag = &mut self.records.get_mut(&number).expect("it was sent").tag;
+                let tag =
+                    &mut self.records.get_mut(&number).expect("the record was sent before").tag;
                 tag.clone_from(&genuine);
                 for j in (0..self.sets.len()).filter(|j| pattern >> j & 1 == 1) {
                     tag[j / 8] ^= 0x80 >> (j % 8);
@@ -431,7 +434,7 @@ fn sparse(sets: &[Vec<u64>]) -> Vec<u64> {
 #[test]
 fn a_staged_search_convinces_who_charges_nothing_and_not_us() {
     for percent in [50, 200] {
-        let scheme = Scheme::r2d2(percent).expect("allowed");
+        let scheme = Scheme::r2d2(percent).expect("a valid parameter");
         let best = order(&sets(scheme));
         let orders = [best.clone(), late(0), late(3), late(10), sparse(&sets(scheme))];
         for seed in 0..5 {
@@ -459,7 +462,7 @@ fn levels_are_reached_no_more_often_than_they_say() {
     const RUNS: u64 = 1000;
     const MOST: u32 = 64;
     for percent in [50, 200] {
-        let scheme = Scheme::r2d2(percent).expect("allowed");
+        let scheme = Scheme::r2d2(percent).expect("a valid parameter");
         let sets = sets(scheme);
         for order in [late(10), order(&sets), sparse(&sets)] {
             let levels: Vec<u32> = (0..RUNS)

@@ -62,13 +62,15 @@ fn tag_by_definition(rulers: &[[u64; 8]], states: &[PrfState], mac: &Mac, t: usi
 fn tags_are_those_of_the_definition() {
     let mac = Mac::new(7);
     for scheme in schemes() {
-        let mut sealer = Sealer::new(scheme, &Order::List).expect("aggregating");
+        let mut sealer = Sealer::new(scheme, &Order::List).expect("an aggregating scheme");
         let mut states = Vec::new();
         for number in 0..120 {
             let state = mac.state(number, &[number as u8; 5]);
             states.push(state.clone());
             let mut tag = vec![0; scheme.aggregate_len(number)];
-            sealer.seal(&mac, number, Kind::Data, state, &mut tag).expect("in order");
+            sealer
+                .seal(&mac, number, Kind::Data, state, &mut tag)
+                .expect("records are sealed in order");
             let expected = tag_by_definition(&RULERS, &states, &mac, 8 * tag.len());
             assert_eq!(tag, expected, "{scheme}, record {number}");
         }
@@ -256,7 +258,7 @@ fn a_closing_tag_names_the_genuine_one_of_two() {
         for _lost in 0..60 {
             sender.data();
         }
-        sender.close().expect("data is open, and lost with it");
+        sender.close().expect("data is open, and the closing tag is lost too");
         let genuine = sender.data();
         let mut forged = genuine.clone();
         forged.body[0] ^= 1;
@@ -315,7 +317,7 @@ fn data_is_delivered_early_and_refuted() {
             }
         }
     }
-    assert_eq!(early, 100, "each is covered by its own tag at once");
+    assert_eq!(early, 100, "each record is covered by its own tag at once");
     assert_eq!(receiver.opener.threshold(), Some(30));
 }
 

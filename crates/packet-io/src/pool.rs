@@ -102,11 +102,11 @@ impl Pool {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let PoolSettings { frame_bytes, frames } = settings;
         if !frame_bytes.is_power_of_two() || !(2048..=65536).contains(&frame_bytes) {
-            let message = "a frame has 2048 to 65536 bytes, a power of two";
+            let message = "a frame must have 2048 to 65536 bytes, a power of two";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         if !(1..=1 << 20).contains(&frames) {
-            let message = "a pool has 1 to 1048576 frames";
+            let message = "a pool must have 1 to 1048576 frames";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         Ok(Self {
@@ -357,7 +357,7 @@ mod tests {
         let mut pool = pool(2);
         let frame = pool.allocate_with(b"packet").unwrap();
         let address = pool.give(frame);
-        assert!(pool.take(2048 * 2, 0).is_none(), "behind the region");
+        assert!(pool.take(2048 * 2, 0).is_none(), "after the end of the region");
         assert!(pool.take(u64::MAX, 0).is_none() && pool.take(address, u32::MAX).is_none());
         assert!(pool.take(address, 2048 - HEADROOM as u32 + 1).is_none(), "longer than its frame");
         assert_eq!((pool.lent(), pool.available()), (0, 1));

@@ -425,11 +425,11 @@ mod tests {
         let mut plan = |of: &[_]| planned(&mut pool, of, true, true);
         assert_eq!(plan(&[(9, 0, a), (9, 0, a), (9, 0, b)]), [2, 1]);
         assert_eq!(plan(&[(9, 0, a), (9, 1, a)]), [1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket a call");
+        assert_eq!(plan(&[(9, 0, a), (9, 0x80, a)]), [1], "one socket per call");
         assert_eq!(plan(&[(9, 0, a), (8, 0, a), (8, 0, a)]), [2, 1], "a shorter one is the last");
         assert_eq!(plan(&[(9, 0, a), (10, 0, a)]), [1, 1]);
         assert_eq!(plan(&[(0, 0, a), (0, 0, a), (1, 0, a), (0, 0, a)]), [1, 1, 1, 1]);
-        assert_eq!(plan(&[(9, 0, a), (9, 0, six)]), [1], "one family a call");
+        assert_eq!(plan(&[(9, 0, a), (9, 0, six)]), [1], "one address family per call");
         assert_eq!(plan(&[(1400, 0, a); 100]), [46, 46, 8]);
         assert_eq!(plan(&[(9, 0, a); 130]), [64, 64, 2]);
         assert_eq!(plan(&[(9, 0, a); 300]), [64; 4]);

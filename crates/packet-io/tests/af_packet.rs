@@ -75,7 +75,7 @@ fn frames_go_through_whole_and_in_order() {
                 .collect();
             send(&mut near, &mut pool, &sent);
             assert!(receive(&mut far, &mut pool, sent.len()) == sent);
-            assert_eq!(receive(&mut near, &mut pool, 0).len(), 0, "own frames are not heard");
+            assert_eq!(receive(&mut near, &mut pool, 0).len(), 0, "own frames are not received");
             assert_eq!(near.statistics().transmitted, 200);
             assert_eq!(far.statistics().received, 200);
             assert_eq!(far.statistics().overruns, 0);
@@ -206,7 +206,10 @@ fn threads_share_an_interface_by_sender() {
             frames.iter().filter(|frame| frame[11] == sender).cloned().collect()
         };
         for received in &received {
-            assert!(!received.is_empty() && received.len() < sent.len(), "all have some");
+            assert!(
+                !received.is_empty() && received.len() < sent.len(),
+                "each socket receives some frames"
+            );
             for sender in 0..24 {
                 let mine = from(received, sender);
                 assert!(mine.is_empty() || mine == from(&sent, sender), "sender {sender}");

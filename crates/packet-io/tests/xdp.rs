@@ -124,7 +124,7 @@ fn frames_cross_from_one_interface_to_another_without_a_copy() {
             assert_eq!(right.statistics().transmitted, 2000);
             left.receive(&mut pool, &mut frames).unwrap();
             right.receive(&mut pool, &mut frames).unwrap();
-            assert_eq!((pool.lent(), pool.available()), (0, idle), "every frame came back");
+            assert_eq!((pool.lent(), pool.available()), (0, idle), "every frame was returned");
         }
     });
 }
@@ -170,27 +170,33 @@ fn what_stands_in_the_way_is_told_in_one_line() {
         let _attached_again = no_children();
         let first = Attachment::lan(&near, &[MACSEC], Mode::Generic).unwrap();
         let error = Attachment::lan(&near, &[], Mode::Generic).unwrap_err().to_string();
-        assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is there");
+        assert_eq!(error, "AF_XDP on ls0: another XDP program or socket is in use");
         let sockets = udp::Settings::default();
         let error = XdpUnderlay::open(&mut pool, &first, small(), &sockets).err().unwrap();
-        assert_eq!(error.to_string(), "AF_XDP on ls0: the program is not an underlay's");
+        assert_eq!(
+            error.to_string(),
+            "AF_XDP on ls0: the attached program is not that of an underlay"
+        );
         let queue = Settings { queue: 7, ..small() };
         assert!(XdpLan::open(&mut pool, &first, queue).is_err());
         for ring in [32, 100, 1 << 16] {
             let error =
                 XdpLan::open(&mut pool, &first, Settings { ring, ..small() }).err().unwrap();
-            let told = "AF_XDP on ls0: a ring has 64 to 32768 entries, a power of two";
+            let told = "AF_XDP on ls0: a ring must have 64 to 32768 entries, a power of two";
             assert_eq!(error.to_string(), told);
         }
         let mut large = Pool::new(PoolSettings { frame_bytes: 8192, frames: 64 }).unwrap();
         let error = XdpLan::open(&mut large, &first, small()).err().unwrap();
-        let told = "AF_XDP on ls0: a pool for AF_XDP has frames of 2048 or 4096 bytes";
+        let told = "AF_XDP on ls0: the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
         assert_eq!(error.to_string(), told);
         drop(first);
         Attachment::lan(&near, &[], Mode::Generic).expect("the first one left nothing behind");
         let nobody = Attachment::underlay(&near, "0.0.0.0:9".parse().unwrap(), Mode::Generic);
         let error = nobody.unwrap_err().to_string();
-        assert_eq!(error, "AF_XDP on ls0: 0.0.0.0:9 is no address and port to send from");
+        assert_eq!(
+            error,
+            "AF_XDP on ls0: 0.0.0.0:9 has an unspecified address or port, from which nothing can be sent"
+        );
     });
 }
 
@@ -307,7 +313,7 @@ fn datagrams_go_both_ways_in_both_families() {
             let frames = near.statistics();
             assert_eq!((frames.received, frames.transmitted, near.mangled()), (300, 303, 0));
             assert!(near.sent_by_kernel() < 10, "{}", near.sent_by_kernel());
-            assert!(program.passed().foreign > 0, "the kernel hears of its neighbours");
+            assert!(program.passed().foreign > 0, "neighbour discovery passes to the kernel");
             assert_eq!((pool.lent(), fars.lent()), (0, 0));
         });
     }
@@ -342,7 +348,7 @@ fn a_lane_sends_from_the_port_that_it_was_given() {
             let answer = Datagram { frame, remote: far_address, class: 0, answers: true };
             assert_eq!(near.transmit(&mut pool, &mut vec![answer]).unwrap(), 1);
             assert_eq!(datagrams(&mut far, &mut fars, 1), [(near_address, 0, vec![4])]);
-            assert_eq!(near.sent_by_kernel(), 1, "the others went past it");
+            assert_eq!(near.sent_by_kernel(), 1, "the other datagrams bypassed the kernel");
             send_to(&mut far, &mut fars, lane, 0, &[vec![3]]);
             assert_eq!(datagrams(&mut near, &mut pool, 1), [(far_address, 0, vec![3])]);
         });

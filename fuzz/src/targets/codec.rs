@@ -39,7 +39,7 @@ pub(super) fn messages(input: &[u8]) {
         let records: Vec<_> = records.collect();
         let mut buf = vec![0; input.len()];
         let mut w = Writer::new(&mut buf);
-        ack::write(&records, &mut w).expect("as long as it was");
+        ack::write(&records, &mut w).expect("as long as the input");
         assert_eq!(w.finish(), input);
     }
     if let Ok((down, up)) = aggregation::read_answer(input) {

@@ -76,7 +76,10 @@ pub(super) fn messages(input: &[u8]) {
     if let Ok(hint) = read_psk_hint(input) {
         assert_eq!(bytes_of(|w| write_psk_client_key_exchange(hint, w)), input);
         assert_eq!(read_psk_client_key_exchange(input), Ok(hint));
-        assert!(read_ecdhe_psk_client_key_exchange(input).is_err(), "one form or the other");
+        assert!(
+            read_ecdhe_psk_client_key_exchange(input).is_err(),
+            "a message has only one of the two forms"
+        );
     }
     if let Ok((identity, point)) = read_ecdhe_psk_client_key_exchange(input) {
         assert!(!point.is_empty());

@@ -21,7 +21,7 @@ pub(crate) fn encoded(request: &Asked) -> Vec<u8> {
 fn written_as(answer: &Numbered<Answer>, version: u8) -> Vec<u8> {
     let mut buf = [0; group::control::MAX_MESSAGE];
     let mut w = Writer::new(&mut buf);
-    answer.write_as(&mut w, version).expect("it was no longer");
+    answer.write_as(&mut w, version).expect("the input was no longer");
     w.finish().to_vec()
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn requests() -> Vec<Asked> {
         keys: Identity::generate(&mut rng).public(),
     };
     let roles = |sender, listener| WantedRoles { sender, listener };
-    let lookup = Lookup::listener(ListenerId::new(0).expect("small"));
+    let lookup = Lookup::listener(ListenerId::new(0).expect("a small identifier"));
     let said = [
         join(1, roles(true, true)),
         join(2, roles(true, false)),
@@ -64,10 +64,11 @@ pub(crate) fn requests() -> Vec<Asked> {
 fn grant() -> Grant {
     let mut rng = Random::insecure(12);
     let mut server = KeyServer::new(GROUP, ControllerSecret::from_seed(&[5; 32]), &mut rng);
-    let timing = Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("short");
+    let timing =
+        Timing::new(Duration::from_secs(1), Duration::from_secs(10)).expect("valid durations");
     let change = group::rekey::Change { join: 5, ..Default::default() };
-    server.rekey(&change, timing, 1200, &mut rng).expect("a change that can be made");
-    server.grant(Leaf::new(3).expect("small"), timing).expect("a member")
+    server.rekey(&change, timing, 1200, &mut rng).expect("a valid change");
+    server.grant(Leaf::new(3).expect("a small identifier"), timing).expect("a member")
 }
 
 pub(super) fn messages(input: &[u8]) {
@@ -79,7 +80,7 @@ pub(super) fn messages(input: &[u8]) {
         // of no sender.
         let once = written_as(&answer, input[0]);
         assert_eq!(once.len(), input.len());
-        let again = Numbered::<Answer>::decode(&once).expect("it was just written");
+        let again = Numbered::<Answer>::decode(&once).expect("an encoded answer can be decoded");
         assert_eq!(written_as(&again, input[0]), once);
     }
     if let Ok(page) = Page::decode(input) {

@@ -51,8 +51,11 @@ fn check(world: &World<'_>) {
         let mut seen: Vec<_> = told.data.iter().collect();
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), told.data.len(), "delivered twice");
-        assert!(told.data.iter().all(|data| PAYLOADS.contains(&&data[..])), "never sent");
+        assert_eq!(seen.len(), told.data.len(), "a payload was delivered twice");
+        assert!(
+            told.data.iter().all(|data| PAYLOADS.contains(&&data[..])),
+            "a payload was delivered that was never sent"
+        );
     }
 }
 
@@ -78,7 +81,10 @@ pub(super) fn client(input: &[u8]) {
     }
     world.run_for(Duration::from_secs(70));
     check(&world);
-    assert!(world.client_told.connected || world.client_told.closed.is_some(), "a deadline passed");
+    assert!(
+        world.client_told.connected || world.client_told.closed.is_some(),
+        "the handshake must end by its deadline"
+    );
 }
 
 /// A server that receives the datagrams of the input, from three addresses.
@@ -99,7 +105,7 @@ pub(super) fn server(input: &[u8]) {
     world.run_for(Duration::from_secs(70));
     check(&world);
     let half_open = world.server.connections().filter(|(_, c)| !c.is_connected()).count();
-    assert_eq!(half_open, 0, "a deadline passed");
+    assert_eq!(half_open, 0, "the handshake must end by its deadline");
 }
 
 fn end_seeds(direction: Direction) -> Vec<Vec<u8>> {

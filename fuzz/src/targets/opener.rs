@@ -78,7 +78,7 @@ impl Game {
             if state == genuine(sent.number)
                 && self.opener.offer_verified(&Keyed, sent.number, state.into(), &sent.tag).is_ok()
             {
-                assert!(self.verified.insert(sent.number), "a control record twice");
+                assert!(self.verified.insert(sent.number), "a control record is accepted twice");
             }
         } else if admitted.is_ok() {
             let slot = self.free.pop().expect("fewer are held than there are slots");
@@ -102,9 +102,9 @@ impl Game {
             assert_eq!(verdict.number, number);
             self.release(verdict.slot);
             if verdict.outcome == Outcome::Verified {
-                assert!(number < self.sent.len() as u64, "never sealed");
+                assert!(number < self.sent.len() as u64, "the record was never sealed");
                 assert_eq!(state, genuine(number), "another record than the sealed one");
-                assert!(self.verified.insert(number), "verified twice");
+                assert!(self.verified.insert(number), "the record was verified twice");
             }
         }
     }
@@ -146,7 +146,7 @@ pub(super) fn opener(input: &[u8]) {
     }
     game.opener.expire_below(u64::MAX);
     game.settle();
-    assert!(game.held.is_empty(), "every slot comes back");
+    assert!(game.held.is_empty(), "every slot is returned");
 }
 
 fn step(game: &mut Game, what: u8, a: u8, b: u8) {

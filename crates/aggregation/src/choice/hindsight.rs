@@ -253,8 +253,9 @@ mod tests {
 
     #[test]
     fn another_family_s_member_and_the_longest_payloads_do_no_harm() {
-        let mut rule = Hindsight::new(Family::Agg, Scheme::r2d2(50).expect("known"), u16::MAX);
-        rule.changed(Scheme::r2d2(200).expect("known"));
+        let mut rule =
+            Hindsight::new(Family::Agg, Scheme::r2d2(50).expect("a known scheme"), u16::MAX);
+        rule.changed(Scheme::r2d2(200).expect("a known scheme"));
         let said = says(&mut rule, 2000, u16::MAX, u32::MAX);
         assert_eq!(said.len(), 1);
     }

@@ -43,7 +43,7 @@ impl Family {
     /// The members, from the one that shares most to plain tags.
     pub const fn members(self) -> [Scheme; MEMBERS] {
         const fn agg(n: u8) -> Scheme {
-            Scheme::agg(n).expect("2 to 16")
+            Scheme::agg(n).expect("n is from 2 to 16")
         }
         match self {
             Self::Agg => [agg(16), agg(8), agg(4), agg(2), Scheme::Plain],

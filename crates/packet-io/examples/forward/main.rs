@@ -74,11 +74,11 @@ fn main() {
     }
     stop.store(true, Ordering::Relaxed);
     for told in running {
-        println!("{}", told.recv().expect("a gateway ends in good order"));
+        println!("{}", told.recv().expect("the gateway does not panic"));
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("for Linux");
+    println!("this example needs Linux");
 }

@@ -60,7 +60,10 @@ impl Region {
     pub(crate) fn copy_within(&mut self, from: Range<usize>, to: usize) {
         assert!(from.start <= from.end && from.end <= self.len);
         let len = from.len();
-        let end = to.checked_add(len).filter(|&end| end <= self.len).expect("inside of the region");
+        let end = to
+            .checked_add(len)
+            .filter(|&end| end <= self.len)
+            .expect("the range lies within the region");
         assert!(end <= from.start || from.end <= to);
         // SAFETY: both ranges lie within the mapping and do not overlap; self is borrowed mutably.
         unsafe {

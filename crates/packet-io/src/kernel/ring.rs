@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(reader.pop(), None);
         writer.publish_written();
         assert_eq!(reader.pop(), Some(0));
-        assert!(writer.push(4).is_none(), "the room is not given back yet");
+        assert!(writer.push(4).is_none(), "the place is not returned yet");
         reader.publish_read();
         assert!(writer.push(4).is_some() && writer.push(5).is_none());
     }

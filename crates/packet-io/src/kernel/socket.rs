@@ -118,7 +118,7 @@ pub(crate) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let answer =
         unsafe { libc::getsockname(fd.as_raw_fd(), address.bytes.as_mut_ptr().cast(), &mut len) };
     checked(answer)?;
-    address.parse().ok_or_else(|| io::Error::other("a socket without an Internet address"))
+    address.parse().ok_or_else(|| io::Error::other("the socket has no Internet address"))
 }
 
 /// Attaches a classic BPF filter: packets for which it returns 0 never reach the socket.

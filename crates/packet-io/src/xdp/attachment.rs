@@ -93,7 +93,9 @@ impl Attachment {
         mode: Mode,
     ) -> Result<Self, OpenError> {
         if local.ip().is_unspecified() || local.port() == 0 {
-            let message = format!("{local} is no address and port to send from");
+            let message = format!(
+                "{local} has an unspecified address or port, from which nothing can be sent"
+            );
             return Err(failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message)));
         }
         Self::attach(interface, Some(local), mode, |maps| programs::underlay(local, maps))
@@ -156,7 +158,7 @@ impl Attachment {
 pub(super) fn failed(interface: &Interface, error: io::Error) -> OpenError {
     let what = format!("AF_XDP on {}", interface.name);
     let error = if error.raw_os_error() == Some(libc::EBUSY) {
-        io::Error::other("another XDP program or socket is there")
+        io::Error::other("another XDP program or socket is in use")
     } else {
         error
     };

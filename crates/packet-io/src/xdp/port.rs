@@ -64,11 +64,11 @@ impl Port {
     fn set_up(pool: &mut Pool, attachment: &Attachment, settings: Settings) -> io::Result<Self> {
         let interface = attachment.interface();
         if pool.frame_bytes() > MAX_FRAME {
-            let message = "a pool for AF_XDP has frames of 2048 or 4096 bytes";
+            let message = "the frames of a pool for AF_XDP must have 2048 or 4096 bytes";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         if !settings.ring.is_power_of_two() || !(64..=1 << 15).contains(&settings.ring) {
-            let message = "a ring has 64 to 32768 entries, a power of two";
+            let message = "a ring must have 64 to 32768 entries, a power of two";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let flags = |mode| {

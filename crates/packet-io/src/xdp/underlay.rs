@@ -61,10 +61,13 @@ impl XdpUnderlay {
         let interface = attachment.interface();
         let misused =
             |message: &str| failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message));
-        let local =
-            attachment.local().ok_or_else(|| misused("the program is not an underlay's"))?;
+        let local = attachment
+            .local()
+            .ok_or_else(|| misused("the attached program is not that of an underlay"))?;
         if !sockets.local.contains(&local) {
-            return Err(misused("the sockets have another address than the program"));
+            return Err(misused(
+                "the local addresses of the sockets do not include that of the program",
+            ));
         }
         let kernel = UdpUnderlay::open(sockets)?;
         // If the kernel was to choose the port, it is known now.

@@ -42,7 +42,7 @@ fn isolated() -> Result<(), String> {
         .map_err(|error| format!("no network namespaces without root ({})", error.desc()))?;
     ip("link set lo up");
     let veth = try_ip("link add tried0 type veth peer name tried1");
-    veth.map_err(|error| format!("no virtual cables: {error}"))?;
+    veth.map_err(|error| format!("no veth interfaces: {error}"))?;
     ip("link del tried0");
     Ok(())
 }
@@ -98,7 +98,7 @@ impl Host {
         let (tell, told) = channel();
         let (jobs, todo) = channel::<Job>();
         thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("there is one already");
+            unshare(CloneFlags::CLONE_NEWNET).expect("this process has made namespaces before");
             ip("link set lo up");
             tell.send(nix::unistd::gettid().as_raw()).unwrap();
             todo.into_iter().for_each(|job| job());
@@ -111,7 +111,7 @@ impl Host {
     pub(crate) fn call<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         self.jobs.send(Box::new(move || drop(tell.send(job())))).unwrap();
-        told.recv().expect("the job ends well")
+        told.recv().expect("the job does not panic")
     }
 
     /// A wire to this host without offloads: the end `near` in the caller's namespace, the end
@@ -156,9 +156,9 @@ pub(crate) fn try_ip(words: &str) -> Result<String, String> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = {
         let _starting = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        command.spawn().expect("iproute2 is here")
+        command.spawn().expect("iproute2 is installed")
     };
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the program ends");
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
