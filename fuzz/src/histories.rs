@@ -570,7 +570,8 @@ impl History {
                 if !opened.is_empty() || member.keys().epoch() > last {
                     let (address, epoch) = (life.address, grant.epoch);
                     self.violation(format!(
-                        "with its keys of epoch {epoch}, {address}, a member from epoch {first} to {last}, opened records of epochs {opened:?}"
+                        "with its keys of epoch {epoch}, {address}, a member from epoch {first} to \
+                         {last}, opened records of epochs {opened:?}"
                     ));
                 }
             }

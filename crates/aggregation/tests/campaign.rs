@@ -158,7 +158,7 @@ proptest! {
         prop_assert!(verified(&receiver.decided()).next().is_none());
         prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record is accepted twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record counts twice");
     }
 
     /// Up to three rivals of each number, anywhere before or after the genuine records, cost
@@ -273,7 +273,7 @@ proptest! {
         prop_assert!(verified(&receiver.decided()).next().is_none());
         prop_assert_eq!(receiver.held(), 0, "every slot was returned");
         let unique: BTreeSet<_> = receiver.controls.iter().collect();
-        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record is accepted twice");
+        prop_assert_eq!(unique.len(), receiver.controls.len(), "no control record counts twice");
     }
 }
 

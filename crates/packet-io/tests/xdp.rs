@@ -193,10 +193,7 @@ fn what_stands_in_the_way_is_told_in_one_line() {
         Attachment::lan(&near, &[], Mode::Generic).expect("the first one left nothing behind");
         let nobody = Attachment::underlay(&near, "0.0.0.0:9".parse().unwrap(), Mode::Generic);
         let error = nobody.unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "AF_XDP on ls0: 0.0.0.0:9 has an unspecified address or port, from which nothing can be sent"
-        );
+        assert_eq!(error, "AF_XDP on ls0: 0.0.0.0:9 lacks a specific address or port to send from");
     });
 }
 

@@ -192,8 +192,8 @@ impl Gateway {
         let lan = self.lan.statistics();
         let round = forwarded / rounds.max(1);
         format!(
-            "{nanoseconds} ns per frame, {round} frames per round, {forwarded} frames, {dropped} dropped; \
-             {lan:?}; {beyond:?}"
+            "{nanoseconds} ns per frame, {round} frames per round, {forwarded} frames, \
+             {dropped} dropped; {lan:?}; {beyond:?}"
         )
     }
 }

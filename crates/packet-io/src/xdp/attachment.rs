@@ -93,9 +93,7 @@ impl Attachment {
         mode: Mode,
     ) -> Result<Self, OpenError> {
         if local.ip().is_unspecified() || local.port() == 0 {
-            let message = format!(
-                "{local} has an unspecified address or port, from which nothing can be sent"
-            );
+            let message = format!("{local} lacks a specific address or port to send from");
             return Err(failed(interface, io::Error::new(io::ErrorKind::InvalidInput, message)));
         }
         Self::attach(interface, Some(local), mode, |maps| programs::underlay(local, maps))
