@@ -6,11 +6,11 @@ use super::{Family, MEMBERS};
 /// One boundary. Below it the member that shares more is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// In 1/2^32; less than 1.
+    /// In units of 1/2^32; less than 1.
     pub a: i64,
-    /// In bytes/2^16; less than 2^15 bytes.
+    /// In units of 1/2^16 byte; less than 2^15 bytes.
     pub b: i64,
-    /// In 1/2^32; less than 1.
+    /// In units of 1/2^32; less than 1.
     pub c: i64,
 }
 

@@ -12,7 +12,7 @@ use crate::tuning::BETWEEN_CHANGES;
 const HORIZON_BITS: u32 = 9;
 
 /// The lead, in records' worth of goodput, by which another member must be better. With 4 there are
-/// half as many changes again and no gain; with 16, moving channels cost more.
+/// 50 % more changes and no gain; with 16, moving channels cost more.
 const LEAD: u64 = 8;
 
 /// Length in bytes of a record with a closing tag: header, type, the range it covers, the closing
