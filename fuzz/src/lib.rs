@@ -4,7 +4,7 @@
 //! - [`drops`]: handshakes with any two datagrams lost, and with bursts of copies of each datagram;
 //! - [`world`]: two engines and a network whose behaviour an attacker chooses;
 //! - [`secrets`]: the engines' keys, for a malicious peer that uses them;
-//! - [`cuts`]: every message cut and changed at every byte;
+//! - [`cuts`]: every message truncated and changed at every byte;
 //! - [`junk`]: random, altered and replayed datagrams; [`mutate`] makes them;
 //! - [`forgery`]: an attacker on the path against aggregated tags;
 //! - [`injection`]: what junk costs associations that share tags; [`rivals`]: how many genuine

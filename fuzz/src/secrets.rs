@@ -50,7 +50,7 @@ impl Secrets {
 /// The suite of a setup.
 ///
 /// # Panics
-/// If its provider does not have it.
+/// If its provider does not have the suite.
 pub fn suite(setup: &Setup) -> &'static CipherSuite {
     setup.provider.suite(setup.suite).expect("the provider has the suite")
 }

@@ -156,7 +156,7 @@ impl Association {
             match event {
                 Event::Data(data) => way.take(side as u8, data),
                 Event::AggregationChanged { receive, .. } => {
-                    // The other direction's changes are the other end's to count.
+                    // The other end counts the changes of the other direction.
                     way.changes += u64::from(way.scheme != Some(receive));
                     way.scheme = Some(receive);
                 }

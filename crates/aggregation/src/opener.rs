@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiving side: an [`Opener`] checks tags and decides which records are genuine.
 
 use crate::agg::opener::AggOpener;
 use crate::definition::Layout;
@@ -154,8 +154,8 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     /// first of its number and may be acted on; there will be no verdict for it.
     ///
     /// # Errors
-    /// When the number was used before (a replay: drop it), or when `tag` is not as long
-    /// as the aggregate the record must carry.
+    /// If the number was used before, which means that the record is a replay and must be dropped;
+    /// or if `tag` is not as long as the aggregate that the record must carry.
     pub fn offer_verified<P: Prf + ?Sized>(
         &mut self,
         prf: &P,
@@ -263,7 +263,7 @@ impl<const CANDIDATES: usize> Opener<CANDIDATES> {
     }
 }
 
-/// What became of an offered data record.
+/// The result of offering a data record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// It is held, or decided already: a verdict for its slot follows.
@@ -354,22 +354,22 @@ pub enum DropReason {
     Evicted,
 }
 
-/// Running totals of one direction of an epoch.
+/// Counters of one direction of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Sets of which every record was verified.
+    /// Number of sets of which every record was verified.
     pub sets_verified: u64,
-    /// Sets given up with records still unverified.
+    /// Number of sets given up with records still unverified.
     pub sets_failed: u64,
-    /// Data records verified.
+    /// Number of data records verified.
     pub records_verified: u64,
-    /// Data records that were delivered provisionally and failed afterwards.
+    /// Number of data records that were delivered provisionally and failed afterwards.
     pub records_refuted: u64,
-    /// Data records given up: rivals, failed, expired and evicted.
+    /// Number of data records given up: rivals, failed, expired and evicted ones.
     pub records_dropped: u64,
-    /// Data records refused on arrival.
+    /// Number of data records refused on arrival.
     pub records_refused: u64,
-    /// Evaluations, for the key's limits: each check of a tag over r unverified
-    /// records counts r.
+    /// Number of evaluations, for the key's limits: each check of a tag over r unverified records
+    /// counts r.
     pub evaluations: u64,
 }

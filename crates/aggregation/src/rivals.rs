@@ -31,8 +31,8 @@ impl<const N: usize> Pool<N> {
         handles.iter().filter(|&&handle| self.get(handle).first).count() < FIRST_PER_NUMBER
     }
 
-    /// The candidate of greatest rank among those of a number, without the candidates that came
-    /// first, and whether a candidate of this state and share has a lesser rank.
+    /// The candidate of greatest rank among `handles`, the candidates of a number, without those
+    /// that arrived first; and whether a candidate with this state and share has a lesser rank.
     #[cold]
     pub(crate) fn greatest_rank<P: Prf + ?Sized>(
         &self,

@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 use zeroize::Zeroize;
 
-/// Bytes of a full tag.
+/// Length in bytes of a full tag.
 pub const TAG_BYTES: usize = 16;
 
 /// Makes the enumeration of schemes from a list of their definitions.

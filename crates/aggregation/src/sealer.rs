@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side: a [`Sealer`] computes the aggregates and closing tags of records.
 
 use crate::agg::sealer::AggSealer;
 use crate::definition::Layout;

@@ -5,7 +5,7 @@ use crate::port::Source;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Waits until one of several ports has something to receive.
+/// Waits until one of several ports has packets to receive.
 ///
 /// A sleeping thread takes some ten microseconds to wake, which is most of the delay that a gateway
 /// adds to a packet. A virtual processor core that was given back to the hypervisor takes ten times

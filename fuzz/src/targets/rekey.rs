@@ -19,7 +19,7 @@ use vocabulary::{Decode, Instant, Random};
 struct Scene {
     member: Grant,
     controller: KeyServer,
-    /// Messages to the member's next epoch and to the one after it.
+    /// Messages that lead to the member's next epoch, and to the epoch after it.
     genuine: Vec<Vec<u8>>,
     later: Vec<Vec<u8>>,
 }

@@ -8,7 +8,7 @@ pub(super) struct MeanPayload {
     seen: u32,
 }
 
-/// Records over which lengths are averaged.
+/// Number of records over which lengths are averaged.
 const HORIZON: u32 = 128;
 
 impl MeanPayload {

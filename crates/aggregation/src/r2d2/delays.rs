@@ -10,9 +10,9 @@ use crate::prf::{Prf, PrfState};
 use crate::r2d2::table::{MEMBERS, MOST_BITS, SPAN, Table};
 use zeroize::{DefaultIsZeroes, Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Words of 64 bits in the longest long tag.
+/// Number of 64-bit words in the longest long tag.
 const WORDS: usize = MEMBERS * MOST_BITS / 64;
-/// Delays are below 2^6.
+/// Number of stages: delays are below 2^6.
 const STAGES: usize = 6;
 /// Long tags in the first stage, and therefore the least number that may be kept.
 pub(crate) const LONGEST_DELAY: usize = 1 << (STAGES - 1);
@@ -60,7 +60,7 @@ impl Long {
 /// The six stages. The first one keeps the last `KEPT` long tags.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Delays<const KEPT: usize> {
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     bytes: usize,
     /// The bits that each stage holds back, the longest delay first.
     masks: [Long; STAGES],
@@ -86,7 +86,7 @@ impl<const KEPT: usize> Delays<KEPT> {
         Self { bytes, masks, kept: [Long::default(); KEPT], later: [Long::default(); LATER] }
     }
 
-    /// Bytes of a tag.
+    /// Length of a tag in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -26,7 +26,7 @@ impl Overprovision {
         self.0
     }
 
-    /// Bytes of tag in each record: 3, 4, 5 or 6.
+    /// Length in bytes of the tag in each record: 3, 4, 5 or 6.
     pub const fn tag_bytes(self) -> usize {
         (TAG_BYTES * (100 + self.0 as usize)).div_ceil(100 * SHARED_BY as usize)
     }

@@ -4,13 +4,13 @@
 use crate::r2d2::delays::Long;
 use zeroize::Zeroizing;
 
-/// Records that each tag bit covers.
+/// Number of records that each tag bit covers.
 pub(crate) const MEMBERS: usize = 8;
 /// The greatest distance from a tag's record back to a record that the tag covers.
 pub(crate) const REACH: usize = 37;
 /// Number of consecutive records that a tag can cover, its own included.
 pub(crate) const SPAN: usize = REACH + 1;
-/// The longest tag, in bits.
+/// Length of the longest tag in bits.
 pub(crate) const MOST_BITS: usize = 48;
 
 /// The distances from a tag's record back to the members of one bit's dependency set, ascending;
@@ -25,7 +25,7 @@ pub(crate) type Words = Zeroizing<[u64; MEMBERS]>;
 /// tag is read as a big-endian number.
 #[derive(Clone)]
 pub(crate) struct Table {
-    /// Bytes of a tag, t / 8.
+    /// Length of a tag in bytes: t / 8.
     bytes: usize,
     /// `takes[k][d]`: the bits whose k-th member is d numbers behind.
     takes: [[u64; SPAN]; MEMBERS],

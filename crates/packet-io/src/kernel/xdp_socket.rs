@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-// SAFETY: two longs, and four ints behind them: no padding (linux/if_xdp.h).
+// SAFETY: two longs followed by four ints, without padding (linux/if_xdp.h).
 unsafe impl socket::Plain for libc::xdp_umem_reg {}
-// SAFETY: sixteen longs.
+// SAFETY: sixteen longs, without padding.
 unsafe impl socket::Plain for libc::xdp_mmap_offsets {}
-// SAFETY: six longs.
+// SAFETY: six longs, without padding.
 unsafe impl socket::Plain for libc::xdp_statistics {}
 // SAFETY: an int.
 unsafe impl socket::Plain for u32 {}
