@@ -69,10 +69,12 @@ pub(crate) struct Board {
 /// The tag bits that can be checked once a record is placed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evaluation {
-    /// Bits of the record's own tag that can be checked now.
+    /// Bits of the record's own tag that can be checked now; those of them that are wrong are in
+    /// `own_wrong`.
     pub(crate) own: u64,
     pub(crate) own_wrong: u64,
-    /// Later tags with bits that this record completes: bit d − 1 is the tag d numbers ahead.
+    /// Later tags with bits that this record completes: bit d − 1 is the tag d numbers ahead. Those
+    /// with wrong bits are in `later_wrong`.
     pub(crate) later: u64,
     pub(crate) later_wrong: u64,
 }
