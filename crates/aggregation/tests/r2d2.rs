@@ -109,8 +109,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Records are lost, reordered within some distance, and duplicated. Each level is what the
-    /// bits that arrived give. No record is verified below 128 bits, and none stays unverified at
-    /// 128.
+    /// bits that arrived give. No record is verified below 128 bits, and none stays unverified
+    /// at 128.
     #[test]
     fn levels_are_those_of_the_definition(
         o in 0usize..4,

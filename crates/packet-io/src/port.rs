@@ -79,8 +79,8 @@ pub trait Underlay: Source {
     /// The port can never be used again.
     fn transmit(&mut self, pool: &mut Pool, datagrams: &mut Vec<Datagram>) -> io::Result<usize>;
 
-    /// Appends to `into` the datagrams that could not be sent since the last call, at most the last
-    /// 64.
+    /// Appends to `into` the datagrams that could not be sent since the last call, at most the
+    /// last 64.
     fn refusals(&mut self, into: &mut Vec<Refusal>);
 
     /// Counters since the port was opened.

@@ -97,8 +97,8 @@ pub fn claims(names: &[String]) -> Value {
     })
 }
 
-/// For how many seconds frames of 1300 bytes do not arrive when a path of 1500 bytes narrows to
-/// 1300.
+/// For how many seconds frames of 1300 bytes do not arrive when a path of 1500 bytes narrows
+/// to 1300.
 pub fn narrowing(names: &[String]) -> Value {
     rows(
         names,

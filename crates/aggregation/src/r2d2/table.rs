@@ -29,8 +29,8 @@ pub(crate) struct Table {
     bytes: usize,
     /// `takes[k][d]`: the bits whose k-th member is d numbers behind.
     takes: [[u64; SPAN]; MEMBERS],
-    /// For each k, the range of distances d with any such bit: the first one, and the last one plus
-    /// 1.
+    /// For each k, the range of distances d with any such bit: the first one, and the last one
+    /// plus 1.
     ranges: [(u8, u8); MEMBERS],
     /// `covers[d]`: the bits that cover the record d numbers behind.
     covers: [u64; SPAN],
