@@ -73,8 +73,8 @@ pub(crate) struct Evaluation {
     /// `own_wrong`.
     pub(crate) own: u64,
     pub(crate) own_wrong: u64,
-    /// Later tags with bits that this record completes: bit d − 1 is the tag d numbers ahead. Those
-    /// with wrong bits are in `later_wrong`.
+    /// Later tags with bits that this record completes: bit d − 1 is the tag d numbers ahead. The
+    /// tags among them with wrong bits are in `later_wrong`.
     pub(crate) later: u64,
     pub(crate) later_wrong: u64,
 }
